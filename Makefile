@@ -1,0 +1,54 @@
+# Needs python3 (3.11 or newer) and make, nothing else. Every target may be repeated.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+VENV    := .venv
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench crash clean
+
+help:
+	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
+	@echo "make demo    the whole story in under a minute"
+	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
+	@echo "make crash   the long crash suite"
+	@echo "make bench   the benchmarks"
+	@echo "make clean   removes what make made"
+
+setup: $(VENV)/.installed
+	@:
+
+# The stamp is written last: a setup that was cut short starts over from an empty environment.
+$(VENV)/.locked: requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements-dev.txt
+	@touch $@
+
+# Without isolation, because hatchling is among the locked requirements: nothing unlocked is fetched.
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	@$(BIN)/holdfast demo
+
+# The examples are run by tests/docs, so that one list of failures says everything.
+test check: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python -m pytest --quiet -n $(WORKERS)
+
+bench: setup
+	@$(BIN)/python bench/run.py
+
+crash: setup
+	@$(BIN)/python -m pytest tests/crash --crash-long
+
+clean:
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find src tests examples bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,51 @@
+"""How much is measured, and of whom; the subjects that every row knows."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from measure import Target
+
+LIMIT = Target("limit: one commit per step", "limits", "commit")
+GROUP = Target("limit: group commit", "limits", "group")
+DEF = Target("holdfast `def`", "ours", "def")
+ASYNC = Target("holdfast `async def`", "ours", "async")
+THREADS = Target("holdfast `def` on threads", "ours", "def")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much to measure, of whom, and where the stores may lie."""
+
+    scratch: Path
+    peers: list[Target]
+    rounds: int = 31
+    steps: int = 100
+    runs: int = 64
+    run_steps: int = 50
+    together_rounds: int = 7
+    done: int = 10_000
+    cold_rounds: int = 7
+    import_rounds: int = 11
+
+    def quick(self) -> Self:
+        return replace(
+            self,
+            rounds=9,
+            run_steps=10,
+            together_rounds=3,
+            done=2_000,
+            cold_rounds=3,
+            import_rounds=5,
+        )
+
+
+def peers(python: Path) -> list[Target]:
+    """The peers in their own environment, the slow ones in every third round."""
+    return [
+        Target("LangGraph, durability sync", "peers.langgraph", "sync", str(python), slow=True),
+        Target("Burr", "peers.burr", "default", str(python)),
+        Target("Burr, given a WAL", "peers.burr", "wal", str(python)),
+        Target("DBOS on SQLite", "peers.dbos", "default", str(python), slow=True),
+        Target("DBOS on SQLite, given a WAL", "peers.dbos", "wal", str(python), slow=True),
+    ]

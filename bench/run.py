@@ -1,0 +1,107 @@
+"""Measure Holdfast against the limits of the machine and against its peers, in one run.
+
+python bench/run.py --quick              a look, without peers
+python bench/run.py --peers --write      everything, into bench/RESULTS.md
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import imports
+import resume
+import steps
+from homes import Homes
+from measure import Target
+from peers import environment
+from plan import Plan, peers
+from report import Row, goals
+from scheduling import ask_for_short_slice
+
+HERE = Path(__file__).parent
+INTRODUCTION = """\
+Written by `python bench/run.py --peers --write`. Figures are medians over interleaved rounds; a ratio is
+the median of the ratios within each round. The machine is shared: compare ratios, not times.
+Acknowledged steps lost by `kill -9` are counted by the crash suite: see `docs/guarantees.md`."""
+
+
+def main() -> None:
+    options = _options()
+    facts = [*_machine(), _slice(ask_for_short_slice())]
+    print("\n".join(facts), flush=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=options.scratch))
+    try:
+        rows = _measure(options, scratch, facts)
+    finally:
+        shutil.rmtree(scratch)
+    print("\n" + goals(rows))
+    if options.write:
+        (HERE / "RESULTS.md").write_text(_results(rows, facts))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
+    parser.add_argument("--rows", default="1,2,3,4,5", help="which rows, such as 1,2")
+    parser.add_argument(
+        "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
+    )
+    parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
+    parser.add_argument("--scratch", type=Path, default=HERE, help="a folder on a real disk (not tmpfs)")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> list[Row]:
+    plan = Plan(scratch, _peers(facts) if options.peers else [])
+    plan = plan.quick() if options.quick else plan
+    homes = Homes(scratch)
+    work: dict[str, Callable[[], Row]] = {
+        "1": lambda: steps.one_step(plan),
+        "2": lambda: steps.many_runs(plan),
+        "3": lambda: resume.cold_process(plan, homes),
+        "4": lambda: resume.storage(plan, homes),
+        "5": lambda: imports.imports(plan),
+    }
+    rows = []
+    for number in options.rows.split(","):
+        rows.append(work[number]())
+        print("\n" + rows[-1].text(), flush=True)
+    return rows
+
+
+def _peers(facts: list[str]) -> list[Target]:
+    failure = environment.install()
+    facts.append(f"- peers: {failure or ', '.join(environment.versions())}")
+    return [] if failure else peers(environment.PYTHON)
+
+
+def _machine() -> list[str]:
+    return [
+        f"- {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {_kernel()}",
+        f"- Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}",
+    ]
+
+
+def _kernel() -> str:
+    return platform.release().split("-")[0]
+
+
+def _slice(granted: bool) -> str:
+    return "- time slice of 0.1 ms: " + ("granted" if granted else "refused, measured with the default")
+
+
+def _results(rows: list[Row], facts: list[str]) -> str:
+    parts = ["# Benchmark results", INTRODUCTION, "\n".join(facts), "## Goals", goals(rows)]
+    return "\n\n".join([*parts, *(row.text() for row in rows)]) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""The command line: parse, one call, render."""
+
+
+def main() -> None:
+    raise SystemExit(2)

@@ -1,0 +1,226 @@
+"""The identity of a call, what the journal knows of it, and what a call does on resume.
+
+A call is known by its scope, its step's name, the digest of its inputs and which of the equal calls it
+is: never by file, line or order across branches. All of this is pure; hypothesis tests it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.domain.journal import CALLS, Header, Row, decode_header, decode_payload
+
+GOOD = ("succeeded", "skipped")
+
+
+class Call(NamedTuple):
+    """Which call this is, in any run of the body."""
+
+    scope: str
+    step: str
+    inputs: str
+    occurrence: int
+
+
+@dataclass(slots=True)
+class Past:
+    """What the journal knows of one call."""
+
+    call: Call
+    kind: str
+    first: int  # seq of its first entry
+    seq: int  # seq of its last entry
+    last: Header
+    payload: bytes | None
+    attempts: int = 0
+    failures: int = 0  # attempts that count against the retries
+    crashes: int = 0  # starts that no outcome followed
+    open: bool = False  # started, and nothing since
+    decided: str = ""  # a person said: retry, again
+    asked: bool = False  # this run of the body has asked for it
+
+    @property
+    def finished(self) -> bool:
+        """It has an outcome that the flow can be given."""
+        return self.last.delivered and not self.open and not self.decided
+
+    @property
+    def in_doubt(self) -> bool:
+        """An effect whose intent is on disk and whose outcome nobody knows."""
+        if self.kind != "effect" or not self.attempts or self.decided or self.last.delivered:
+            return False
+        return self.open or self.last.mark != "not_done"
+
+    @property
+    def ended_badly(self) -> bool:
+        """Its failure was handed to the flow."""
+        return self.last.delivered and self.last.status in ("failed", "timed_out")
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A run's journal, folded: every call, and the facts that steer a resume."""
+
+    calls: dict[Call, Past] = field(default_factory=dict)
+    effects: dict[tuple[str, str], list[Past]] = field(default_factory=dict)
+    endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
+    accepted: list[dict[str, str]] = field(default_factory=list)
+    codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
+    places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
+
+    def left_over(self, call: Call) -> Past | None:
+        """The oldest effect of that name and scope, done or in doubt, that this body has not asked for."""
+        for past in self.effects.get((call.scope, call.step), ()):
+            if not past.asked and past.call != call and (past.finished or past.in_doubt):
+                return past
+        return None
+
+
+# -- what a call does on resume ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Run it: attempt number `attempt`, after `failures` failed ones."""
+
+    attempt: int
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Give the recorded outcome again."""
+
+    past: Past
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """An effect that may have happened: ask its probe, then a person."""
+
+    past: Past
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An effect was done (or begun) under this name with other inputs: a person decides."""
+
+    past: Past
+
+
+@dataclass(frozen=True, slots=True)
+class Poisoned:
+    """The process died in this step too often: a person decides."""
+
+    past: Past
+
+
+NextCall = Fresh | Replay | Doubtful | Changed | Poisoned
+
+
+def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
+    """What a call does: replay its receipt, run, or wait for someone who knows.
+
+    An outcome that was delivered is final. Everything else is tried again, except an effect that may have
+    happened and a step that killed its process `poison` times.
+    """
+    past = ledger.calls.get(call)
+    if past is None:
+        other = ledger.left_over(call) if kind == "effect" else None
+        return Changed(other) if other else Fresh(1)
+    if past.finished:
+        return Replay(past)
+    if past.in_doubt:
+        return Doubtful(past)
+    if past.decided != "retry" and past.crashes + past.open >= poison:
+        return Poisoned(past)
+    return Fresh(past.attempts + 1, past.failures)
+
+
+# -- folding -----------------------------------------------------------------------------------------
+
+
+def fold(rows: Iterable[Row]) -> Ledger:
+    """Read a journal in order into what a resume needs to know."""
+    ledger = Ledger()
+    calls = ledger.calls
+    for seq, raw, _, payload in rows:
+        header = decode_header(raw)
+        if header.kind == "run":
+            _fold_fact(ledger, header, seq, payload)
+            continue
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        past = calls.get(call)
+        if past is None:
+            past = calls[call] = Past(call, header.kind, seq, seq, header, payload)
+            if header.kind == "effect":
+                ledger.effects.setdefault((call.scope, call.step), []).append(past)
+        if header.kind == "decision":
+            _fold_decision(past, header)
+        else:
+            _fold_attempt(ledger, past, header, seq, payload)
+    return ledger
+
+
+def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload: bytes | None) -> None:
+    if past.open and header.attempt > past.attempts:
+        past.crashes += 1
+    if past.kind == "decision":  # the call was decided on before it had an entry of its own
+        past.kind = header.kind
+        if header.kind == "effect":
+            ledger.effects.setdefault((past.call.scope, past.call.step), []).append(past)
+    past.open = header.status == "started"
+    past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
+    past.attempts = max(past.attempts, header.attempt)
+    if header.status in ("failed", "timed_out"):
+        past.failures += 1
+    elif header.code and header.delivered:
+        ledger.codes[header.code] = header.name
+    if payload is not None and payload.startswith(b'{"place":'):
+        ledger.places[header.code] = decode_payload(payload).place or []
+
+
+def _fold_decision(past: Past, header: Header) -> None:
+    past.decided, past.crashes, past.failures, past.open = header.status, 0, 0, False
+
+
+def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
+    facts = decode_payload(payload).facts if payload else None
+    if header.name == "failed" and facts:
+        for ended in facts.get("ended_by", ()):
+            past = ledger.calls.get(Call(*ended))
+            if past:
+                past.decided, past.failures = "retry", 0
+    elif header.name == "rewound" and facts:
+        _set_aside(ledger, int(facts["to"]))
+    elif header.name == "accepted" and facts:
+        ledger.accepted.append(facts)
+    ledger.endings.append((header.name, seq))
+
+
+def _set_aside(ledger: Ledger, start: int) -> None:
+    """Forget what was done from `start` on. Effects and child runs are kept: they cannot be undone."""
+    for call, past in list(ledger.calls.items()):
+        if past.first >= start and past.kind in ("step", "value", "sleep", "emit"):
+            del ledger.calls[call]
+
+
+# -- names for people --------------------------------------------------------------------------------
+
+
+def labels(rows: Iterable[Row]) -> dict[Call, str]:
+    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front."""
+    names: dict[Call, str] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        header = decode_header(row.header)
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        if header.kind not in CALLS or call in names:
+            continue
+        place = (header.scope, header.name)
+        counts[place] = counts.get(place, 0) + 1
+        suffix = f"~{counts[place]}" if counts[place] > 1 else ""
+        names[call] = f"{header.scope}{header.name}{suffix}"
+    return names

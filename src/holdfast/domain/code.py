@@ -1,0 +1,66 @@
+"""The digest of a step's code: the same after reformatting, commenting, moving; other when it does other work.
+
+It is taken from the syntax tree of the function alone, without decorators, docstrings and annotations.
+What a function calls is not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.domain.digest import identity
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_SILENT = {"decorator_list", "returns", "annotation", "type_comment", "type_params", "ctx", "kind"}
+
+
+def digest_function(tree: ast.Module, qualname: str) -> str | None:
+    """The digest of the function of that qualified name in a parsed module; None if it is not there."""
+    node = _find(tree, [part for part in qualname.split(".") if part != "<locals>"])
+    return identity("\n".join(_lines(node)).encode()) if node else None
+
+
+def _find(tree: ast.AST, path: list[str]) -> _Function | None:
+    """The last definition of that name wins, as it does when the module is imported."""
+    found: ast.AST | None = None
+    for node in _scope(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == path[0]:
+            found = node
+    if found is None:
+        return None
+    if len(path) > 1:
+        return _find(found, path[1:])
+    return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+
+def _scope(tree: ast.AST) -> Iterator[ast.AST]:
+    """Definitions of one scope, also those under `if`, `try`, `with`."""
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            yield from _scope(node)
+
+
+def _lines(node: Any) -> Iterator[str]:
+    """A dump that leaves out what is empty, so that it does not depend on Python's version."""
+    if isinstance(node, ast.AST):
+        yield type(node).__name__
+        for name, value in ast.iter_fields(node):
+            if name not in _SILENT and value not in (None, []):
+                yield name
+                yield from _lines(_undocumented(value) if name == "body" else value)
+        yield "."
+    elif isinstance(node, list):
+        for item in node:
+            yield from _lines(item)
+    else:
+        yield repr(node)
+
+
+def _undocumented(body: Any) -> Any:
+    first = body[0] if isinstance(body, list) and body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return body[1:]
+    return body

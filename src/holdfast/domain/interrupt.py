@@ -1,0 +1,65 @@
+"""Interrupts: saved waits, and the answers they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from holdfast.errors import AnswerInvalid
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "in_doubt": ("retry", "skip", "abort"),
+    "crash_loop": ("retry", "skip", "abort"),
+    "inputs_changed": ("reuse", "again", "abort"),
+    "timer": (),
+    "child": (),
+}
+
+QUESTIONS: dict[str, str] = {
+    "in_doubt": "effect {step} may have happened; nobody knows",
+    "crash_loop": "step {step} killed its process {crashes} times",
+    "inputs_changed": "effect {step} was done before with other inputs",
+    "timer": "sleeps until {due}",
+    "child": "child run {child} has not finished",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """One wait of a run."""
+
+    id: str
+    run_id: str
+    type: str
+    step: str
+    payload: dict[str, Any]
+    status: str  # open, answered, used, cancelled
+    answer: dict[str, Any] | None
+    answered_by: str
+    opened_at: datetime
+    due_at: datetime | None
+    replayed: bool = False
+
+    @property
+    def says(self) -> str:
+        """The wait in one line."""
+        return QUESTIONS[self.type].format_map({"step": self.step, **self.payload})
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return CHOICES[self.type]
+
+
+def check_answer(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
+    """The answer, if it fits the interrupt. Raises AnswerInvalid, and the interrupt stays open."""
+    choices = ", ".join(interrupt.choices) or "nothing: it ends by itself"
+    if not isinstance(answer, dict) or answer.get("choice") not in interrupt.choices:
+        raise AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
+    known = {"choice", "why", "result"} if answer["choice"] == "skip" else {"choice", "why"}
+    unknown = sorted(set(answer) - known)
+    if unknown:
+        raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", choices)
+    if answer["choice"] == "skip" and "result" not in answer:
+        raise AnswerInvalid(interrupt.id, "skip needs a result (null is one)", choices)
+    return answer

@@ -1,0 +1,92 @@
+"""What resuming a run would do, from its ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.domain.call import Call, Ledger, Past
+from holdfast.domain.journal import CALLS
+from holdfast.domain.verdict import Reason, Verdict
+
+ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One call that the ledger knows, and what a resume does with it."""
+
+    label: str
+    step: str
+    kind: str
+    status: str
+    attempts: int
+    action: str  # one of ACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a resume would do: nothing is run or written to make it."""
+
+    run_id: str
+    flow: str
+    status: str
+    verdict: Verdict
+    steps: tuple[PlanStep, ...]
+    resources: tuple[str, ...] = ()
+    code_changed: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, action: str) -> tuple[str, ...]:
+        """The labels of the calls with that action."""
+        return tuple(step.label for step in self.steps if step.action == action)
+
+
+def action_of(past: Past, poison: int) -> str:
+    """What a resume does when the body asks for this call."""
+    if past.finished:
+        return "raise_again" if past.ended_badly else "reuse"
+    if past.in_doubt:
+        return "confirm" if past.last.mark == "probed" else "decide"
+    if past.decided != "retry" and past.crashes + past.open >= poison:
+        return "decide"
+    return "retry"
+
+
+def plan_steps(ledger: Ledger, names: Mapping[Call, str], poison: int) -> tuple[PlanStep, ...]:
+    """Every known call with its action, in the order in which the run first met them."""
+    known = sorted((past for past in ledger.calls.values() if past.kind in CALLS), key=lambda past: past.first)
+    return tuple(
+        PlanStep(
+            label=names[past.call],
+            step=past.call.step,
+            kind=past.kind,
+            status=past.last.status,
+            attempts=past.attempts,
+            action=action_of(past, poison),
+        )
+        for past in known
+    )
+
+
+def reasons_of(ledger: Ledger, names: Mapping[Call, str], run_id: str) -> list[Reason]:
+    """The reasons that the calls themselves give: effects in doubt, and work that stopped half way."""
+    reasons = []
+    for past in ledger.calls.values():
+        label = names.get(past.call, "")
+        if past.in_doubt and past.last.mark != "probed":
+            reasons.append(
+                Reason(
+                    "effect_in_doubt",
+                    label,
+                    "an outcome",
+                    f"attempt {past.attempts} {past.last.status}",
+                    f"decide: hold.retry, hold.skip or hold.abort for {run_id} {label}",
+                )
+            )
+        elif past.kind == "step" and (past.open or past.last.status == "interrupted"):
+            found = f"attempt {past.attempts} {past.last.status}"
+            reasons.append(Reason("partial_work", label, "an outcome", found, "resuming tries the step again"))
+    return reasons

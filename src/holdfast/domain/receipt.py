@@ -1,0 +1,164 @@
+"""Receipts and events as people and programs read them, made from journal entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.clock import moment
+from holdfast.domain.call import Call, labels
+from holdfast.domain.codec import decode
+from holdfast.domain.journal import CALLS, Header, Payload, Row, decode_header, decode_payload
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a step hands to whoever comes next."""
+
+    done: str
+    next: str
+    artifacts: tuple[str, ...]
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The durable record of one attempt of one step."""
+
+    run_id: str
+    flow: str
+    step: str
+    label: str
+    kind: str
+    scope: str
+    occurrence: int
+    seq: int
+    agent: str
+    attempt: int
+    status: str
+    delivered: bool
+    mark: str
+    started_at: datetime
+    ended_at: datetime | None
+    input_digest: str
+    result: Any
+    blob: str
+    error: dict[str, Any] | None
+    artifacts: tuple[str, ...]
+    key: str
+    code_digest: str
+    epoch: int
+    trace_id: str
+    envelope: Envelope
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One item of a run's journal: a `fact`, or `progress` that the work reported."""
+
+    run_id: str
+    seq: int
+    kind: str
+    name: str
+    at: datetime
+    step: str
+    attempt: int
+    trace_id: str
+    body: Any
+
+
+ReadBlob = Callable[[str], bytes]
+
+
+def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None) -> list[Receipt]:
+    """One receipt per attempt, in the order in which the attempts were last heard of."""
+    names = labels(rows)
+    latest: dict[tuple[Call, int], Receipt] = {}
+    for row in rows:
+        header = decode_header(row.header)
+        if header.kind in CALLS:
+            call = Call(header.scope, header.name, header.inputs, header.occurrence)
+            latest.pop((call, header.attempt), None)
+            latest[call, header.attempt] = _receipt(run_id, flow, row, header, names[call], blob)
+    return list(latest.values())
+
+
+def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob: ReadBlob | None) -> Receipt:
+    payload = decode_payload(row.payload) if row.payload else Payload()
+    artifacts = tuple(payload.artifacts)
+    return Receipt(
+        run_id=run_id,
+        flow=flow,
+        step=header.name,
+        label=label,
+        kind=header.kind,
+        scope=header.scope,
+        occurrence=header.occurrence,
+        seq=row.seq,
+        agent=header.agent,
+        attempt=header.attempt,
+        status=header.status,
+        delivered=header.delivered,
+        mark=header.mark,
+        started_at=moment(header.started_at),
+        ended_at=moment(header.ended_at) if header.ended_at else None,
+        input_digest=header.seen or header.inputs,
+        result=_result(payload, blob),
+        blob=payload.blob,
+        error=payload.error,
+        artifacts=artifacts,
+        key=header.key,
+        code_digest=header.code,
+        epoch=header.epoch,
+        trace_id=header.trace_id,
+        envelope=Envelope(
+            done=payload.done or f"{label} {header.status}",
+            next=payload.next,
+            artifacts=artifacts,
+            state=_state(payload),
+        ),
+        hash=row.hash.hex(),
+    )
+
+
+def _state(payload: Payload) -> dict[str, Any]:
+    """What the body and the step wrote since the entry before; names that were deleted are left out."""
+    written = (payload.state or {}) | (payload.wrote or {})
+    return {name: kept[0] for name, raw in written.items() if (kept := decode(bytes(raw)))}
+
+
+def _result(payload: Payload, blob: ReadBlob | None) -> Any:
+    if payload.blob:
+        return decode(blob(payload.blob)) if blob else None
+    return None if payload.result is msgspec.UNSET else decode(bytes(payload.result))
+
+
+def events_of(run_id: str, rows: Iterable[Row]) -> list[Event]:
+    """Every entry of the journal as an event."""
+    return [_event(run_id, row, decode_header(row.header)) for row in rows]
+
+
+def _event(run_id: str, row: Row, header: Header) -> Event:
+    payload = decode_payload(row.payload) if row.payload else Payload()
+    progress = header.kind == "emit" and header.mark == "progress"
+    called = header.kind in CALLS
+    return Event(
+        run_id=run_id,
+        seq=row.seq,
+        kind="progress" if progress else "fact",
+        name=f"{header.kind}.{header.status}"
+        if called
+        else header.name
+        if header.kind == "emit"
+        else f"{header.kind}.{header.name}",
+        at=moment(header.ended_at or header.started_at),
+        step=f"{header.scope}{header.name}" if called else header.agent if header.kind == "emit" else "",
+        attempt=header.attempt,
+        trace_id=header.trace_id,
+        body=payload.error if called else payload.facts,
+    )

@@ -1,0 +1,593 @@
+"""Every error Holdfast raises, and the signals it sends through user code.
+
+    HoldfastError
+    ├── NotFound      run_not_found, step_not_found, interrupt_not_found, flow_not_found, home_not_found
+    ├── Conflict      run_held, run_finished, inputs_conflict, lease_lost, operation_conflict,
+    │                 already_answered, ambiguous_prefix, step_name_taken, scope_taken
+    ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
+    │                 resource_missing, store_forked, sync_in_loop
+    ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid,
+    │                 answer_invalid, inputs_invalid
+    ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
+    │                 network_filesystem, extra_missing
+    └── Failed        step_failed, step_timed_out, run_failed, run_waiting, run_aborted, run_interrupted
+
+An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
+same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:
+they end a flow's body, and are `BaseException`s so that a user's `except Exception` cannot eat them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class HoldfastError(Exception):
+    """Base of everything Holdfast raises. `str()` says what happened and what to do next."""
+
+    code: ClassVar[str] = "error"
+    says: ClassVar[str] = "{detail}"
+    advice: ClassVar[str] = ""
+
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(*facts.values())
+        self.facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        facts = self.__dict__.get("facts", {})
+        if name in facts:
+            return facts[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.facts)
+
+    @property
+    def detail(self) -> str:
+        return self.says.format(**self.facts)
+
+    @property
+    def what_next(self) -> str:
+        return self.advice.format(**self.facts)
+
+    def __str__(self) -> str:
+        return f"{self.detail}; {self.what_next}" if self.advice else self.detail
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as every door shows it: code, detail, advice, path of the offending value."""
+        return {
+            "code": self.code,
+            "detail": self.detail,
+            "advice": self.what_next,
+            "path": self.facts.get("path"),
+        }
+
+
+def _rebuild(kind: type[HoldfastError], facts: dict[str, Any]) -> HoldfastError:
+    error = kind.__new__(kind)
+    HoldfastError.__init__(error, **facts)
+    return error
+
+
+class NotFound(HoldfastError):
+    """What was asked for does not exist (or is not visible from here)."""
+
+
+class Conflict(HoldfastError):
+    """Someone or something else got there first."""
+
+
+class Refused(HoldfastError):
+    """The work may not go on as things stand."""
+
+
+class Invalid(HoldfastError):
+    """What was given cannot be used; nothing was written."""
+
+
+class Unavailable(HoldfastError):
+    """The store cannot serve this now; nothing acknowledged is lost."""
+
+
+class Failed(HoldfastError):
+    """The user's own work failed, or has not ended well yet."""
+
+
+# -- not found ---------------------------------------------------------------------------------------
+
+
+class RunNotFound(NotFound):
+    """Raised when no run has this id or id prefix."""
+
+    code = "run_not_found"
+    says = "no run {run!r} in this home"
+    advice = "list them with `holdfast runs`"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run=run)
+
+
+class StepNotFound(NotFound):
+    """Raised when a run has no receipt of the step that was named."""
+
+    code = "step_not_found"
+    says = "run {run} has no step {step!r} (it has: {known})"
+    advice = "see `holdfast receipts {run}`"
+
+    def __init__(self, run: str, step: str, known: str) -> None:
+        super().__init__(run=run, step=step, known=known)
+
+
+class InterruptNotFound(NotFound):
+    """Raised when no interrupt has this id or id prefix."""
+
+    code = "interrupt_not_found"
+    says = "no interrupt {interrupt!r}"
+    advice = "list the open ones with `hold.interrupts()`"
+
+    def __init__(self, interrupt: str) -> None:
+        super().__init__(interrupt=interrupt)
+
+
+class FlowNotFound(NotFound):
+    """Raised when the flow's code cannot be found or loaded from where it was recorded."""
+
+    code = "flow_not_found"
+    says = "cannot load flow {flow!r}: {why}"
+    advice = "name it as `module:name` or `file.py:name`, from the folder it was started in"
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow=flow, why=why)
+
+
+class HomeNotFound(NotFound):
+    """Raised by reading commands when there is no home to read."""
+
+    code = "home_not_found"
+    says = "no .holdfast folder here or above ({path})"
+    advice = "start a run first, or name the home with HOLDFAST_HOME"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+
+
+# -- conflict ----------------------------------------------------------------------------------------
+
+
+class RunHeld(Conflict):
+    """Raised when another worker is running the run right now."""
+
+    code = "run_held"
+    says = "run {run} is held by {holder} (epoch {epoch})"
+    advice = "wait for it, or stop that worker; a dead one is taken over at once"
+
+    def __init__(self, run: str, holder: str, epoch: int) -> None:
+        super().__init__(run=run, holder=holder, epoch=epoch)
+
+
+class RunFinished(Conflict):
+    """Raised when a finished run is asked to go on."""
+
+    code = "run_finished"
+    says = "run {run} is finished ({status})"
+    advice = "run the flow again to start a new run of the task"
+
+    def __init__(self, run: str, status: str) -> None:
+        super().__init__(run=run, status=status)
+
+
+class InputsConflict(Conflict):
+    """Raised when a task's unfinished run was started with other inputs."""
+
+    code = "inputs_conflict"
+    says = "task {task!r} has the unfinished run {run} of this flow with other inputs"
+    advice = "use the same inputs, another `task=`, or `fresh=True` to give that run up"
+
+    def __init__(self, task: str, run: str) -> None:
+        super().__init__(task=task, run=run)
+
+
+class LeaseLost(Conflict):
+    """Raised when another worker took the run over: nothing this worker did since is recorded."""
+
+    code = "lease_lost"
+    says = "this worker lost run {run}: epoch {epoch} is over"
+    advice = "the new owner goes on; see `holdfast show {run}`"
+
+    def __init__(self, run: str, epoch: int) -> None:
+        super().__init__(run=run, epoch=epoch)
+
+
+class OperationConflict(Conflict):
+    """Raised when an operation_id is used again with other content."""
+
+    code = "operation_conflict"
+    says = "operation {operation_id!r} was already used for another {kind}"
+    advice = "use a new operation_id for a new request"
+
+    def __init__(self, operation_id: str, kind: str) -> None:
+        super().__init__(operation_id=operation_id, kind=kind)
+
+
+class AlreadyAnswered(Conflict):
+    """Raised when an interrupt has been answered or closed before."""
+
+    code = "already_answered"
+    says = "interrupt {interrupt} is {status} already (by {by})"
+    advice = "see `holdfast show {run}`"
+
+    def __init__(self, interrupt: str, run: str, status: str, by: str) -> None:
+        super().__init__(interrupt=interrupt, run=run, status=status, by=by)
+
+
+class AmbiguousPrefix(Conflict):
+    """Raised when an id prefix names more than one record."""
+
+    code = "ambiguous_prefix"
+    says = "{prefix!r} could be any of {matches}"
+    advice = "give more characters"
+
+    def __init__(self, prefix: str, matches: str) -> None:
+        super().__init__(prefix=prefix, matches=matches)
+
+
+class StepNameTaken(Conflict):
+    """Raised when two different functions are used as steps under one name in one run."""
+
+    code = "step_name_taken"
+    says = "step name {step!r} is used by {first} and by {second}"
+    advice = "give one of them another name: @step(name=…)"
+
+    def __init__(self, step: str, first: str, second: str) -> None:
+        super().__init__(step=step, first=first, second=second)
+
+
+# -- refused -----------------------------------------------------------------------------------------
+
+
+class Contested(Refused):
+    """Raised when resuming is contested by recorded facts that nobody has accepted."""
+
+    code = "contested"
+    says = "run {run} is contested: {reasons}"
+    advice = "mend what is named, or accept it by hold.resume(run, accept=[CODE], why=…)"
+
+    def __init__(self, run: str, reasons: str) -> None:
+        super().__init__(run=run, reasons=reasons)
+
+
+class IntegrityBroken(Refused):
+    """Raised when a record does not match its digest or its place in the chain."""
+
+    code = "integrity_broken"
+    says = "{record} is not what was stored: {why}"
+    advice = "check the store with `holdfast verify` and restore it from a copy"
+
+    def __init__(self, record: str, why: str) -> None:
+        super().__init__(record=record, why=why)
+
+
+class StepOutsideRun(Refused):
+    """Raised when a step is called in a thread that does not belong to its run."""
+
+    code = "step_outside_run"
+    says = "step {step!r} was called in thread {thread!r}, which does not belong to a run"
+    advice = (
+        "hand work to threads by run.map(…) or run.bind(…), or call {step}.plain(…) to run it undurably; "
+        "replay contract: a call must know its place in the run"
+    )
+
+    def __init__(self, step: str, thread: str) -> None:
+        super().__init__(step=step, thread=thread)
+
+
+class EffectInsideStep(Refused):
+    """Raised when an effect is called inside a step, which may run again."""
+
+    code = "effect_inside_step"
+    says = "effect {effect!r} was called inside step {step!r}"
+    advice = (
+        "call it from the flow's body; replay contract: a step may run again until it has succeeded, "
+        "so an effect inside it could happen twice"
+    )
+
+    def __init__(self, effect: str, step: str) -> None:
+        super().__init__(effect=effect, step=step)
+
+
+class StillRunning(Refused):
+    """Raised when an earlier attempt of a step has not ended yet (a timed-out thread)."""
+
+    code = "still_running"
+    says = "an earlier attempt of step {step!r} is still running in this process"
+    advice = "wait until it ends, or restart the process; then resume"
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step=step)
+
+
+class ResourceMissing(Refused):
+    """Raised when a step needs a live resource that nobody provided."""
+
+    code = "resource_missing"
+    says = "resource {key!r} is needed and not provided"
+    advice = "provide it before the run: hold.resource({key!r}, …)"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key=key)
+
+
+class StoreForked(Refused):
+    """Raised when a store that was open before a fork is used in the child."""
+
+    code = "store_forked"
+    says = "{path} was open before this process was forked"
+    advice = "start workers by `spawn`, or open Holdfast only after the fork"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+
+
+class SyncInLoop(Refused):
+    """Raised when the blocking surface is used for an async flow inside a running event loop."""
+
+    code = "sync_in_loop"
+    says = "{what} would block the running event loop"
+    advice = "use AsyncHoldfast and await it"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what=what)
+
+
+# -- invalid -----------------------------------------------------------------------------------------
+
+
+class ValueRefused(Invalid):
+    """Raised when a value cannot be stored so that it comes back equal."""
+
+    code = "value_refused"
+    says = "{path} cannot be stored: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, path: str, why: str, remedy: str) -> None:
+        super().__init__(path=path, why=why, remedy=remedy)
+
+
+class StateTooLarge(Invalid):
+    """Raised when run.state would grow past its limit."""
+
+    code = "state_too_large"
+    says = "{path} would make the run's state {size_bytes} bytes; the limit is {limit_bytes}"
+    advice = "return large values from steps (they live in the blob store) and keep a reference here"
+
+    def __init__(self, path: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(path=path, size_bytes=size_bytes, limit_bytes=limit_bytes)
+
+
+class FlowInvalid(Invalid):
+    """Raised when a function cannot be a flow."""
+
+    code = "flow_invalid"
+    says = "{flow} cannot be a flow: {why}"
+    advice = "define it at the top of a module, so that a later process can find it by name"
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow=flow, why=why)
+
+
+class StepInvalid(Invalid):
+    """Raised when a function or its options cannot make a step."""
+
+    code = "step_invalid"
+    says = "{step} cannot be a step: {why}"
+
+    def __init__(self, step: str, why: str) -> None:
+        super().__init__(step=step, why=why)
+
+
+class NameInvalid(Invalid):
+    """Raised when a tenant, scope, task, branch or resource name cannot be used."""
+
+    code = "name_invalid"
+    says = "{kind} {name!r} cannot be used: {why}"
+
+    def __init__(self, kind: str, name: str, why: str) -> None:
+        super().__init__(kind=kind, name=name[:100], why=why)
+
+
+class AnswerInvalid(Invalid):
+    """Raised when an answer does not fit the interrupt; the interrupt stays open."""
+
+    code = "answer_invalid"
+    says = "this answer does not fit interrupt {interrupt}: {why}"
+    advice = "it takes one of: {choices}"
+
+    def __init__(self, interrupt: str, why: str, choices: str) -> None:
+        super().__init__(interrupt=interrupt, why=why, choices=choices)
+
+
+class InputsInvalid(Invalid):
+    """Raised when a flow is started with arguments it does not take."""
+
+    code = "inputs_invalid"
+    says = "{flow} cannot be started so: {why}"
+    advice = "its inputs are {signature}"
+
+    def __init__(self, flow: str, why: str, signature: str) -> None:
+        super().__init__(flow=flow, why=why, signature=signature)
+
+
+# -- unavailable -------------------------------------------------------------------------------------
+
+
+class StoreBusy(Unavailable):
+    """Raised when other processes kept the store locked for longer than we wait."""
+
+    code = "store_busy"
+    says = "{path} stayed locked for {seconds} s"
+    advice = "look for a process that holds it open in a transaction; nothing was lost"
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(path=path, seconds=seconds)
+
+
+class DiskFull(Unavailable):
+    """Raised when the disk has no room; what was acknowledged before is safe."""
+
+    code = "disk_full"
+    says = "no room left on the disk of {path}"
+    advice = "free some space and run the same command again; everything acknowledged is kept"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+
+
+class StoreReadOnly(Unavailable):
+    """Raised when the store cannot be written."""
+
+    code = "store_read_only"
+    says = "{path} cannot be written: {why}"
+    advice = "check its owner, its permissions and the mount"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class StoreFailed(Unavailable):
+    """Raised when the disk or the database reported an error; the run stops where it is."""
+
+    code = "store_failed"
+    says = "the store {path} failed: {why}"
+    advice = "run `holdfast verify`, then the same command again"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class StoreNewer(Unavailable):
+    """Raised when a newer version of Holdfast wrote the store."""
+
+    code = "store_newer"
+    says = "{path} has schema {found}; this version knows {known}"
+    advice = "upgrade holdfast: pip install -U holdfast"
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(path=path, found=found, known=known)
+
+
+class StoreForeign(Unavailable):
+    """Raised when the file is no Holdfast store."""
+
+    code = "store_foreign"
+    says = "{path} is not a Holdfast store: {why}"
+    advice = "name another home, or restore the file from a copy"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class NetworkFilesystem(Unavailable):
+    """Raised when the home lies on a network file system, whose locks cannot be trusted."""
+
+    code = "network_filesystem"
+    says = "{path} is on {filesystem}, whose locks cannot be trusted"
+    advice = "put the home on a local disk (HOLDFAST_HOME)"
+
+    def __init__(self, path: str, filesystem: str) -> None:
+        super().__init__(path=path, filesystem=filesystem)
+
+
+class ExtraMissing(Unavailable):
+    """Raised when a part is used whose optional packages are not installed."""
+
+    code = "extra_missing"
+    says = "{what} needs the extra {extra!r}"
+    advice = "pip install 'holdfast[{extra}]'"
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(what=what, extra=extra)
+
+
+# -- the user's own work -----------------------------------------------------------------------------
+
+
+class StepFailed(Failed):
+    """Raised in the flow, live and on replay, for a failure that cannot be rebuilt as its own type."""
+
+    code = "step_failed"
+    says = "step {step!r} failed: {type}: {message}"
+
+    def __init__(self, step: str, type: str, message: str) -> None:
+        super().__init__(step=step, type=type, message=message)
+
+
+class StepTimedOut(Failed):
+    """Raised in the flow when a step's last attempt ran out of time."""
+
+    code = "step_timed_out"
+    says = "step {step!r} took longer than {seconds} s"
+
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(step=step, seconds=seconds)
+
+
+class RunFailed(Failed):
+    """Raised by unwrap() for a run that failed."""
+
+    code = "run_failed"
+    says = "run {run} failed: {type}: {message}"
+    advice = "run the same command again to go on at the failure"
+
+    def __init__(self, run: str, type: str, message: str) -> None:
+        super().__init__(run=run, type=type, message=message)
+
+
+class RunWaiting(Failed):
+    """Raised by unwrap() for a run that waits."""
+
+    code = "run_waiting"
+    says = "run {run} waits: {waits}"
+    advice = "see `holdfast show {run}`"
+
+    def __init__(self, run: str, waits: str) -> None:
+        super().__init__(run=run, waits=waits)
+
+
+class RunAborted(Failed):
+    """Raised by unwrap() for a run that somebody gave up."""
+
+    code = "run_aborted"
+    says = "run {run} was aborted: {why}"
+
+    def __init__(self, run: str, why: str) -> None:
+        super().__init__(run=run, why=why)
+
+
+class RunInterrupted(Failed):
+    """Raised by unwrap() for a run that was asked to stop."""
+
+    code = "run_interrupted"
+    says = "run {run} was interrupted"
+    advice = "run the same command again to continue"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run=run)
+
+
+class NotDone(Exception):
+    """Raise it in an effect to say that nothing happened: the attempt may be repeated."""
+
+
+# -- signals that end a flow's body ------------------------------------------------------------------
+
+
+class Paused(BaseException):
+    """Ends a plain flow's body at a wait. Raised again at the next call if something caught it."""
+
+
+class Stopped(BaseException):
+    """Ends a flow's body because the run was asked to stop."""
+
+
+class Severed(BaseException):
+    """Ends a flow's body because the store took the run away: lease lost, aborted, or the disk failed."""

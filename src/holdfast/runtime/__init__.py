@@ -1,0 +1,326 @@
+"""The verbs. `Runtime` ties them together: one home, one tenant, one process.
+
+Doors and the SDK call this; nothing below knows of them. Each promise has a module of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
+from holdfast.domain.digest import identity
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.lease import Beat
+from holdfast.domain.plan import Plan
+from holdfast.domain.receipt import Event, Receipt, events_of, receipts_of
+from holdfast.domain.run import FINISHED, Outcome, RunRecord
+from holdfast.domain.verdict import Reason
+from holdfast.errors import (
+    AmbiguousPrefix,
+    FlowNotFound,
+    InputsConflict,
+    InterruptNotFound,
+    RunFinished,
+    RunNotFound,
+    SyncInLoop,
+)
+from holdfast.ids import Ids, random_id
+from holdfast.runtime import claims, decisions, recovery, runner, verify
+from holdfast.runtime.claims import Claim
+from holdfast.runtime.execution import Execution
+from holdfast.runtime.heart import Heart, beat_of
+from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
+from holdfast.runtime.names import load
+from holdfast.runtime.processes import this_process
+from holdfast.runtime.resources import Resources
+from holdfast.runtime.runner import Acceptance
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.specs import FlowSpec, hints_of
+from holdfast.runtime.views import interrupt_of, run_record
+from holdfast.store.blobs import Blobs
+from holdfast.store.contract import InterruptRow, NewRun, Reading, RunRow
+from holdfast.store.sqlite import SqliteStore
+
+Facade = Callable[[Execution, bool], Any]
+NOTHING_ACCEPTED = Acceptance()
+
+
+class Runtime:
+    """One process's hands on one tenant's ledger."""
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        facade: Facade,
+        tenant: str = "default",
+        scope: str = "default",
+        actor: str = "local",
+        clock: Clock | None = None,
+        ids: Ids = random_id,
+        settings: Settings | None = None,
+        store_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.home = find_home(home)
+        self.folder = project_of(self.home)
+        self.scope, self.actor = check_name("scope", scope), check_name("actor", actor)
+        self.tenant = tenant
+        self.clock = clock or SystemClock()
+        self.ids = ids
+        self.settings = settings or Settings()
+        folder = tenant_folder(self.home, tenant)
+        self.blobs = Blobs(folder / "blobs")
+        self.store = SqliteStore(folder / "holdfast.db", **(store_options or {}))
+        self.process = this_process(ids)
+        self.resources = Resources()
+        self.live: dict[str, Execution] = {}
+        self.heart = Heart(self)
+        self._facade = facade
+
+    def close(self) -> None:
+        """Stop beating and let go of the files. Runs that still execute here are asked to stop first."""
+        self.stop()
+        self.heart.stop()
+        self.store.write(lambda tx: tx.forget_process(self.process.id))
+        self.store.close()
+
+    def stop(self) -> None:
+        """Ask every run of this process to stop at its next step."""
+        for execution in list(self.live.values()):
+            execution.stopping = True
+
+    def beat(self) -> Beat:
+        return beat_of(self)
+
+    # -- starting and going on -------------------------------------------------------------------
+
+    def pack_inputs(self, spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
+        """Inputs as they will come back. Raises ValueRefused for one that would not."""
+        hints = hints_of(spec.function)
+        for name, value in inputs.items():
+            pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+        return encode(dict(inputs))
+
+    def new_run(
+        self,
+        spec: FlowSpec,
+        raw: bytes,
+        *,
+        task: str | None = None,
+        parent: str = "",
+        session: str = "",
+        trace_id: str = "",
+        meta: Mapping[str, Any] | None = None,
+    ) -> NewRun:
+        found = identity(raw)
+        return NewRun(
+            id=self.ids(),
+            scope=self.scope,
+            flow=spec.source,
+            source=spec.source,
+            task=check_name("task", task) if task is not None else f"{spec.name}-{found[:12]}",
+            inputs=raw.decode(),
+            inputs_digest=found,
+            parent=parent,
+            session=session,
+            trace_id=trace_id,
+            meta=pack_json(dict(meta or {}), "meta").decode(),
+            actor=self.actor,
+            at=self.clock.now(),
+        )
+
+    def begin(self, spec: FlowSpec, new: NewRun, *, fresh: bool = False) -> Claim | Outcome[Any]:
+        """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
+
+        Raises InputsConflict, RunHeld.
+        """
+        started = claims.begin(self, new)
+        if isinstance(started, Claim):
+            return started
+        if fresh:
+            decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True)
+            return self.begin(spec, new)
+        if started.inputs_digest != new.inputs_digest:
+            raise InputsConflict(new.task, started.id)
+        return self._standing(started) or claims.claim(self, started.id)
+
+    def _standing(self, row: RunRow) -> Outcome[Any] | None:
+        """How a waiting run stands, when nothing has happened that lets it go on."""
+        if row.status != "waiting":
+            return None
+        waits = self.waits(row.key)
+        now = self.clock.now()
+        rows = self.store.read(lambda look: look.waits_of(row.key))
+        asks_again = any(
+            wait.status == "answered"
+            or (wait.due_at is not None and wait.due_at <= now)
+            or wait.type == "child"
+            or '"probe"' in wait.payload
+            for wait in rows
+        )
+        untaken = self.store.read(lambda look: look.untaken(row.key))
+        if asks_again or untaken or not rows:
+            return None
+        return Outcome(row.id, "waiting", interrupts=tuple(waits))
+
+    def go_on(
+        self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """Run a claimed run's body until it ends or waits."""
+        import asyncio
+
+        spec = self._spec_for(claimed, spec)
+        if spec.is_async:
+            refuse_loop(f"running the async flow {spec.name}")
+            return asyncio.run(self.go_on_async(claimed, spec, accept))
+        execution, verdict = runner.prepare(self, claimed, accept)
+        inputs = spec.typed(decode(claimed.run.inputs))
+        run = self._facade(execution, False)
+        outcome = runner.run_plain(self, execution, lambda: spec.function(run, **inputs), spec.decode)
+        return dataclasses.replace(outcome, verdict=verdict)
+
+    async def go_on_async(
+        self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """The same on the running event loop. A plain flow runs in a thread."""
+        from holdfast.runtime.calls import in_thread
+
+        spec = self._spec_for(claimed, spec)
+        if not spec.is_async:
+            found: Outcome[Any] = await in_thread(lambda: self.go_on(claimed, spec, accept))
+            return found
+        execution, verdict = runner.prepare(self, claimed, accept)
+        inputs = spec.typed(decode(claimed.run.inputs))
+        run = self._facade(execution, True)
+        outcome = await runner.run_async(self, execution, lambda: spec.function(run, **inputs), spec.decode)
+        return dataclasses.replace(outcome, verdict=verdict)
+
+    def _spec_for(self, claimed: Claim, spec: FlowSpec | None) -> FlowSpec:
+        try:
+            return spec or self.flow(claimed.run.source)
+        except BaseException:
+            claims.release(self, claimed, claimed.found if claimed.found != "new" else "interrupted")
+            raise
+
+    def flow(self, source: str) -> FlowSpec:
+        """A flow by the name it was recorded under. Raises FlowNotFound."""
+        if source.startswith("script:"):
+            raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+        found = load(source, self.folder)
+        spec = getattr(found, "spec", None)
+        if not isinstance(spec, FlowSpec):
+            raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
+        return spec
+
+    def continue_child(self, run_id: str) -> Outcome[Any]:
+        """A child run as it ended, or run on to its end."""
+        row = self.row(run_id)
+        if row.status in FINISHED:
+            return self.outcome(row)
+        return self._standing(row) or self.go_on(claims.claim(self, run_id))
+
+    def claim(self, run_id: str) -> Claim:
+        """Take a run over. Raises RunFinished, RunHeld."""
+        row = self.row(run_id)
+        if row.status in FINISHED:
+            raise RunFinished(row.id, row.status)
+        return claims.claim(self, row.id)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def row(self, run_id: str) -> RunRow:
+        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
+        rows = self.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
+        found: RunRow = _only(rows, run_id, RunNotFound(run_id))
+        return found
+
+    def interrupt_row(self, look: Reading, interrupt_id: str) -> InterruptRow:
+        rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
+        found: InterruptRow = _only(rows, interrupt_id, InterruptNotFound(interrupt_id))
+        return found
+
+    def record(self, row: RunRow) -> RunRecord:
+        def look(reading: Reading) -> tuple[Any, str]:
+            lease = reading.lease_of(row.id)
+            return lease, claims.holder_of(self, reading, row.id, lease) if lease else ""
+
+        lease, holder = self.store.read(look)
+        return run_record(row, lease, holder, self._result(row))
+
+    def outcome(self, row: RunRow) -> Outcome[Any]:
+        """How a run stands, from its row alone."""
+        record = self.record(row)
+        waits = tuple(self.waits(row.key)) if record.status == "waiting" else ()
+        return Outcome(row.id, record.status, record.result, waits, record.error)
+
+    def _result(self, row: RunRow) -> Any:
+        kept = decode(row.result) if row.result else {}
+        return decode(self.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
+
+    def runs(self, status: str | None, limit: int) -> list[RunRecord]:
+        stored = "running" if status == "crashed" else status
+        rows = self.store.read(lambda look: look.newest_runs(stored, limit, 0))
+        found = [self.record(row) for row in rows]
+        return [record for record in found if status is None or record.status == status]
+
+    def receipts(self, run_id: str) -> list[Receipt]:
+        row = self.row(run_id)
+        rows = self.store.read(lambda look: look.journal_of(row.key))
+        return receipts_of(row.id, row.flow, rows, self.blobs.get)
+
+    def events(self, run_id: str, after: int, limit: int) -> list[Event]:
+        row = self.row(run_id)
+        return events_of(row.id, self.store.read(lambda look: look.journal_of(row.key, after, limit)))
+
+    def waits(self, run_key: int) -> list[Interrupt]:
+        rows = self.store.read(lambda look: look.waits_of(run_key))
+        return [interrupt_of(row) for row in rows if row.status == "open"]
+
+    def interrupts(self, run_id: str | None) -> list[Interrupt]:
+        if run_id is not None:
+            return self.waits(self.row(run_id).key)
+        return [interrupt_of(row) for row in self.store.read(lambda look: look.open_waits(0, -1))]
+
+    def plan(self, run_id: str) -> Plan:
+        """What resuming would do, from the ledger alone."""
+        row = self.row(run_id)
+        if row.status in FINISHED:
+            raise RunFinished(row.id, row.status)
+
+        def look(reading: Reading) -> tuple[recovery.Found, str]:
+            lease = reading.lease_of(row.id)
+            assert lease is not None
+            return recovery.find(reading, row, lease), claims.holder_of(self, reading, row.id, lease)
+
+        found, holder = self.store.read(look)
+        held = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
+        return recovery.plan_of(self, found, [wait.says for wait in self.waits(row.key)], held)
+
+    def verify(self, run_id: str | None = None) -> verify.Verification:
+        return verify.verify(self, run_id)
+
+
+def refuse_loop(what: str) -> None:
+    """Raises SyncInLoop when an event loop is running in this thread."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise SyncInLoop(what)
+
+
+def _only(rows: list[Any], prefix: str, missing: Exception) -> Any:
+    exact = [row for row in rows if row.id == prefix]
+    if exact:
+        return exact[0]
+    if not rows:
+        raise missing
+    if len(rows) > 1:
+        raise AmbiguousPrefix(prefix, ", ".join(row.id for row in rows))
+    return rows[0]

@@ -1,0 +1,62 @@
+"""One attempt of one call while it is being made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.domain.call import Call, NextCall
+from holdfast.runtime.specs import StepSpec
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A call that the body made: which one it is, and what is to be done about it."""
+
+    spec: StepSpec
+    call: Call
+    digest: str
+    inputs: dict[str, Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    next: NextCall
+    scope: str
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """An attempt under way. Its writes to the state count only if it succeeds."""
+
+    asked: Asked
+    number: int
+    failures: int
+    key: str
+    started_at: int
+    boot_at: int
+    recorded: bool = False  # its start is in the journal
+    closed: bool = False
+    wrote: dict[str, bytes] | None = None
+    done: str = ""
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The body failed, ran out of time, was cancelled by the flow, or was told to stop."""
+
+    error: BaseException
+    status: str = "failed"  # failed, timed_out, cancelled, interrupted
+
+
+Ended = Returned | Raised
+
+# What the drivers in calls.py do for the logic in execution.py.
+WRITE, BODY, PROBE, SLEEP, PARK, HANG = range(6)
+Do = tuple[int, Any]
+Probe = Callable[..., Any]

@@ -1,0 +1,177 @@
+"""Branches of an async body: which task is which, and when all of them wait.
+
+Every task that a body starts gets a scope of its own, numbered in the order in which its parent started it, so
+that equal calls in two tasks are told apart and the order in which tasks finish is never identity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.errors import Paused
+from holdfast.runtime.context import CURRENT, Frame
+
+if TYPE_CHECKING:
+    from holdfast.runtime.execution import Execution
+
+_WAIT_FOR = asyncio.wait_for.__code__
+_LOOK_SECONDS = 0.02
+
+
+class Branches:
+    """The tasks of one async run."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0  # calls being made
+        self.parked = 0  # of those, the ones that wait for something from outside
+        self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
+        self.changed = asyncio.Event()
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        self.tasks[task] = asyncio.current_task() if task is not asyncio.current_task() else None
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)
+        self.changed.set()
+
+    async def park(self) -> None:
+        """Wait in this branch for something from outside, until the run ends or the flow cancels it."""
+        self.parked += 1
+        self.changed.set()
+        try:
+            await self.hang()
+        finally:
+            self.parked -= 1
+
+    @staticmethod
+    async def hang() -> None:
+        """Wait for the flow to cancel this call, as it did before."""
+        await asyncio.get_running_loop().create_future()
+
+    async def all_waiting(self) -> None:
+        """Return once no branch can go on: each is parked, or waits for one that is."""
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            while self.parked and self.parked == self.in_flight:
+                if self._nobody_moves():
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    def _nobody_moves(self) -> bool:
+        """Whether every task that is not parked has a child it can be waiting for."""
+        parents = set(self.tasks.values())
+        moving = [task for task in self.tasks if task not in parents]
+        return len(moving) <= self.parked
+
+    def cancel(self) -> None:
+        for task in list(self.tasks):
+            task.cancel()
+
+
+def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Make the loop give each task of a run its own scope. Tasks outside of runs are left as they are."""
+    before = loop.get_task_factory()
+    if getattr(before, "holdfast", False):
+        return
+
+    def factory(
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, Any],
+        context: Context | None = None,
+        **rest: Any,
+    ) -> Any:
+        frame = CURRENT.get()
+        inside = frame is not None and frame.attempt is None and frame.execution.branches is not None
+        if inside and context is None and not _inside_wait_for():
+            context = _own_lane(frame)  # type: ignore[arg-type]
+        made = _make(before, loop, coroutine, context, rest)
+        if inside and isinstance(made, asyncio.Task):
+            frame.execution.branches.add(made)  # type: ignore[union-attr]
+        return made
+
+    factory.holdfast = True  # type: ignore[attr-defined]
+    loop.set_task_factory(cast(Any, factory))
+
+
+def _make(
+    before: Callable[..., Any] | None,
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any],
+    context: Context | None,
+    rest: dict[str, Any],
+) -> Any:
+    if before is None:
+        return asyncio.Task(coroutine, loop=loop, context=context, **rest)
+    return before(loop, coroutine, context=context, **rest) if context is not None else before(loop, coroutine, **rest)
+
+
+def _own_lane(frame: Frame) -> Context:
+    context = copy_context()
+    context.run(CURRENT.set, frame.lane())
+    return context
+
+
+def _inside_wait_for() -> bool:
+    """asyncio.wait_for starts a task in some Python versions and none in others: it is never a scope."""
+    frame = sys._getframe(2)
+    for _ in range(5):
+        if frame.f_code is _WAIT_FOR:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any, Any, Any], frame: Frame) -> Any:
+    """Run an async body in a task of its own until it ends or all of its branches wait (then: Paused).
+
+    Cancelling this from outside is a request to stop: steps under way are recorded as interrupted.
+    """
+    context = copy_context()
+    context.run(CURRENT.set, frame)
+    main = asyncio.get_running_loop().create_task(body, context=context)
+    branches.tasks[main] = None
+    main.add_done_callback(branches._forget)
+    waiting = asyncio.ensure_future(branches.all_waiting())
+    try:
+        await asyncio.wait({main, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if main.done() and not isinstance(_outcome(main), Paused):
+            return main.result()
+        if not waiting.done():
+            await _settle(branches)
+        execution.paused = True
+        raise Paused
+    except asyncio.CancelledError:
+        execution.stopping = execution.stopping or not main.done()
+        raise
+    finally:
+        waiting.cancel()
+        await _end(branches, main)
+
+
+async def _settle(branches: Branches) -> None:
+    """A plain wait ended the body: let the calls of other branches end first."""
+    while branches.in_flight > branches.parked:
+        branches.changed.clear()
+        await branches.changed.wait()
+
+
+async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
+    while True:
+        left = [task for task in (main, *branches.tasks) if not task.done()]
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left)
+
+
+def _outcome(task: asyncio.Task[Any]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()

@@ -1,0 +1,179 @@
+"""Beginning and claiming runs: one transaction decides who goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.domain.call import Call, Ledger
+from holdfast.domain.codec import decode, encode
+from holdfast.domain.journal import Entry, Header, Payload, entry, genesis
+from holdfast.domain.lease import is_over
+from holdfast.domain.run import FINISHED
+from holdfast.errors import RunFinished, RunHeld, RunNotFound
+from holdfast.runtime.processes import is_alive
+from holdfast.store.contract import Hold, LeaseRow, NewRun, Reading, RunRow, Writing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+
+class Claim(NamedTuple):
+    """A run in hand, and the status it was found in."""
+
+    hold: Hold
+    run: RunRow
+    found: str
+
+
+def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
+    """An entry about the run itself."""
+    header = Header("run", name, delivered=True, started_at=at, ended_at=at, epoch=epoch, trace_id=trace_id)
+    return entry(header, Payload(facts=facts))
+
+
+def begin(runtime: Runtime, run: NewRun) -> Claim | RunRow:
+    """Start a run, or give the task's unfinished one: two starters meet in one run."""
+    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
+    facts = {"flow": run.flow, "task": run.task, "actor": run.actor}
+
+    def work(tx: Writing) -> Claim | RunRow:
+        existing = tx.unfinished_run(run.scope, run.task, run.flow)
+        if existing is not None:
+            return existing
+        return add(runtime, tx, run, start, facts)
+
+    return runtime.store.write(work)
+
+
+def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any]) -> Claim:
+    """Add a run that this process owns from the start."""
+    tx.beat(runtime.beat())
+    hold = tx.add_run(run, start, runtime.process.id)
+    tx.append(hold, [run_fact("started", facts, epoch=1, at=run.at, trace_id=run.trace_id)])
+    row = tx.run_by_id(run.id)
+    assert row is not None
+    return Claim(hold, row, "new")
+
+
+def claim(runtime: Runtime, run_id: str) -> Claim:
+    """Take a run over. Raises RunHeld while its owner lives, RunFinished when there is nothing to go on with."""
+
+    def work(tx: Writing) -> Claim:
+        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+        if row is None or lease is None:
+            raise RunNotFound(run_id)
+        if row.status in FINISHED:
+            raise RunFinished(run_id, row.status)
+        refuse_held(runtime, tx, run_id, lease)
+        tx.beat(runtime.beat())
+        tx.take_lease(lease, runtime.process.id)
+        if lease.holder and lease.holder != runtime.process.id:
+            tx.forget_process(lease.holder)
+        found = "crashed" if row.status == "running" else row.status
+        tx.set_run_status(row.key, "running", runtime.clock.now())
+        hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+        return Claim(hold, row, found)
+
+    return runtime.store.write(work)
+
+
+def refuse_held(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> None:
+    """Raises RunHeld while another worker (or this one) holds the run."""
+    holder = holder_of(runtime, look, run_id, lease)
+    if holder:
+        raise RunHeld(run_id, holder, lease.epoch)
+
+
+def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> str:
+    """Who holds the run now; empty when it may be taken."""
+    if lease.holder is None:
+        return ""
+    if lease.holder == runtime.process.id:
+        return "this process" if run_id in runtime.live else ""
+    beat = look.beat_of(lease.holder)
+    if beat is None:
+        return ""
+    alive = is_alive(beat.process, runtime.process)
+    clock = runtime.clock
+    over = is_over(beat, runtime.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now())
+    return "" if over else str(beat.process)
+
+
+def release(runtime: Runtime, claimed: Claim, status: str) -> None:
+    """Give a run back as it was found."""
+
+    def work(tx: Writing) -> None:
+        tx.set_run_status(claimed.run.key, status, runtime.clock.now())
+        tx.release_lease(claimed.hold)
+
+    runtime.store.write(work)
+
+
+# -- what people decided, taken under the new owner's epoch ------------------------------------------
+
+
+def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
+    """Write answers and requests into the journal. True if there were any: the ledger is to be read again."""
+    hold, at = claimed.hold, runtime.clock.now()
+
+    def work(tx: Writing) -> bool:
+        entries: list[Entry] = []
+        for wait in tx.waits_of(hold.run_key):
+            call = Call(*decode(wait.call))
+            past = ledger.calls.get(call)
+            if wait.status == "answered" and wait.answer:
+                answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
+                kind = past.kind if past else "effect"
+                entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, hold.epoch, at))
+                tx.use_interrupt(wait.id)
+            elif past is not None and past.finished:
+                tx.use_interrupt(wait.id)
+        for key, kind, body, actor in tx.untaken(hold.run_key):
+            if kind != "pause":
+                entries.append(_request(kind, decode(body) | {"by": actor}, ledger, hold.epoch, at))
+            tx.take(key)
+        if entries:
+            tx.append(hold, entries)
+        return bool(entries)
+
+    return runtime.store.write(work)
+
+
+def _request(kind: str, body: dict[str, Any], ledger: Ledger, epoch: int, at: int) -> Entry:
+    if kind == "rewind":
+        return run_fact("rewound", {"to": body["to"], "by": body["by"], "why": body["why"]}, epoch=epoch, at=at)
+    answer: dict[str, Any] = {name: body[name] for name in ("why", "by", "result") if name in body}
+    answer["choice"] = kind
+    return _decision(Call(*body["call"]), body["kind"], answer, {}, ledger, epoch, at)
+
+
+def _decision(
+    call: Call, kind: str, answer: dict[str, Any], asked: dict[str, Any], ledger: Ledger, epoch: int, at: int
+) -> Entry:
+    import msgspec
+
+    choice = answer["choice"]
+    past = ledger.calls.get(call)
+    facts = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
+    header = Header(
+        kind if choice in ("skip", "reuse") else "decision",
+        call.step,
+        call.scope,
+        call.inputs,
+        call.occurrence,
+        attempt=max(past.attempts if past else 0, 1),
+        mark="reused" if choice == "reuse" else "decided",
+        started_at=past.last.started_at if past else at,
+        ended_at=at,
+        key=past.last.key if past else "",
+        epoch=epoch,
+    )
+    if choice == "skip":
+        payload = Payload(result=msgspec.Raw(encode(answer["result"])), facts=facts)
+        return entry(msgspec.structs.replace(header, status="skipped", delivered=True), payload)
+    if choice == "reuse":
+        was = ledger.calls[Call(*asked["was"])]
+        kept = msgspec.json.decode(was.payload, type=Payload) if was.payload else Payload()
+        payload = Payload(result=kept.result, blob=kept.blob, facts=facts | {"was": asked["was"]})
+        return entry(msgspec.structs.replace(header, status="succeeded", delivered=True), payload)
+    return entry(msgspec.structs.replace(header, status=choice), Payload(facts=facts))

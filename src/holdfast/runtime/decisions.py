@@ -1,0 +1,151 @@
+"""What people decide about a run from outside: answer, retry, skip, abort, rewind, pause.
+
+Each is durable before it takes effect and is taken by the run's owner, or the next one, under its epoch. Abort
+does not wait: it ends the epoch itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.call import Call, labels
+from holdfast.domain.codec import decode, encode, pack_json
+from holdfast.domain.digest import identity
+from holdfast.domain.interrupt import check_answer
+from holdfast.domain.journal import CALLS, decode_header
+from holdfast.domain.run import FINISHED
+from holdfast.errors import AlreadyAnswered, Invalid, OperationConflict, RunFinished, RunNotFound, StepNotFound
+from holdfast.runtime.claims import refuse_held, run_fact
+from holdfast.runtime.views import interrupt_of
+from holdfast.store.contract import Ending, Hold, LeaseRow, Reading, RunRow, Writing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+
+def once(runtime: Runtime, operation_id: str | None, kind: str, content: Any, work: Callable[[Writing], Any]) -> bool:
+    """Do `work` once per operation_id. True when this was an exact repeat, and nothing was done.
+
+    Raises OperationConflict when the id was used with other content.
+    """
+    print_ = identity(encode([kind, content]))
+
+    def guarded(tx: Writing) -> bool:
+        if operation_id is not None:
+            before = tx.operation(operation_id)
+            if before is not None:
+                if before[:2] != (kind, print_):
+                    raise OperationConflict(operation_id, before[0])
+                return True
+            tx.add_operation(operation_id, kind, print_, "{}", runtime.clock.now())
+        work(tx)
+        return False
+
+    return runtime.store.write(guarded)
+
+
+def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None) -> bool:
+    """Answer a wait: one of many answers wins. Raises AlreadyAnswered, AnswerInvalid."""
+
+    def work(tx: Writing) -> None:
+        row = runtime.interrupt_row(tx, interrupt_id)
+        found = interrupt_of(row)
+        if row.status != "open":
+            raise AlreadyAnswered(row.id, row.run_id, row.status, row.answered_by or "the run")
+        checked = check_answer(found, given)
+        pack_json(checked, "answer")
+        if checked["choice"] == "abort":
+            _abort(runtime, tx, row.run_id, str(checked.get("why", "")))
+        else:
+            tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
+
+    return once(runtime, operation_id, "answer", [interrupt_id, given], work)
+
+
+def ask(runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> bool:
+    """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it."""
+    pack_json(body, kind)
+
+    def work(tx: Writing) -> None:
+        run = unfinished(tx, run_id)
+        if kind == "rewind":
+            lease = tx.lease_of(run_id)
+            assert lease is not None
+            refuse_held(runtime, tx, run_id, lease)
+        call, call_kind, first = find_call(tx, run, step)
+        wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
+        if wait is not None and kind in interrupt_of(wait).choices:
+            choice = {"choice": kind, **body}
+            tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
+            return
+        sent = {"call": list(call), "kind": call_kind, "to": first, **body}
+        tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
+
+    return once(runtime, operation_id, kind, [run_id, step, body], work)
+
+
+def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> bool:
+    """Ask a live run to stop at its next step; it ends `interrupted`."""
+
+    def work(tx: Writing) -> None:
+        run = unfinished(tx, run_id)
+        if run.status != "running":
+            raise Invalid(detail=f"run {run_id} is {run.status}; only a running one can be asked to stop")
+        tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
+
+    return once(runtime, operation_id, "pause", [run_id], work)
+
+
+def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None, *, only_free: bool = False) -> bool:
+    """Give a run up: its owner, if it has one, cannot commit anything from now on."""
+
+    def work(tx: Writing) -> None:
+        if only_free:
+            lease = tx.lease_of(run_id)
+            if lease is not None:
+                refuse_held(runtime, tx, run_id, lease)
+        _abort(runtime, tx, run_id, why)
+
+    return once(runtime, operation_id, "abort", [run_id, why], work)
+
+
+def _abort(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
+    run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
+    assert isinstance(lease, LeaseRow)
+    at = runtime.clock.now()
+    tx.take_lease(lease, None)
+    hold = Hold(run.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+    facts = {"why": why, "by": runtime.actor}
+    tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
+    tx.cancel_interrupts(run.key)
+    error = encode({"type": "aborted", "message": why, "by": runtime.actor}).decode()
+    tx.end_run(run.key, Ending("aborted", run.phase, None, error, run.needs, at))
+    for child in tx.children_of(run_id):
+        if child.status not in FINISHED:
+            _abort(runtime, tx, child.id, why)
+
+
+def unfinished(look: Reading, run_id: str) -> RunRow:
+    run = look.run_by_id(run_id)
+    if run is None:
+        raise RunNotFound(run_id)
+    if run.status in FINISHED:
+        raise RunFinished(run_id, run.status)
+    return run
+
+
+def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
+    """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound."""
+    rows = look.journal_of(run.key)
+    names = labels(rows)
+    waits = {Call(*decode(wait.call)): wait.step for wait in look.waits_of(run.key) if wait.status == "open"}
+    call = next((c for c, name in names.items() if name == step), None)
+    call = call or next((c for c, name in waits.items() if name == step), None)
+    if call is None:
+        raise StepNotFound(run.id, step, ", ".join([*names.values()][-8:]) or "none yet")
+    for row in rows:
+        header = decode_header(row.header)
+        if header.kind in CALLS and Call(header.scope, header.name, header.inputs, header.occurrence) == call:
+            return call, header.kind, row.seq
+    return call, "effect", 1 + (rows[-1].seq if rows else 0)

@@ -1,0 +1,84 @@
+"""The heart of a process: renews its leases, writes late starts, and hears what outsiders ask of its runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from holdfast.domain.lease import Beat
+from holdfast.errors import HoldfastError, Severed
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+    from holdfast.runtime.execution import Execution
+
+TICK_SECONDS = 0.05
+
+
+class Heart:
+    """A thread that beats while this process has live runs."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = threading.Lock()
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._beaten_at = 0
+
+    def start(self) -> None:
+        """Begin to beat, if not beating yet."""
+        with self._lock:
+            if self._thread is None:
+                self._quit.clear()
+                self._beaten_at = self._runtime.clock.boot()
+                self._thread = threading.Thread(target=self._live, name="holdfast-heart", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        with self._lock:
+            thread, self._thread = self._thread, None
+        self._quit.set()
+        if thread is not None:
+            thread.join()
+
+    def _live(self) -> None:
+        while not self._quit.wait(TICK_SECONDS):
+            self.tick()
+
+    def tick(self) -> None:
+        """One beat: late starts of every live run, the process's own row when it is due, the inbox."""
+        runtime = self._runtime
+        for execution in list(runtime.live.values()):
+            try:
+                self._tend(execution)
+            except (HoldfastError, Severed):
+                continue  # the run's own next commit tells it
+        now = runtime.clock.boot()
+        if runtime.live and now - self._beaten_at >= runtime.settings.beat_seconds * 1_000_000:
+            self._beaten_at = now
+            self._beat()
+
+    def _tend(self, execution: Execution) -> None:
+        runtime = self._runtime
+        limit = runtime.clock.boot() - int(runtime.settings.start_after_seconds * 1_000_000)
+        late = execution.late_starts(limit)
+        if late:
+            runtime.store.append(execution.hold, late)
+        if execution.phase_changed:
+            execution.phase_changed = False
+            runtime.store.write(lambda tx: tx.set_run_phase(execution.hold.run_key, execution.phase))
+        for _, kind, _, _ in runtime.store.read(lambda look: look.untaken(execution.hold.run_key)):
+            if kind == "pause":
+                execution.stopping = True
+
+    def _beat(self) -> None:
+        try:
+            self._runtime.store.write(lambda tx: tx.beat(self._runtime.beat()))
+        except HoldfastError:
+            return  # a store that cannot be written now: the lease runs out, which is what it is for
+
+
+def beat_of(runtime: Runtime) -> Beat:
+    """This process's sign of life, now."""
+    clock = runtime.clock
+    return Beat(runtime.process, clock.boot(), clock.now(), runtime.settings.lease_seconds)

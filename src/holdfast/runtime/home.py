@@ -1,0 +1,59 @@
+"""The home: a `.holdfast` folder with one database and one blob folder per tenant."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from holdfast.errors import HomeNotFound, NameInvalid, StoreReadOnly
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FOLDER = ".holdfast"
+
+
+def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
+    """The home: the one given, else HOLDFAST_HOME, else the nearest `.holdfast` upward, else one here."""
+    named = given or os.environ.get("HOLDFAST_HOME")
+    if named:
+        home = Path(named).expanduser().absolute()
+    else:
+        here = Path.cwd()
+        near = (folder / FOLDER for folder in (here, *here.parents))
+        home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
+    if must_exist and not home.is_dir():
+        raise HomeNotFound(str(home))
+    return home
+
+
+def project_of(home: Path) -> Path:
+    """The folder that recorded paths are relative to: where a `.holdfast` lies, else where we are."""
+    return home.parent if home.name == FOLDER else Path.cwd()
+
+
+def tenant_folder(home: Path, tenant: str) -> Path:
+    """A tenant's own folder, made if need be. Raises NameInvalid for a name that could leave the home."""
+    if not isinstance(tenant, str) or not _SAFE.fullmatch(tenant):
+        raise NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
+    folder = home / tenant
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = home / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+        (folder / "blobs").mkdir(exist_ok=True)
+    except OSError as error:
+        if not (folder / "holdfast.db").exists():
+            raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
+    return folder
+
+
+def check_name(kind: str, name: str) -> str:
+    """A scope, task or actor name: any printable text up to 500 characters."""
+    if not isinstance(name, str) or not name.strip():
+        raise NameInvalid(kind, str(name), "it is empty")
+    if len(name) > 500:
+        raise NameInvalid(kind, name, f"it has {len(name)} characters; the limit is 500")
+    if not name.isprintable():
+        raise NameInvalid(kind, name, "it has characters that cannot be printed")
+    return name

@@ -1,0 +1,53 @@
+"""This process, and whether another one is still alive."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from holdfast.domain.lease import Process, can_be_probed
+from holdfast.ids import Ids
+
+
+def this_process(ids: Ids) -> Process:
+    """Ourselves, known by boot, PID namespace, pid and start time."""
+    pid = os.getpid()
+    return Process(
+        id=ids(),
+        host=socket.gethostname(),
+        boot_id=_text("/proc/sys/kernel/random/boot_id"),
+        pid_namespace=_namespace(),
+        pid=pid,
+        started=_started(pid) or 0,
+    )
+
+
+def is_alive(holder: Process, me: Process) -> bool | None:
+    """Whether the holder lives; None when it cannot be known from here."""
+    if not can_be_probed(holder, me):
+        return None
+    return _started(holder.pid) == holder.started
+
+
+def _started(pid: int) -> int | None:
+    """When the kernel started that pid; None when it is gone or only waits to be reaped."""
+    text = _text(f"/proc/{pid}/stat")
+    if not text:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

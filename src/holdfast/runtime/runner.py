@@ -1,0 +1,269 @@
+"""From a claim to an outcome: running a flow's body, and writing how it ended.
+
+Whatever ends a body, the last thing written is one transaction: everything that waited, the run's fact, its
+status, its result, and the release of the lease. A crash before it leaves a run that is found `crashed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast import failpoints
+from holdfast.domain.call import Call, fold, labels
+from holdfast.domain.codec import Decode, decode, encode, pack
+from holdfast.domain.run import Outcome
+from holdfast.domain.verdict import Verdict, unaccepted
+from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
+from holdfast.runtime import calls, claims, failure, recovery
+from holdfast.runtime.claims import Claim
+from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.execution import Execution
+from holdfast.store.contract import Ending, Writing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Contested reasons that somebody takes upon themselves: `code` or `code:subject`, and why."""
+
+    codes: tuple[str, ...] = ()
+    why: str = ""
+
+    def takes(self, code: str, subject: str) -> bool:
+        return code in self.codes or f"{code}:{subject}" in self.codes
+
+
+def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:
+    """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
+    if claimed.found == "new":
+        execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
+        return execution, None
+    try:
+        execution, verdict = _recover(runtime, claimed, accept)
+    except BaseException:
+        claims.release(runtime, claimed, claimed.found)
+        raise
+    return execution, verdict
+
+
+def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict]:
+    hold = claimed.hold
+    found = _find(runtime, claimed)
+    if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
+        found = _find(runtime, claimed)
+    verdict = recovery.verdict_of(runtime, found)
+    known = [entry["fingerprint"] for entry in found.ledger.accepted]
+    execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
+    standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
+    for reason in standing:
+        if not accept.takes(reason.code, reason.subject):
+            text = "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing)
+            raise Contested(claimed.run.id, text)
+        facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
+        execution.note("run", "accepted", facts)
+    facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
+    execution.note("run", "resumed", facts)
+    return execution, verdict
+
+
+def _find(runtime: Runtime, claimed: Claim) -> recovery.Found:
+    def look(reading: Any) -> recovery.Found:
+        lease = reading.lease_of(claimed.run.id)
+        return recovery.find(reading, claimed.run, lease)
+
+    return runtime.store.read(look)
+
+
+# -- running a body ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def living(runtime: Runtime, execution: Execution) -> Iterator[Frame]:
+    """The run is live in this process: its heart beats, its threads are known."""
+    runtime.live[execution.id] = execution
+    runtime.store.live += 1
+    runtime.heart.start()
+    calls.enter_process()
+    try:
+        yield Frame(execution)
+    finally:
+        calls.leave_process()
+        runtime.store.live -= 1
+        runtime.live.pop(execution.id, None)
+
+
+def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
+    """Run a plain body to its end and write the end. Raises what stopped it from outside."""
+    with living(runtime, execution) as frame:
+        token = CURRENT.set(frame)
+        try:
+            result = body()
+            for child in execution.children:
+                child.settle()
+            ended: Any = None
+        except BaseException as error:
+            result, ended = None, error
+        finally:
+            CURRENT.reset(token)
+        return end(runtime, execution, result, ended, back)
+
+
+async def run_async(
+    runtime: Runtime, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
+) -> Outcome[Any]:
+    """The same for an async body, on the running loop."""
+    import asyncio
+
+    from holdfast.runtime.branches import Branches, run_body, watch_tasks
+
+    watch_tasks(asyncio.get_running_loop())
+    with living(runtime, execution) as frame:
+        branches = execution.branches = Branches()
+        try:
+            result = await run_body(execution, branches, body(), frame)
+            for child in execution.children:
+                await child.settle_async()
+            ended: Any = None
+        except BaseException as error:
+            result, ended = None, error
+        return end(runtime, execution, result, ended, back)
+
+
+def end(runtime: Runtime, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
+    """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
+    if failpoints.armed:
+        failpoints.armed("run.ended")
+    if execution.severed is not None:
+        return _severed(runtime, execution, execution.severed)
+    if execution.paused or isinstance(error, Paused):
+        return _finish(runtime, execution, "waiting")
+    if isinstance(error, Exception):
+        return _finish(runtime, execution, "failed", error=error)
+    if execution.stopping or error is not None:
+        outcome = _finish(runtime, execution, "interrupted", error=error)
+        if error is not None and not isinstance(error, Stopped | Severed):
+            raise error
+        return outcome
+    try:
+        raw, copy = pack(result, back, "the flow's result")
+    except HoldfastError as refused:
+        return _finish(runtime, execution, "failed", error=refused)
+    return _finish(runtime, execution, "succeeded", raw=raw, result=copy)
+
+
+def _severed(runtime: Runtime, execution: Execution, error: HoldfastError) -> Outcome[Any]:
+    if isinstance(error, LeaseLost):
+        row = runtime.store.read(lambda look: look.run_by_id(execution.id))
+        if row is not None and row.status == "aborted":
+            return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
+    raise error
+
+
+def _finish(
+    runtime: Runtime,
+    execution: Execution,
+    status: str,
+    *,
+    raw: bytes | None = None,
+    result: Any = None,
+    error: BaseException | None = None,
+) -> Outcome[Any]:
+    left = _left_over(execution) if status == "succeeded" else []
+    kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
+    facts: dict[str, Any] = {"unasked": left} if left else {}
+    if status == "failed" and error is not None:
+        facts["ended_by"] = [list(call) for call in execution.ended_by(error)]
+    if kept:
+        facts["error"] = kept
+    if execution.code_changed:
+        facts["code_changed"] = sorted(execution.code_changed)
+    stored = _stored_result(runtime, raw) if raw is not None else None
+    ending = Ending(
+        status,
+        execution.phase,
+        stored,
+        encode(kept).decode() if kept else None,
+        encode(sorted(execution.needs)).decode(),
+        runtime.clock.now(),
+    )
+    _write_end(runtime, execution, ending, facts)
+    waits = tuple(runtime.waits(execution.hold.run_key)) if status == "waiting" else ()
+    return Outcome(
+        execution.id,
+        status,
+        result,
+        waits,
+        kept,
+        replayed_steps=execution.replayed,
+        unasked=tuple(left),
+        exception=error if isinstance(error, Exception) else None,
+    )
+
+
+def _write_end(runtime: Runtime, execution: Execution, ending: Ending, facts: dict[str, Any]) -> None:
+    hold = execution.hold
+    with execution.lock:
+        entries = execution.taken_at_end(ending.status, facts)
+
+    def work(tx: Writing) -> None:
+        tx.append(hold, entries)
+        for wait in tx.waits_of(hold.run_key):
+            if wait.status == "open" and Call(*decode(wait.call)) not in execution.waits:
+                tx.use_interrupt(wait.id)
+        tx.end_run(hold.run_key, ending)
+        tx.release_lease(hold)
+
+    try:
+        runtime.store.write(work)
+    except LeaseLost as error:
+        execution.severed = error
+        raise
+
+
+def _stored_result(runtime: Runtime, raw: bytes) -> str:
+    if len(raw) > runtime.settings.inline_bytes:
+        return encode({"blob": runtime.blobs.put(raw)}).decode()
+    return '{"value":' + raw.decode() + "}"
+
+
+def _left_over(execution: Execution) -> list[str]:
+    left = execution.unasked()
+    if not left:
+        return []
+    rows = execution.store.read(lambda look: look.journal_of(execution.hold.run_key))
+    names = labels(rows)
+    return [names[past.call] for past in left if past.call in names]
+
+
+# -- a body that is the user's own code, not a function ----------------------------------------------
+
+
+class OpenBody:
+    """How a `with hold.open(…)` block ended."""
+
+    outcome: Outcome[Any] | None = None
+
+
+@contextmanager
+def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
+    """The block is the body: its end is written like any other, and its exceptions go on to the caller."""
+    ended = OpenBody()
+    with living(runtime, execution) as frame:
+        token = CURRENT.set(frame)
+        error: BaseException | None = None
+        try:
+            yield ended
+            for child in execution.children:
+                child.settle()
+        except BaseException as raised:
+            error = raised
+        finally:
+            CURRENT.reset(token)
+        ended.outcome = end(runtime, execution, None, error, decode)
+    if error is not None and not isinstance(error, Paused | Stopped | Severed):
+        raise error

@@ -1,0 +1,255 @@
+"""What the decorators describe: steps, effects, flows, and the values injected into them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import random
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.code import digest_function
+from holdfast.domain.codec import Decode, decoder
+from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
+from holdfast.runtime.names import lasting_path, module_alias
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+RESERVED = ("task", "fresh", "session", "trace_id", "meta")
+
+
+class Inject:
+    """A parameter's default that stands for a live resource."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class Key(str):
+    """A parameter's default that stands for the effect's key."""
+
+    __slots__ = ()
+
+
+KEY: str = Key("KEY")
+
+
+def seconds(value: float | str, what: str) -> float:
+    """A duration: seconds, or text such as `90s`, `10m`, `48h`."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not match:
+        raise StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's parameters, prepared so that binding a call costs little."""
+
+    function: Callable[..., Any]
+    skip: int = 0  # leading parameters that the runtime fills (a flow's run)
+    ignore: tuple[str, ...] = ()
+
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.function).parameters.values())[self.skip :]
+
+    @cached_property
+    def injected(self) -> dict[str, str]:
+        found = {p.name: p.default for p in self.parameters if isinstance(p.default, Inject)}
+        return {name: default.key for name, default in found.items()}
+
+    @cached_property
+    def keyed(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parameters if isinstance(p.default, Key))
+
+    @cached_property
+    def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str]] | None:
+        """Positional names, defaults and all names; None when there are starred parameters."""
+        kinds = {p.kind for p in self.parameters}
+        if kinds - {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
+            return None
+        own = [p for p in self.parameters if not isinstance(p.default, Inject | Key)]
+        positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        defaults = {p.name: p.default for p in own if p.default is not p.empty}
+        return positional, defaults, frozenset(p.name for p in own)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a call by name: defaults filled in; resources, key and ignored ones left out.
+
+        Raises TypeError as the function itself would.
+        """
+        simple = self._simple
+        if simple is None:
+            return self._bind_slowly(args, kwargs)
+        positional, defaults, names = simple
+        inputs = dict(zip(positional, args, strict=False))
+        if kwargs:
+            if not inputs.keys().isdisjoint(kwargs):
+                return self._bind_slowly(args, kwargs)
+            inputs.update(kwargs)
+        if defaults:
+            inputs = defaults | inputs
+        if len(args) > len(positional) or inputs.keys() != names:
+            return self._bind_slowly(args, kwargs)
+        for name in self.ignore:
+            inputs.pop(name, None)
+        return inputs
+
+    def _bind_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = inspect.Signature(self.parameters).bind(*args, **kwargs)
+        bound.apply_defaults()
+        silent = {*self.ignore, *self.injected, *self.keyed}
+        return {name: value for name, value in bound.arguments.items() if name not in silent}
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """A step or effect: the function and how it is to be attempted."""
+
+    function: Callable[..., Any]
+    name: str
+    kind: str = "step"
+    retries: int = 0
+    backoff: float = 0.5
+    timeout: float | None = None
+    agent: str = ""
+    writes: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confirm: Callable[..., Any] | None = None
+    not_done: tuple[type[BaseException], ...] = ()
+    is_async: bool = False
+    is_effect: bool = False
+    signature: Signature = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        object.__setattr__(self, "is_effect", self.kind == "effect")
+        _check_step(self)
+
+    @cached_property
+    def decode(self) -> Decode:
+        return decoder(returned(self.function))
+
+    @cached_property
+    def code(self) -> str:
+        return code_of(self.function)
+
+    @cached_property
+    def place(self) -> tuple[str, str]:
+        """File and qualified name, to find the code again."""
+        function = inspect.unwrap(self.function)
+        file = getattr(getattr(function, "__code__", None), "co_filename", "")
+        return (lasting_path(Path(file)) if file else "", getattr(function, "__qualname__", self.name))
+
+    def delay(self, failures: int, dice: random.Random) -> float:
+        """Seconds before the next attempt: doubling, capped at a minute, with full jitter."""
+        return dice.uniform(0.5, 1.0) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
+
+    def says_not_done(self, error: BaseException) -> bool:
+        return isinstance(error, self.not_done)
+
+
+def _check_step(spec: StepSpec) -> None:
+    if not callable(spec.function):
+        raise StepInvalid(repr(spec.function), "it cannot be called")
+    if not spec.name or spec.name == "<lambda>":
+        raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
+    if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
+        raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
+    if not isinstance(spec.retries, int) or spec.retries < 0:
+        raise StepInvalid(spec.name, f"retries must be 0 or more, not {spec.retries!r}")
+    unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
+    if unknown:
+        raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
+
+
+@dataclass(frozen=True)
+class FlowSpec:
+    """A flow: the function, and the name by which any process finds it again."""
+
+    function: Callable[..., Any]
+    name: str  # short, for people and task names
+    source: str  # module:name or file.py:name
+    is_async: bool
+    signature: Signature
+
+    @cached_property
+    def decode(self) -> Decode:
+        return decoder(returned(self.function))
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The flow's inputs by name. Raises InputsInvalid."""
+        try:
+            return self.signature.bind(args, kwargs)
+        except TypeError as error:
+            shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
+            raise InputsInvalid(self.name, str(error), shown) from error
+
+    def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Stored inputs as the types that the flow's annotations name."""
+        import msgspec
+
+        from holdfast.domain.codec import encode
+
+        hints = hints_of(self.function)
+        return {
+            name: decoder(hints[name])(encode(value)) if name in hints else msgspec.convert(value, Any)
+            for name, value in inputs.items()
+        }
+
+
+def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
+    """Describe a flow. Raises FlowInvalid for what a later process could not find."""
+    qualname = getattr(function, "__qualname__", "")
+    if not isinstance(function, types.FunctionType):
+        raise FlowInvalid(repr(function), "it is not a function")
+    if "<locals>" in qualname or "<lambda>" in qualname:
+        raise FlowInvalid(qualname, "it is a local function or a lambda")
+    signature = Signature(function, skip=1)
+    if not list(inspect.signature(function).parameters):
+        raise FlowInvalid(qualname, "its first parameter must be the run")
+    taken = [p.name for p in signature.parameters if p.name in RESERVED]
+    if taken:
+        raise FlowInvalid(qualname, f"the input name {taken[0]!r} is an option of hold.run")
+    source = f"{module_alias(function.__module__)}:{qualname}"
+    is_async = inspect.iscoroutinefunction(function)
+    return FlowSpec(function, name or function.__name__, source, is_async, signature)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolved annotations; none where they cannot be resolved."""
+    try:
+        return typing.get_type_hints(inspect.unwrap(function))
+    except Exception:
+        return {}
+
+
+def returned(function: Callable[..., Any]) -> Any:
+    return hints_of(function).get("return")
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """The digest of a function's code; empty when there is no source."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    tree = _tree(code.co_filename) if code else None
+    return (digest_function(tree, function.__qualname__) or "") if tree else ""
+
+
+@lru_cache(maxsize=256)
+def _tree(file: str) -> ast.Module | None:
+    """A file as it is when the code is first asked for, near its import."""
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None

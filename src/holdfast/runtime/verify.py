@@ -1,0 +1,89 @@
+"""Checking a whole store offline: every chain, every payload, every blob that a run refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.domain.digest import identity
+from holdfast.domain.run import FINISHED
+from holdfast.errors import HoldfastError
+from holdfast.runtime.recovery import Found, find
+from holdfast.store.contract import Reading, RunRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A record that is not what was stored."""
+
+    run_id: str
+    record: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a check of the store found."""
+
+    runs: int
+    entries: int
+    blobs: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
+    """Check one run, or the whole store. Nothing is changed."""
+    problems = [Problem("", "the database file", line) for line in runtime.store.check()] if run_id is None else []
+    runs = entries = blobs = 0
+    for row in _rows(runtime, run_id):
+        found, names = runtime.store.read(partial(_look, row=row))
+        runs, entries, blobs = runs + 1, entries + len(found.rows) if found else entries, blobs + len(names)
+        problems += _problems(runtime, row, found, names)
+    return Verification(runs, entries, blobs, tuple(problems))
+
+
+def _rows(runtime: Runtime, run_id: str | None) -> Iterator[RunRow]:
+    if run_id is not None:
+        yield runtime.row(run_id)
+        return
+    before = 0
+    while page := runtime.store.read(partial(_page, before=before)):
+        yield from page
+        before = page[-1].key
+
+
+def _page(look: Reading, before: int) -> list[RunRow]:
+    return look.newest_runs(None, _PAGE, before)
+
+
+def _look(look: Reading, row: RunRow) -> tuple[Found | None, list[str]]:
+    lease = look.lease_of(row.id)
+    return (find(look, row, lease) if lease else None), look.blobs_of(row.key)
+
+
+def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: list[str]) -> Iterator[Problem]:
+    if found is None:
+        yield Problem(row.id, f"run {row.id}", "its lease row is missing")
+        return
+    if found.broken:
+        yield Problem(row.id, found.broken.record, found.broken.why)
+    elif identity(row.inputs.encode()) != row.inputs_digest:
+        yield Problem(row.id, f"run {row.id}", "its inputs were changed")
+    elif row.status in FINISHED and found.ledger.endings[-1][0] != row.status:
+        yield Problem(row.id, f"run {row.id}", f"its journal ends {found.ledger.endings[-1][0]}, not {row.status}")
+    for name in names:
+        try:
+            runtime.blobs.get(name)
+        except HoldfastError as error:
+            yield Problem(row.id, f"blob {name[:12]}", str(error.facts.get("why", error)))

@@ -1,0 +1,53 @@
+"""Rows of the store as the values people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.clock import moment
+from holdfast.domain.codec import decode
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.run import RunRecord
+from holdfast.store.contract import InterruptRow, LeaseRow, RunRow
+
+
+def interrupt_of(row: InterruptRow) -> Interrupt:
+    return Interrupt(
+        id=row.id,
+        run_id=row.run_id,
+        type=row.type,
+        step=row.step,
+        payload=decode(row.payload),
+        status=row.status,
+        answer=decode(row.answer) if row.answer else None,
+        answered_by=row.answered_by,
+        opened_at=moment(row.opened_at),
+        due_at=moment(row.due_at) if row.due_at is not None else None,
+    )
+
+
+def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRecord:
+    """A run; one whose status is `running` and that nobody holds any more is called crashed."""
+    status = "crashed" if row.status == "running" and not holder else row.status
+    return RunRecord(
+        id=row.id,
+        flow=row.flow,
+        source=row.source,
+        task=row.task,
+        scope=row.scope,
+        status=status,
+        phase=row.phase,
+        inputs=decode(row.inputs),
+        result=result,
+        error=decode(row.error) if row.error else None,
+        parent=row.parent,
+        session=row.session,
+        trace_id=row.trace_id,
+        meta=decode(row.meta),
+        actor=row.actor,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+        epoch=lease.epoch,
+        head=lease.head,
+        holder=holder,
+    )

@@ -1,0 +1,1 @@
+"""How the runtime is reached from Python."""

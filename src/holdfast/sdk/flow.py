@@ -1,0 +1,167 @@
+"""The decorators: @flow, @step, @effect, and what stands for injected values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+from holdfast.errors import NotDone
+from holdfast.runtime.calls import call_async, call_plain, outside_arguments, place_of
+from holdfast.runtime.specs import FlowSpec, Inject, StepSpec, flow_spec, seconds
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def inject(key: str) -> Any:
+    """A parameter's default that stands for a live resource, provided by `hold.resource(key, …)`."""
+    return Inject(key)
+
+
+class Step(Generic[P, T]):
+    """A step or effect. Called in a run's body it is durable; elsewhere it is the plain function."""
+
+    def __init__(self, spec: StepSpec) -> None:
+        functools.update_wrapper(self, spec.function)
+        self.spec = spec
+        self.plain = cast(Callable[P, T], spec.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        frame = place_of(self.spec)
+        if frame is None:
+            return cast(T, self.spec.function(*args, **outside_arguments(self.spec, kwargs)))
+        if self.spec.is_async:
+            return cast(T, call_async(frame, self.spec, args, kwargs))
+        return cast(T, call_plain(frame, self.spec, args, kwargs))
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.kind} {self.spec.name}>"
+
+
+@overload
+def step(function: Callable[P, T], /) -> Step[P, T]: ...
+
+
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retries: int = 0,
+    backoff: float | str = 0.5,
+    timeout: float | str | None = None,
+    agent: str = "",
+    writes: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+) -> Callable[[Callable[P, T]], Step[P, T]]: ...
+
+
+def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a step: a unit of work that may run again until it has succeeded.
+
+    `retries` further attempts after a failure, `backoff` seconds before the first of them (doubling, with
+    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity.
+    """
+    return _decorated(function, "step", options)
+
+
+@overload
+def effect(function: Callable[P, T], /) -> Step[P, T]: ...
+
+
+@overload
+def effect(
+    *,
+    name: str | None = None,
+    confirm: Callable[..., Any] | None = None,
+    not_done: Iterable[type[BaseException]] = (),
+    retries: int = 0,
+    backoff: float | str = 0.5,
+    timeout: float | str | None = None,
+    agent: str = "",
+    ignore: Iterable[str] = (),
+) -> Callable[[Callable[P, T]], Step[P, T]]: ...
+
+
+def effect(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function an effect: a unit of work that must never be repeated unknowingly.
+
+    Its intent is on disk before it runs. If it ends without an outcome it is in doubt: `confirm` is asked
+    (`Happened(value)`, `NOT_DONE`, `UNKNOWN`), then a person. It says that nothing happened by raising `NotDone`
+    or one of the `not_done` types; only then do `retries` count.
+    """
+    return _decorated(function, "effect", options)
+
+
+def _decorated(function: Callable[..., Any] | None, kind: str, options: dict[str, Any]) -> Any:
+    if function is not None:
+        return Step(make_spec(function, kind, options))
+    return lambda decorated: Step(make_spec(decorated, kind, options))
+
+
+def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) -> StepSpec:
+    """Describe a step. Raises StepInvalid."""
+    function = function.spec.function if isinstance(function, Step) else function
+    given = dict(options)
+    name = given.pop("name", None) or getattr(function, "__name__", "")
+    timeout = given.pop("timeout", None)
+    return StepSpec(
+        function,
+        name,
+        kind,
+        timeout=None if timeout is None else seconds(timeout, name),
+        backoff=seconds(given.pop("backoff", 0.5), name),
+        writes=tuple(given.pop("writes", ())),
+        ignore=tuple(given.pop("ignore", ())),
+        not_done=(NotDone, *given.pop("not_done", ())),
+        **given,
+    )
+
+
+def as_step(function: Any, kind: str, options: dict[str, Any]) -> StepSpec:
+    """A spec for `run.step(f, …)`: f's own when it is a step already."""
+    if isinstance(function, Step) and not options and function.spec.kind == kind:
+        return function.spec
+    return make_spec(function, kind, options)
+
+
+class Flow(Generic[P, T]):
+    """A flow. Run it by `hold.run(flow, …)`; called inside another flow's body it is the plain function."""
+
+    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._name = name
+
+    @functools.cached_property
+    def spec(self) -> FlowSpec:
+        """What the runtime knows of it. Raises FlowInvalid for what a later process could not find."""
+        return flow_spec(self.function, self._name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<flow {self.function.__qualname__}>"
+
+
+@overload
+def flow(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(*, name: str | None = None) -> Callable[[Callable[Concatenate[Any, P], T]], Flow[P, T]]: ...
+
+
+def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Make a function a flow: a recipe whose body runs again from the top on resume.
+
+    Its first parameter is the run (`Run`, or `AsyncRun` for `async def`); the others are its inputs.
+    """
+    if function is not None:
+        return Flow(function, name)
+    return lambda decorated: Flow(decorated, name)

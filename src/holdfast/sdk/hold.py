@@ -1,0 +1,390 @@
+"""`Holdfast` and `AsyncHoldfast`: a home, opened. The same surface, blocking and awaited."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.plan import Plan
+from holdfast.domain.receipt import Event, Receipt
+from holdfast.domain.run import Outcome, RunRecord
+from holdfast.errors import ExtraMissing, NameInvalid, RunWaiting
+from holdfast.ids import Ids, random_id
+from holdfast.runtime import Runtime, decisions, refuse_loop, runner
+from holdfast.runtime.claims import Claim
+from holdfast.runtime.runner import Acceptance
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.specs import FlowSpec, Signature
+from holdfast.runtime.verify import Verification
+from holdfast.sdk.flow import Flow
+from holdfast.sdk.run import AsyncRun, Run, make_run
+
+T = TypeVar("T")
+JsonMap = Mapping[str, Any]
+
+
+class _Hold:
+    """What both surfaces share: everything that takes no user code and only a moment."""
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        tenant: str = "default",
+        scope: str = "default",
+        actor: str = "local",
+        clock: Clock | None = None,
+        ids: Ids = random_id,
+        settings: Settings | None = None,
+        store_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if str(home).startswith(("http://", "https://")):
+            raise ExtraMissing("a home behind a URL", "server")
+        self._runtime = Runtime(
+            home,
+            facade=make_run,
+            tenant=tenant,
+            scope=scope,
+            actor=actor,
+            clock=clock,
+            ids=ids,
+            settings=settings,
+            store_options=store_options,
+        )
+
+    @property
+    def home(self) -> Path:
+        """The folder everything is kept in."""
+        return self._runtime.home
+
+    # -- the person's choices --------------------------------------------------------------------
+
+    def retry(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
+        """Let the next resume try this step (or effect in doubt) again."""
+        return self._ask(run_id, "retry", step, {"why": why}, operation_id)
+
+    def skip(
+        self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
+    ) -> RunRecord:
+        """Let the next resume take `result` as the step's outcome without running it."""
+        if not why.strip():
+            raise NameInvalid("why", why, "say why the step is skipped; it is on the record")
+        return self._ask(run_id, "skip", step, {"result": result, "why": why}, operation_id)
+
+    def rewind(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
+        """Let the next resume do this step and all after it again. Effects are kept: equal inputs reuse them."""
+        return self._ask(run_id, "rewind", step, {"why": why}, operation_id)
+
+    def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
+        """Give a run up, now, whoever owns it. Its children with it."""
+        row = self._runtime.row(run_id)
+        return self._after(row.id, decisions.abort(self._runtime, row.id, why, operation_id))
+
+    def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
+        """Ask a running run to stop at its next step; it ends `interrupted`."""
+        row = self._runtime.row(run_id)
+        return self._after(row.id, decisions.pause(self._runtime, row.id, operation_id))
+
+    def answer(self, interrupt_id: str, answer: JsonMap, *, operation_id: str | None = None) -> Interrupt:
+        """Answer a wait. It is durable before it takes effect, checked, and used once."""
+        runtime = self._runtime
+        row = runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id))
+        replayed = decisions.answer(runtime, row.id, dict(answer), operation_id)
+        from holdfast.runtime.views import interrupt_of
+
+        found = runtime.store.read(lambda look: runtime.interrupt_row(look, row.id))
+        return replace(interrupt_of(found), replayed=replayed)
+
+    def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
+        row = self._runtime.row(run_id)
+        return self._after(row.id, decisions.ask(self._runtime, row.id, kind, step, body, operation_id))
+
+    def _after(self, run_id: str, replayed: bool) -> RunRecord:
+        return replace(self.get(run_id), replayed=replayed)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def get(self, run_id: str) -> RunRecord:
+        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
+        return self._runtime.record(self._runtime.row(run_id))
+
+    def runs(self, *, status: str | None = None, limit: int = 50) -> list[RunRecord]:
+        """The newest runs first."""
+        return self._runtime.runs(status, limit)
+
+    def receipts(self, run_id: str) -> list[Receipt]:
+        """One receipt per attempt, in the order in which they were written."""
+        return self._runtime.receipts(run_id)
+
+    def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """The run's journal from `after` on. The sequence never repeats or goes back."""
+        return self._runtime.events(run_id, after, limit)
+
+    def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
+        """Every open wait, or those of one run."""
+        return self._runtime.interrupts(run_id)
+
+    def plan(self, run_id: str) -> Plan:
+        """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
+        return self._runtime.plan(run_id)
+
+    def verify(self, run_id: str | None = None) -> Verification:
+        """Check every record of a run, or of the whole store."""
+        return self._runtime.verify(self._runtime.row(run_id).id if run_id else None)
+
+    def resource(self, key: str, value: Any = None, *, factory: Callable[[], Any] | None = None) -> None:
+        """Provide a live object for `inject(key)`: itself, or a factory called when it is first needed."""
+        self._runtime.resources.provide(key, value, factory)
+
+    def stop(self) -> None:
+        """Ask every run of this process to stop at its next step."""
+        self._runtime.stop()
+
+    # -- shared by run, start, open --------------------------------------------------------------
+
+    def _begin(
+        self, flow: Flow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+    ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        spec = flow.spec
+        fresh = options.pop("fresh")
+        raw = self._runtime.pack_inputs(spec, spec.bind(args, kwargs))
+        return spec, self._runtime.begin(spec, self._runtime.new_run(spec, raw, **options), fresh=fresh)
+
+    def _open(self, name: str, options: dict[str, Any]) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        def script(run: Any) -> None:
+            """Stands for the script's own code."""
+
+        fresh = options.pop("fresh")
+        spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
+        new = self._runtime.new_run(spec, b"{}", **{**options, "task": options["task"] or name})
+        return spec, self._runtime.begin(spec, new, fresh=fresh)
+
+
+class Started(Generic[T]):
+    """A run that goes on in the background."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._done = threading.Event()
+        self._outcome: Outcome[T] | None = None
+        self._error: BaseException | None = None
+
+    def outcome(self, timeout: float | None = None) -> Outcome[T]:
+        """Wait for the run to end or wait. Raises TimeoutError, or what stopped it."""
+        if not self._done.wait(timeout):
+            raise TimeoutError(f"run {self.run_id} has not ended within {timeout} s")
+        if self._error is not None:
+            raise self._error
+        assert self._outcome is not None
+        return self._outcome
+
+    def _work(self, go_on: Callable[[], Outcome[T]]) -> None:
+        try:
+            self._outcome = go_on()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+
+class Holdfast(_Hold):
+    """A home, opened: runs flows and knows every run, blocking."""
+
+    def run(
+        self,
+        flow: Flow[..., T],
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Outcome[T]:
+        """Run a flow; the same call after a crash continues the same run.
+
+        Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
+        inputs, Contested when its records cannot be trusted.
+        """
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        if flow.spec.is_async:
+            refuse_loop(f"hold.run({flow.spec.name})")
+        spec, begun = self._begin(flow, args, kwargs, options)
+        return begun if isinstance(begun, Outcome) else self._runtime.go_on(begun, spec)
+
+    def start(
+        self,
+        flow: Flow[..., T],
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Started[T]:
+        """Like run, in a background thread. The run is durable before this returns."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        if isinstance(begun, Outcome):
+            ready: Started[T] = Started(begun.run_id)
+            ready._work(lambda: begun)
+            return ready
+        started: Started[T] = Started(begun.run.id)
+        work = lambda: self._runtime.go_on(begun, spec)  # noqa: E731
+        threading.Thread(target=started._work, args=(work,), name=f"holdfast-{begun.run.id}", daemon=True).start()
+        return started
+
+    def resume(self, run_id: str, *, accept: Iterable[str] = (), why: str = "") -> Outcome[Any]:
+        """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself."""
+        acceptance = _acceptance(accept, why)
+        claimed = self._runtime.claim(run_id)
+        return self._runtime.go_on(claimed, None, acceptance)
+
+    @contextmanager
+    def open(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+    ) -> Iterator[Run]:
+        """A run around existing code: run the script again to continue it. On a wait it says so and exits 3."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        _, begun = self._open(name, options)
+        if isinstance(begun, Outcome):
+            _leave(begun)
+        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        with runner.body(self._runtime, execution) as ended:
+            yield Run(execution)
+        if ended.outcome is not None and ended.outcome.status == "waiting":
+            _leave(ended.outcome)
+
+    def close(self) -> None:
+        """Let go of the files. Runs of this process are asked to stop first."""
+        self._runtime.close()
+
+    def __enter__(self) -> Holdfast:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncHoldfast(_Hold):
+    """The same on an event loop: what runs flows is awaited."""
+
+    async def run(
+        self,
+        flow: Flow[..., T],
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Outcome[T]:
+        """Run a flow; a plain one runs in a thread. See Holdfast.run."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
+
+    async def start(
+        self,
+        flow: Flow[..., T],
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> AsyncStarted[T]:
+        """Like run, in a background task. The run is durable before this returns."""
+        import asyncio
+
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        if isinstance(begun, Outcome):
+            done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
+            done.set_result(begun)
+            return AsyncStarted(begun.run_id, done)
+        return AsyncStarted(begun.run.id, asyncio.ensure_future(self._runtime.go_on_async(begun, spec)))
+
+    async def resume(self, run_id: str, *, accept: Iterable[str] = (), why: str = "") -> Outcome[Any]:
+        """Continue a run by its id. See Holdfast.resume."""
+        acceptance = _acceptance(accept, why)
+        claimed = self._runtime.claim(run_id)
+        return await self._runtime.go_on_async(claimed, None, acceptance)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+    ) -> AsyncIterator[AsyncRun]:
+        """A run around existing async code. See Holdfast.open."""
+        import asyncio
+
+        from holdfast.runtime.branches import watch_tasks
+
+        watch_tasks(asyncio.get_running_loop())
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        _, begun = self._open(name, options)
+        if isinstance(begun, Outcome):
+            _leave(begun)
+        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        with runner.body(self._runtime, execution) as ended:
+            yield AsyncRun(execution)
+        if ended.outcome is not None and ended.outcome.status == "waiting":
+            _leave(ended.outcome)
+
+    async def close(self) -> None:
+        """Let go of the files. Runs of this process are asked to stop first."""
+        self._runtime.close()
+
+    async def __aenter__(self) -> AsyncHoldfast:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class AsyncStarted(Generic[T]):
+    """A run that goes on in a background task. Await it for its outcome."""
+
+    def __init__(self, run_id: str, future: Any) -> None:
+        self.run_id = run_id
+        self._future = future
+
+    def __await__(self) -> Any:
+        return self._future.__await__()
+
+
+def _acceptance(accept: Iterable[str], why: str) -> Acceptance:
+    codes = (accept,) if isinstance(accept, str) else tuple(accept)
+    if codes and not why.strip():
+        raise NameInvalid("why", why, "say why you accept it; it is on the record")
+    return Acceptance(codes, why)
+
+
+def _leave(outcome: Outcome[Any]) -> NoReturn:
+    """Tell a script's user what is waited for, and exit 3."""
+    print(str(RunWaiting(outcome.run_id, "; ".join(wait.says for wait in outcome.interrupts))), file=sys.stderr)
+    raise SystemExit(3)

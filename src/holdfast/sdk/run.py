@@ -1,0 +1,258 @@
+"""`Run` and `AsyncRun`: a run as its own body sees it."""
+
+from __future__ import annotations
+
+import random as _random
+import uuid as _uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from holdfast.clock import moment
+from holdfast.errors import NameInvalid, Paused, Refused, StepOutsideRun
+from holdfast.runtime import waiting
+from holdfast.runtime.attempt import Asked
+from holdfast.runtime.calls import call_async, call_plain, drive_async, drive_plain
+from holdfast.runtime.children import Child, spawn
+from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.execution import Execution
+from holdfast.runtime.specs import seconds
+from holdfast.sdk.flow import Flow, Step, as_step
+
+P = ParamSpec("P")
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+
+
+class _Run:
+    """What plain and async runs share. None of it waits for user code."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._execution.id
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """Small values by name, 64 KiB in all. Reads are copies; rebuilt by replay."""
+        return self._execution.state
+
+    @property
+    def phase(self) -> str:
+        """The business phase in one word."""
+        return self._execution.phase
+
+    @phase.setter
+    def phase(self, word: str) -> None:
+        if not isinstance(word, str) or len(word) > 100 or not word.isprintable():
+            raise NameInvalid("phase", str(word), "one printable word of at most 100 characters")
+        frame = self._frame()
+        if frame.attempt is not None:
+            raise Refused(detail="the phase is set by the flow's body, not by a step")
+        self._execution.phase = word
+        self._execution.phase_changed = True
+        self._execution.emit(frame, "phase", word, "fact")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to stop: a long step may look and end early."""
+        return self._execution.stopping
+
+    @property
+    def attempt(self) -> int:
+        """Inside a step: which attempt this is. In the body: 0."""
+        attempt = self._frame().attempt
+        return attempt.number if attempt else 0
+
+    def now(self) -> datetime:
+        """The time, the same on replay."""
+        execution = self._execution
+        return moment(execution.value(self._frame(), "run.now", execution.clock.now))
+
+    def random(self) -> float:
+        """A number from 0 to 1, the same on replay."""
+        return float(self._execution.value(self._frame(), "run.random", _random.random))
+
+    def uuid(self) -> _uuid.UUID:
+        """A random UUID, the same on replay."""
+        return _uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(_uuid.uuid4())))
+
+    def emit(self, name: str, body: Any = None, *, kind: str = "progress") -> None:
+        """Append an event to the run's journal: `progress` for people who watch, `fact` for the record."""
+        if kind not in ("progress", "fact") or not isinstance(name, str) or not name:
+            raise NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
+        self._execution.emit(self._frame(), name, body, kind)
+
+    def envelope(self, *, done: str = "", next: str = "") -> None:
+        """Inside a step: say what was done and what comes next, for whoever reads its receipt."""
+        attempt = self._frame().attempt
+        if attempt is None:
+            raise Refused(detail="an envelope belongs to a step; call this inside one")
+        attempt.done, attempt.next = done, next
+
+    def resource(self, key: str) -> Any:
+        """A live object that this process provided. Raises ResourceMissing."""
+        return self._execution.resource(key)
+
+    @contextmanager
+    def branch(self, name: str) -> Iterator[None]:
+        """A scope: calls inside are told apart from equal calls elsewhere."""
+        if not name or not name.isprintable() or set(name) & set("/~[]"):
+            raise NameInvalid("branch", name, "it must be printable, without / ~ [ ]")
+        token = CURRENT.set(self._frame().within(name))
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+    def bind(self, function: Callable[P, T]) -> Callable[P, T]:
+        """A function that may run in another thread and still belongs to this place in the run."""
+        lane = self._frame().lane()
+
+        def bound(*args: P.args, **kwargs: P.kwargs) -> T:
+            token = CURRENT.set(lane)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                CURRENT.reset(token)
+
+        return bound
+
+    def spawn(self, flow: Flow[..., T], *args: Any, **kwargs: Any) -> Child[T]:
+        """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
+        return spawn(self._frame(), flow.spec, args, kwargs)
+
+    def _frame(self) -> Frame:
+        frame = CURRENT.get()
+        if frame is None or frame.execution is not self._execution:
+            import threading
+
+            raise StepOutsideRun("run", threading.current_thread().name)
+        return frame
+
+    def _asked(self, function: Any, items: Iterable[Any]) -> list[Asked]:
+        """Every call of a map, identified in the order of the items before any of them runs."""
+        execution, spec = self._execution, as_step(function, _kind(function), {})
+        frame = self._frame()
+        if frame.attempt is not None:
+            raise Refused(detail="run.map belongs to the flow's body, not to a step")
+        number = execution.numbered(frame.scope, f"map {spec.name}", "").occurrence
+        inner = frame.within(f"{spec.name}[{number}]")
+        return [execution.ask(inner, spec, (item,), {}, None) for item in items]
+
+    def _inside_step(self) -> bool:
+        return self._frame().attempt is not None
+
+
+def _kind(function: Any) -> str:
+    return function.spec.kind if isinstance(function, Step) else "step"
+
+
+def _check_concurrency(concurrency: int) -> None:
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
+
+
+class Run(_Run):
+    """A run as a plain flow sees it: everything blocks until it is durable."""
+
+    @overload
+    def step(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> T: ...
+
+    @overload
+    def step(self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any) -> T: ...
+
+    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Any:
+        """Call any function as a step. `id` names the call, whatever its inputs."""
+        return self._call(as_step(function, "step", {}), args, kwargs, id)
+
+    def effect(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """Call any function as an effect."""
+        options = {"confirm": confirm} if confirm else {}
+        return cast(T, self._call(as_step(function, "effect", options), args, kwargs, id))
+
+    def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Any:
+        frame = self._frame()
+        if frame.attempt is not None:
+            return Step(spec)(*args, **kwargs)
+        return call_plain(frame, spec, args, kwargs, call_id)
+
+    def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]:
+        """Call a step for every item, `concurrency` at a time in threads; results in the order of the items.
+
+        The first failure (by item) is raised once the calls under way have ended.
+        """
+        _check_concurrency(concurrency)
+        asked = self._asked(function, items)
+        return waiting.map_plain(self._execution, asked, concurrency, drive_plain)
+
+    def sleep(self, duration: float | str) -> None:
+        """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
+        left = waiting.sleep_left(self._frame(), seconds(duration, "run.sleep"))
+        if left > 0 and not waiting.nap_plain(self._execution, left):
+            raise Paused
+
+
+class AsyncRun(_Run):
+    """A run as an async flow sees it: what may take time is awaited."""
+
+    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Awaitable[Any]:
+        """Call any function as a step; a plain one runs in a thread."""
+        return self._call(as_step(function, "step", {}), args, kwargs, id)
+
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Awaitable[Any]:
+        """Call any function as an effect; a plain one runs in a thread."""
+        options = {"confirm": confirm} if confirm else {}
+        return self._call(as_step(function, "effect", options), args, kwargs, id)
+
+    async def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Any:
+        frame = self._frame()
+        if frame.attempt is not None:
+            made: Any = Step(spec)(*args, **kwargs)
+            return await made if spec.is_async else made
+        return await call_async(frame, spec, args, kwargs, call_id)
+
+    async def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
+        """Call a step for every item, `concurrency` at a time; results in the order of the items."""
+        _check_concurrency(concurrency)
+        return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
+
+    async def sleep(self, duration: float | str) -> None:
+        """Wait, also over restarts; other branches go on meanwhile."""
+        left = waiting.sleep_left(self._frame(), seconds(duration, "run.sleep"))
+        if left > 0:
+            await waiting.nap_async(self._execution, left)
+
+
+def current() -> Run | AsyncRun:
+    """The run that the calling code belongs to, anywhere below its body. Raises StepOutsideRun."""
+    frame = CURRENT.get()
+    if frame is None:
+        import threading
+
+        raise StepOutsideRun("current", threading.current_thread().name)
+    return make_run(frame.execution, frame.execution.branches is not None)
+
+
+def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
+    return AsyncRun(execution) if is_async else Run(execution)

@@ -1,0 +1,171 @@
+"""What the runtime may ask of a store, whichever database is behind it.
+
+A store commits appends (the hot path) and pieces of work (everything else), many callers' at once in one
+synced transaction. Each append guards itself by epoch and head; a stale one fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from holdfast.domain.journal import Entry, Row
+from holdfast.domain.lease import Beat
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A lease in hand, with the end of the chain it guards. The store moves the head at each commit."""
+
+    run_key: int
+    run_id: str
+    lease_key: int
+    epoch: int
+    head: int
+    hash: bytes
+
+
+class LeaseRow(NamedTuple):
+    key: int
+    epoch: int
+    head: int
+    hash: bytes
+    holder: str | None
+
+
+class RunRow(NamedTuple):
+    key: int
+    id: str
+    scope: str
+    flow: str
+    source: str
+    task: str
+    inputs: str
+    inputs_digest: str
+    status: str
+    phase: str
+    result: str | None
+    error: str | None
+    needs: str
+    parent: str
+    session: str
+    trace_id: str
+    meta: str
+    actor: str
+    created_at: int
+    updated_at: int
+
+
+class InterruptRow(NamedTuple):
+    key: int
+    id: str
+    run: int
+    type: str
+    call: str
+    step: str
+    payload: str
+    status: str
+    answer: str | None
+    answered_by: str
+    opened_at: int
+    due_at: int | None
+    run_id: str
+
+
+class NewRun(NamedTuple):
+    id: str
+    scope: str
+    flow: str
+    source: str
+    task: str
+    inputs: str
+    inputs_digest: str
+    parent: str
+    session: str
+    trace_id: str
+    meta: str
+    actor: str
+    at: int
+
+
+class Ending(NamedTuple):
+    """How a run's status row looks after a body ended."""
+
+    status: str
+    phase: str
+    result: str | None
+    error: str | None
+    needs: str
+    at: int
+
+
+class Reading(Protocol):
+    """Lookups, each by an index, all seeing one moment of the store."""
+
+    def run_by_id(self, run_id: str) -> RunRow | None: ...
+    def runs_by_prefix(self, prefix: str) -> list[RunRow]: ...
+    def unfinished_run(self, scope: str, task: str, flow: str) -> RunRow | None: ...
+    def newest_runs(self, status: str | None, limit: int, before: int) -> list[RunRow]: ...
+    def children_of(self, run_id: str) -> list[RunRow]: ...
+    def lease_of(self, run_id: str) -> LeaseRow | None: ...
+    def beat_of(self, process_id: str) -> Beat | None: ...
+    def count_processes(self) -> int: ...
+    def journal_of(self, run_key: int, after: int = 0, limit: int = -1) -> list[Row]: ...
+    def blobs_of(self, run_key: int) -> list[str]: ...
+    def waits_of(self, run_key: int) -> list[InterruptRow]: ...
+    def open_waits(self, after: int, limit: int) -> list[InterruptRow]: ...
+    def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]: ...
+    def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]: ...
+    def operation(self, operation_id: str) -> tuple[str, str, str] | None: ...
+
+
+class Writing(Reading, Protocol):
+    """One transaction: all of it becomes durable, or none of it."""
+
+    def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold: ...
+    def append(self, hold: Hold, entries: Sequence[Entry]) -> None: ...
+    def take_lease(self, lease: LeaseRow, holder: str | None) -> bool: ...
+    def release_lease(self, hold: Hold) -> None: ...
+    def set_run_status(self, run_key: int, status: str, at: int) -> None: ...
+    def set_run_phase(self, run_key: int, phase: str) -> None: ...
+    def end_run(self, run_key: int, ending: Ending) -> None: ...
+    def beat(self, beat: Beat) -> None: ...
+    def forget_process(self, process_id: str) -> None: ...
+    def add_interrupt(
+        self, interrupt_id: str, run_key: int, kind: str, call: str, step: str, payload: str, at: int, due: int | None
+    ) -> None: ...
+    def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool: ...
+    def use_interrupt(self, interrupt_id: str) -> None: ...
+    def cancel_interrupts(self, run_key: int) -> None: ...
+    def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None: ...
+    def take(self, key: int) -> None: ...
+    def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None: ...
+
+
+class Store(Protocol):
+    """A tenant's ledger."""
+
+    path: str
+
+    def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
+        """Make entries durable. Raises LeaseLost when the epoch is over."""
+
+    def append_async(self, hold: Hold, entries: Sequence[Entry]) -> Awaitable[None] | None:
+        """The same on an event loop: None when it was done at once, else what to await."""
+
+    def write(self, work: Callable[[Writing], T]) -> T:
+        """Run `work` in a transaction and give its result once that is durable."""
+
+    def read(self, look: Callable[[Reading], T]) -> T:
+        """Run `look` on one moment of the store."""
+
+    def facts(self) -> dict[str, Any]:
+        """What `doctor` prints: versions, settings, sizes."""
+
+    def check(self) -> list[str]:
+        """What is wrong with the file itself; empty when nothing is."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,42 @@
+"""Bringing a file to this version's schema. Up only; a file from a newer version is refused, not guessed at."""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.errors import StoreForeign, StoreNewer
+from holdfast.store.statements import migrations
+
+APPLICATION_ID = 0x48_46_53_54  # "HFST"
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Apply what is missing, each migration whole. Raises StoreNewer, StoreForeign."""
+    steps = migrations("sqlite")
+    newest = steps[-1][0]
+    if _version(connection, path, newest) == newest:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection, path, newest)  # again: another process may have been first
+        for number, text in steps:
+            if number > found:
+                for _ in connection.execute(text):  # iterating runs every statement of the text
+                    pass
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection, path: str, known: int) -> int:
+    application = connection.pragma("application_id")
+    version = int(connection.pragma("user_version"))
+    tables = next(connection.execute("SELECT count(*) FROM sqlite_schema"))[0]
+    if application != APPLICATION_ID and tables:
+        raise StoreForeign(path, "it is a database of another program")
+    if version > known:
+        raise StoreNewer(path, version, known)
+    return version

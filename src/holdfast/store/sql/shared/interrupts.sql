@@ -1,0 +1,25 @@
+-- name: add_interrupt
+INSERT INTO interrupts (id, run, type, call, step, payload, status, opened_at, due_at)
+VALUES (?, ?, ?, ?, ?, ?, 'open', ?, ?)
+ON CONFLICT DO NOTHING
+
+-- name: waits_of
+SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
+WHERE i.run = ? AND i.status IN ('open', 'answered') ORDER BY i.key
+
+-- name: open_waits
+SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
+WHERE i.status = 'open' AND i.key > ? ORDER BY i.key LIMIT ?
+
+-- name: interrupts_by_prefix
+SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
+WHERE i.id >= ? AND i.id < ? ORDER BY i.id LIMIT 6
+
+-- name: answer_interrupt
+UPDATE interrupts SET status = 'answered', answer = ?, answered_by = ? WHERE id = ? AND status = 'open'
+
+-- name: use_interrupt
+UPDATE interrupts SET status = 'used' WHERE id = ? AND status IN ('open', 'answered')
+
+-- name: cancel_interrupts
+UPDATE interrupts SET status = 'cancelled' WHERE run = ? AND status IN ('open', 'answered')

@@ -1,0 +1,28 @@
+-- name: add_lease
+INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 1, 0, ?, ?) RETURNING key
+
+-- name: lease_of
+SELECT key, epoch, head, hash, holder FROM leases WHERE subject = ?
+
+-- name: take_lease
+UPDATE leases SET epoch = epoch + 1, holder = ? WHERE key = ? AND epoch = ?
+
+-- name: release_lease
+UPDATE leases SET holder = NULL WHERE key = ? AND epoch = ?
+
+-- name: advance_lease
+UPDATE leases SET head = ?, hash = ? WHERE key = ? AND epoch = ? AND head = ?
+
+-- name: add_process
+INSERT INTO processes (id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET boot_us = excluded.boot_us, wall_us = excluded.wall_us
+
+-- name: process
+SELECT id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds FROM processes WHERE id = ?
+
+-- name: forget_process
+DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
+
+-- name: count_processes
+SELECT count(*) FROM processes

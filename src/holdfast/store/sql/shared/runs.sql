@@ -1,0 +1,35 @@
+-- name: add_run
+INSERT INTO runs (id, scope, flow, source, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
+                  actor, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
+RETURNING key
+
+-- name: run_by_id
+SELECT * FROM runs WHERE id = ?
+
+-- name: runs_by_prefix
+SELECT * FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
+
+-- name: unfinished_run
+SELECT * FROM runs WHERE scope = ? AND task = ? AND flow = ? AND status NOT IN ('succeeded', 'aborted')
+
+-- name: newest_runs
+SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
+
+-- name: newest_runs_of_status
+SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: children_of
+SELECT * FROM runs WHERE parent = ? ORDER BY key
+
+-- name: set_run_status
+UPDATE runs SET status = ?, updated_at = ? WHERE key = ?
+
+-- name: set_run_phase
+UPDATE runs SET phase = ? WHERE key = ?
+
+-- name: set_run_needs
+UPDATE runs SET needs = ? WHERE key = ?
+
+-- name: end_run
+UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, needs = ?, updated_at = ? WHERE key = ?

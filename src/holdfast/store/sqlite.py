@@ -1,0 +1,212 @@
+"""The embedded store: one SQLite file per tenant, WAL, every commit synced.
+
+Owns opening, settings, the translation of driver errors and the refusal of forked handles. What is written
+and how it is batched is `writer.py`; the statements are in `sql/`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from holdfast.domain.journal import Entry
+from holdfast.errors import (
+    DiskFull,
+    HoldfastError,
+    Invalid,
+    StoreBusy,
+    StoreFailed,
+    StoreForeign,
+    StoreForked,
+    StoreReadOnly,
+)
+from holdfast.store.contract import Hold, Reading, Writing
+from holdfast.store.migrate import migrate
+from holdfast.store.mounts import FilesystemOf, filesystem_of, refuse_network
+from holdfast.store.statements import statements
+from holdfast.store.transaction import Reader, Transaction
+from holdfast.store.writer import Append, Work, Writer
+
+T = TypeVar("T")
+BUSY_SECONDS = 60.0
+
+_open: dict[str, int] = {}  # files open in this process
+_inherited: set[str] = set()  # files that were open when this process was forked: unsafe here for good
+_forks = 0
+
+
+def _after_fork() -> None:
+    global _forks
+    _forks += 1
+    _inherited.update(_open)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class SqliteStore:
+    """A tenant's ledger in one file. See contract.Store."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+        filesystem: FilesystemOf = filesystem_of,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        self.path = str(path)
+        self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
+        self._forks = _forks
+        self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
+        self._refuse_forked()
+        refuse_network(path.parent, filesystem)
+        self._sql = statements("sqlite")
+        self._lock = threading.Lock()
+        try:
+            self._writer = Writer(self._connect_writer, self.translate)
+            self._reader = Reader(self._connect(), self._sql)
+        except apsw.Error as error:
+            raise self.translate(error) from error
+        _open[self.path] = _open.get(self.path, 0) + 1
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
+        if self._forks != _forks:
+            self._refuse_forked()
+        self._writer.commit(Append(hold, entries))
+
+    def append_async(self, hold: Hold, entries: Sequence[Entry]) -> Awaitable[None] | None:
+        import asyncio
+
+        if self._forks != _forks:
+            self._refuse_forked()
+        item = Append(hold, entries)
+        if self.live <= 1 and self._writer.commit_if_free(item):
+            return None
+        future = asyncio.get_running_loop().create_future()
+        self._writer.commit_later(item, future)
+        return future
+
+    def write(self, work: Callable[[Writing], T]) -> T:
+        if self._forks != _forks:
+            self._refuse_forked()
+        item = Work(work)
+        self._writer.commit(item)
+        return item.result  # type: ignore[no-any-return]
+
+    def read(self, look: Callable[[Reading], T]) -> T:
+        if self._forks != _forks:
+            self._refuse_forked()
+        with self._lock:
+            reader = self._reader
+            try:
+                reader.execute("BEGIN")
+                try:
+                    return look(reader)
+                finally:
+                    reader.execute("COMMIT")
+            except apsw.Error as error:
+                raise self.translate(error) from error
+
+    def facts(self) -> dict[str, Any]:
+        pragma = self._reader.connection.pragma
+        return {
+            "path": self.path,
+            "sqlite": apsw.sqlite_lib_version(),
+            "apsw": apsw.apsw_version(),
+            "schema": pragma("user_version"),
+            "journal_mode": pragma("journal_mode"),
+            "synchronous": self._synchronous,
+            "size_bytes": Path(self.path).stat().st_size,
+        }
+
+    def check(self) -> list[str]:
+        with self._lock:
+            try:
+                found = [row[0] for row in self._reader.execute("PRAGMA integrity_check(20)")]
+            except apsw.Error as error:
+                return [str(self.translate(error))]
+        return [] if found == ["ok"] else [str(line) for line in found]
+
+    def close(self) -> None:
+        if self._forks != _forks:
+            return  # the parent's handles are not ours to close
+        self._writer.close()
+        with self._lock:
+            self._reader.connection.close()
+        _open[self.path] = _open.get(self.path, 1) - 1
+        if not _open[self.path]:
+            del _open[self.path]
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _refuse_forked(self) -> None:
+        if self.path in _inherited:
+            raise StoreForked(self.path)
+
+    def _connect_writer(self) -> Transaction:
+        connection = self._connect()
+        migrate(connection, self.path)
+        return Transaction(connection, self._sql)
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
+        connection.set_busy_handler(_patient(self._busy_seconds))
+        if connection.pragma("journal_mode") != "wal":
+            connection.pragma("page_size", 8192)
+            connection.pragma("journal_mode", "WAL")
+        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("foreign_keys", True)
+        connection.pragma("trusted_schema", False)
+        return connection
+
+    def translate(self, error: apsw.Error) -> HoldfastError:
+        """Our error for a driver's: the only place where they meet."""
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return StoreBusy(self.path, self._busy_seconds)
+            case apsw.FullError():
+                return DiskFull(self.path)
+            case apsw.ReadOnlyError() | apsw.PermissionsError():
+                return StoreReadOnly(self.path, str(error))
+            case apsw.CantOpenError():
+                return self._cannot_open(error)
+            case apsw.NotADBError() | apsw.CorruptError():
+                return StoreForeign(self.path, str(error))
+            case apsw.TooBigError():
+                return Invalid(detail=f"a record is too big for the store: {error}")
+            case _:
+                return StoreFailed(self.path, f"{type(error).__name__}: {error}")
+
+    def _cannot_open(self, error: apsw.Error) -> HoldfastError:
+        folder = Path(self.path).parent
+        if not os.access(folder, os.W_OK):
+            return StoreReadOnly(self.path, f"no permission to write in {folder}")
+        return StoreFailed(self.path, str(error))
+
+
+def _patient(limit_seconds: float) -> Callable[[int], bool]:
+    """Wait for other processes in short, uneven naps: fair under contention, and never a user's problem."""
+    started = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal started
+        now = time.monotonic()
+        if tries == 0:
+            started = now
+        if now - started > limit_seconds:
+            return False
+        time.sleep(random.uniform(0.0002, min(0.001 * (tries + 1), 0.01)))
+        return True
+
+    return wait

@@ -1,0 +1,37 @@
+"""Named statements, read from the .sql files: `-- name: claim_run` starts one, the dialect's own wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "sql"
+
+
+def statements(dialect: str) -> dict[str, str]:
+    """Every statement by its name."""
+    return _read(_FOLDER / "shared") | _read(_FOLDER / dialect)
+
+
+def schema(dialect: str) -> str:
+    """The whole model on one page."""
+    return (_FOLDER / dialect / "schema.sql").read_text()
+
+
+def migrations(dialect: str) -> list[tuple[int, str]]:
+    """Numbered, up-only migrations, in order."""
+    files = sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"))
+    return [(int(file.name.split("_")[0]), file.read_text()) for file in files]
+
+
+def _read(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in sorted(folder.glob("*.sql")):
+        if file.name != "schema.sql":
+            found |= _split(file.read_text())
+    return found
+
+
+def _split(text: str) -> dict[str, str]:
+    parts = text.split("-- name: ")[1:]
+    named = (part.partition("\n") for part in parts)
+    return {name.strip(): body.strip() for name, _, body in named}

@@ -1,0 +1,172 @@
+"""The nouns of the store on one SQLite connection: named statements in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import apsw
+
+from holdfast.domain.journal import Entry, Row
+from holdfast.domain.lease import Beat, Process
+from holdfast.errors import LeaseLost
+from holdfast.store.contract import Ending, Hold, InterruptRow, LeaseRow, NewRun, RunRow
+
+_LAST = "\U0010ffff"
+_NEWEST = 1 << 62
+
+
+class Reader:
+    """Lookups on a connection."""
+
+    def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.sql = sql
+
+    def _one(self, name: str, *values: Any) -> Any:
+        return next(iter(self.execute(self.sql[name], values)), None)
+
+    def _all(self, name: str, *values: Any) -> list[Any]:
+        return list(self.execute(self.sql[name], values))
+
+    def run_by_id(self, run_id: str) -> RunRow | None:
+        row = self._one("run_by_id", run_id)
+        return RunRow(*row) if row else None
+
+    def runs_by_prefix(self, prefix: str) -> list[RunRow]:
+        return [RunRow(*row) for row in self._all("runs_by_prefix", prefix, prefix + _LAST)]
+
+    def unfinished_run(self, scope: str, task: str, flow: str) -> RunRow | None:
+        row = self._one("unfinished_run", scope, task, flow)
+        return RunRow(*row) if row else None
+
+    def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
+        below = before or _NEWEST
+        if status is None:
+            return [RunRow(*row) for row in self._all("newest_runs", below, limit)]
+        return [RunRow(*row) for row in self._all("newest_runs_of_status", status, below, limit)]
+
+    def children_of(self, run_id: str) -> list[RunRow]:
+        return [RunRow(*row) for row in self._all("children_of", run_id)]
+
+    def lease_of(self, run_id: str) -> LeaseRow | None:
+        row = self._one("lease_of", f"run:{run_id}")
+        return LeaseRow(*row) if row else None
+
+    def beat_of(self, process_id: str) -> Beat | None:
+        row = self._one("process", process_id)
+        return Beat(Process(*row[:6]), *row[6:]) if row else None
+
+    def count_processes(self) -> int:
+        return int(self._one("count_processes")[0])
+
+    def journal_of(self, run_key: int, after: int = 0, limit: int = -1) -> list[Row]:
+        return list(map(Row._make, self.execute(self.sql["journal_of"], (run_key, after, limit))))
+
+    def blobs_of(self, run_key: int) -> list[str]:
+        return [row[0] for row in self._all("blob_refs_of", run_key)]
+
+    def waits_of(self, run_key: int) -> list[InterruptRow]:
+        return [InterruptRow(*row) for row in self._all("waits_of", run_key)]
+
+    def open_waits(self, after: int = 0, limit: int = -1) -> list[InterruptRow]:
+        return [InterruptRow(*row) for row in self._all("open_waits", after, limit)]
+
+    def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
+        return [InterruptRow(*row) for row in self._all("interrupts_by_prefix", prefix, prefix + _LAST)]
+
+    def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]:
+        return self._all("untaken", run_key)
+
+    def operation(self, operation_id: str) -> tuple[str, str, str] | None:
+        row = self._one("operation", operation_id)
+        return tuple(row) if row else None
+
+
+class Transaction(Reader):
+    """Lookups and writes inside one open transaction."""
+
+    def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
+        super().__init__(connection, sql)
+        self.changes = connection.changes
+        self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
+        self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
+
+    def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
+        """Chain entries to the run's journal. Raises LeaseLost, having written nothing, when the epoch is over."""
+        head, before = hold.head, hold.hash
+        rows, seq = [], head
+        for header, payload, blobs in entries:
+            seq += 1
+            before = sha256(before + header).digest()
+            rows.append((hold.run_key, seq, header, before, payload))
+            for name in blobs:
+                self.execute(self.sql["add_blob_ref"], (name, hold.run_key, seq))
+        self.execute(self._advance, (seq, before, hold.lease_key, hold.epoch, head))
+        if self.changes() != 1:
+            raise LeaseLost(hold.run_id, hold.epoch)
+        for row in rows:
+            self.execute(self._entry, row)
+        self.moved.append((hold, head, hold.hash))
+        hold.head, hold.hash = seq, before
+
+    def put_back(self) -> None:
+        """Forget what this transaction moved: it was rolled back."""
+        for hold, head, before in reversed(self.moved):
+            hold.head, hold.hash = head, before
+        self.moved.clear()
+
+    def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold:
+        run_key = self._one("add_run", *run, run.at)[0]
+        lease_key = self._one("add_lease", f"run:{run.id}", start, holder)[0]
+        return Hold(run_key, run.id, lease_key, epoch=1, head=0, hash=start)
+
+    def take_lease(self, lease: LeaseRow, holder: str | None) -> bool:
+        self._one("take_lease", holder, lease.key, lease.epoch)
+        return self.changes() == 1
+
+    def release_lease(self, hold: Hold) -> None:
+        self._one("release_lease", hold.lease_key, hold.epoch)
+
+    def set_run_status(self, run_key: int, status: str, at: int) -> None:
+        self._one("set_run_status", status, at, run_key)
+
+    def set_run_phase(self, run_key: int, phase: str) -> None:
+        self._one("set_run_phase", phase, run_key)
+
+    def end_run(self, run_key: int, ending: Ending) -> None:
+        self._one("end_run", *ending, run_key)
+
+    def beat(self, beat: Beat) -> None:
+        of = beat.process
+        identity = (of.id, of.host, of.boot_id, of.pid_namespace, of.pid, of.started)
+        self._one("add_process", *identity, beat.boot_us, beat.wall_us, beat.lease_seconds)
+
+    def forget_process(self, process_id: str) -> None:
+        self._one("forget_process", process_id)
+
+    def add_interrupt(
+        self, interrupt_id: str, run_key: int, kind: str, call: str, step: str, payload: str, at: int, due: int | None
+    ) -> None:
+        self._one("add_interrupt", interrupt_id, run_key, kind, call, step, payload, at, due)
+
+    def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
+        self._one("answer_interrupt", answer, by, interrupt_id)
+        return self.changes() == 1
+
+    def use_interrupt(self, interrupt_id: str) -> None:
+        self._one("use_interrupt", interrupt_id)
+
+    def cancel_interrupts(self, run_key: int) -> None:
+        self._one("cancel_interrupts", run_key)
+
+    def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None:
+        self._one("send", run_key, kind, body, actor, at)
+
+    def take(self, key: int) -> None:
+        self._one("take", key)
+
+    def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
+        self._one("add_operation", operation_id, kind, digest, answer, at)
