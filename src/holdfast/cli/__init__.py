@@ -1,5 +1,78 @@
-"""The command line: parse, one call, render."""
+"""The command line: parse, one call of Holdfast, render.
+
+`main` owns what every command shares at its edges: exit codes, errors as text or JSON, signals, closed pipes.
+Only click and the errors are imported before a command is known, so that `holdfast --help` starts fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from holdfast.cli.exits import BROKEN_PIPE, INTERRUPTED, exit_code, told
+from holdfast.cli.group import cli
+from holdfast.cli.render import emit, note
+from holdfast.errors import HoldfastError
 
 
-def main() -> None:
-    raise SystemExit(2)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(given, as_json="--json" in given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        code = BROKEN_PIPE
+    sys.exit(code)
+
+
+def _run(given: list[str], *, as_json: bool) -> int:
+    try:
+        return int(cli.main(args=given, prog_name="holdfast", standalone_mode=False) or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        return _usage(error, as_json)
+    except HoldfastError as error:
+        if as_json:
+            emit({"error": error.to_dict()})
+        else:
+            note(f"error: {told(error)} [{error.code}]")
+        return exit_code(error)
+    except (KeyboardInterrupt, click.Abort):
+        if as_json:
+            advice = "run the same command again"
+            emit({"error": {"code": "interrupted", "detail": "interrupted", "advice": advice, "path": None}})
+        else:
+            note("interrupted; run the same command again")
+        return INTERRUPTED
+
+
+def _usage(error: click.ClickException, as_json: bool) -> int:
+    context = getattr(error, "ctx", None)
+    advice = f"see `{context.command_path if context else 'holdfast'} --help`"
+    if as_json:
+        emit({"error": {"code": "usage", "detail": error.format_message(), "advice": advice, "path": None}})
+    elif isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+    else:
+        note(f"error: {error.format_message()}")
+        note(advice)
+    return error.exit_code
+
+
+def _forget_output() -> None:
+    """Nobody reads on: let the interpreter's last flush go nowhere instead of into a traceback."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())

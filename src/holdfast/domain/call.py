@@ -117,6 +117,7 @@ class Poisoned:
     past: Past
 
 
+FIRST = Fresh(1)
 NextCall = Fresh | Replay | Doubtful | Changed | Poisoned
 
 
@@ -129,7 +130,7 @@ def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
     past = ledger.calls.get(call)
     if past is None:
         other = ledger.left_over(call) if kind == "effect" else None
-        return Changed(other) if other else Fresh(1)
+        return Changed(other) if other else FIRST
     if past.finished:
         return Replay(past)
     if past.in_doubt:

@@ -31,6 +31,8 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(kind: Any, value: Any) -> Any:
+    if kind is object:
+        return value
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(value)
     if hasattr(kind, "model_validate"):

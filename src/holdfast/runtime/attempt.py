@@ -33,7 +33,7 @@ class Attempt:
     failures: int
     key: str
     started_at: int
-    boot_at: int
+    tick: int  # of the process's heart: how long it has been running, roughly
     recorded: bool = False  # its start is in the journal
     closed: bool = False
     wrote: dict[str, bytes] | None = None
@@ -41,9 +41,13 @@ class Attempt:
     next: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Returned:
-    value: Any
+    """The body returned."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True)

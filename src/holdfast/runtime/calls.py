@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     EffectInsideStep,
+    HoldfastError,
     Paused,
     ResourceMissing,
     Severed,
@@ -23,7 +24,7 @@ from holdfast.errors import (
 from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.effects import probe_arguments, understood
-from holdfast.runtime.execution import Execution
+from holdfast.runtime.execution import Entries, Execution
 from holdfast.runtime.specs import StepSpec
 
 if TYPE_CHECKING:
@@ -243,7 +244,9 @@ async def _drive_async(execution: Execution, asked: Asked, branches: Branches | 
             what, given = driven.send(answer)
             answer = None
             if what == WRITE:
-                await _write(execution, asked, given)
+                later = execution.write_soon(given)
+                if later is not None:
+                    await _written(execution, asked, given, later)
             elif what == BODY:
                 answer = await _async_body(execution, given)
             elif what == PROBE:
@@ -262,15 +265,18 @@ async def _drive_async(execution: Execution, asked: Asked, branches: Branches | 
         return end.value
 
 
-async def _write(execution: Execution, asked: Asked, entries: list[Any]) -> None:
-    """Write, or go on writing when the flow cancels the call meanwhile: then that is what was delivered."""
+async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
+    """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
     import asyncio
 
     try:
-        await execution.write_async(entries)
+        await later
+    except HoldfastError as error:
+        execution.sever(error)
     except asyncio.CancelledError:
         execution.cancelled_late(asked, entries)
         raise
+    execution.values_safe(entries)
 
 
 async def _async_body(execution: Execution, attempt: Attempt) -> Ended:
@@ -280,6 +286,8 @@ async def _async_body(execution: Execution, attempt: Attempt) -> Ended:
     token = CURRENT.set(Frame(execution, asked.scope, attempt))
     try:
         if asked.spec.timeout is None:
+            if asked.spec.is_async:
+                return Returned(await asked.spec.function(*asked.args, **execution.arguments(attempt)))
             return Returned(await _awaited(execution, attempt))
         return await _within_time(execution, attempt, asked.spec.timeout)
     except asyncio.CancelledError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -72,6 +72,7 @@ class Execution:
         self.lock = threading.Lock()
         self.pending: list[Entry] = []  # rides with the next commit
         self.open: dict[int, Attempt] = {}
+        self.ticks = 0  # of the process's heart since this execution began
         self.replayed = 0
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.needs: set[str] = set()
@@ -85,7 +86,7 @@ class Execution:
         self._functions: dict[str, Any] = {}
         self._codes: set[str] = set()  # whose place this execution has written down
         self._sync_start = resumed  # the first new step after a resume is on disk before its body
-        self._told = self._safe = 0  # values the body was told; how many of them are on disk
+        self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting in `pending`
         self._failed: dict[int, tuple[BaseException, Call]] = {}
 
     # -- asking ----------------------------------------------------------------------------------
@@ -105,7 +106,8 @@ class Execution:
         """Which call this is, and what it does: replay, run, or wait."""
         if self.severed is not None or self.paused or self.stopping:
             self.gate()
-        self._know(spec)
+        if self._functions.get(spec.name) is not spec.function:
+            self._know(spec)
         inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame.scope, spec.name, f"={call_id}" if call_id else seen)
@@ -137,12 +139,16 @@ class Execution:
     def drive(self, asked: Asked) -> Driven:
         """What to do for a call, one thing at a time; its value is what the flow gets."""
         found = asked.next
+        if isinstance(found, Fresh):
+            return self._attempts(asked, found.attempt, found.failures)
         if isinstance(found, Replay):
-            return (yield from self._replay(asked, found.past))
+            return self._replay(asked, found.past)
+        return self._decide(asked, found)
+
+    def _decide(self, asked: Asked, found: Doubtful | Poisoned | Changed) -> Driven:
+        """A call that only its probe or a person can settle."""
         number, failures = 1, 0
         match found:
-            case Fresh():
-                number, failures = found.attempt, found.failures
             case Doubtful():
                 found.past.asked = True
                 settled = yield from self._ask_probe(asked, self._revived(asked, found.past), None)
@@ -265,7 +271,7 @@ class Execution:
 
     def _attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
         key = self.key_of(asked.call) if asked.spec.is_effect else ""
-        return Attempt(asked, number, failures, key, self.clock.now(), self.clock.boot())
+        return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
 
     def _revived(self, asked: Asked, past: Past) -> Attempt:
         """The attempt that was left in doubt, to record what became of it."""
@@ -276,7 +282,7 @@ class Execution:
         """The same on every attempt of this call, and on no other call's."""
         return f"{self.id}-{identity(encode(call))[:16]}"
 
-    def _begin(self, attempt: Attempt) -> list[Entry] | None:
+    def _begin(self, attempt: Attempt) -> Entries | None:
         """Register the start. What it gives must be on disk before the body runs.
 
         Values the body was told (a uuid it may use as a key) are safe before any step can show them to the world.
@@ -289,12 +295,13 @@ class Execution:
                 return self._take_pending(self._start_entry(attempt))
             return self._take_pending() if self._told != self._safe else None
 
-    def late_starts(self, older_than: int) -> list[Entry]:
-        """Starts (and events) that have waited too long for a commit to ride with."""
+    def late_starts(self) -> Entries:
+        """At each tick: starts (and events) that have waited for a whole one for a commit to ride with."""
         with self.lock:
-            late = [a for a in self.open.values() if not a.recorded and not a.closed and a.boot_at < older_than]
+            self.ticks += 1
+            late = [a for a in self.open.values() if not a.recorded and a.tick < self.ticks - 1]
             if not late and not self.pending:
-                return []
+                return Entries()
             return self._take_pending(*(self._start_entry(attempt) for attempt in late))
 
     def _start_entry(self, attempt: Attempt) -> Entry:
@@ -305,7 +312,7 @@ class Execution:
     def _mark(spec: StepSpec) -> str:
         return "probed" if spec.confirm is not None else ""
 
-    def _close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> list[Entry]:
+    def _close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
         """The receipt of an attempt, with everything that waited to ride along."""
         with self.lock:
             attempt.closed = True
@@ -317,8 +324,11 @@ class Execution:
                 self.state.apply(attempt.wrote)
             return self._take_pending(self._entry(attempt, status, delivered, mark, payload))
 
-    def _take_pending(self, *entries: Entry) -> list[Entry]:
-        taken, self.pending = [*self.pending, *entries], []
+    def _take_pending(self, *entries: Entry) -> Entries:
+        taken = Entries(entries)
+        if self.pending:
+            taken = Entries([*self.pending, *entries], self._held)
+            self.pending, self._held = [], 0
         return taken
 
     def _pack(self, attempt: Attempt, value: Any) -> tuple[Any, Payload] | Raised:
@@ -414,6 +424,7 @@ class Execution:
         made = make()
         with self.lock:
             self._told += 1
+            self._held += 1
             self.pending.append(self.fact("value", name, made, call))
         return made
 
@@ -429,30 +440,35 @@ class Execution:
         if past is None:
             self.note("emit", name, body, call, kind)
 
-    def write(self, entries: list[Entry]) -> None:
+    def write(self, entries: Entries) -> None:
         """Make entries durable. A store that refuses them takes the run away from this worker."""
-        told = self._told
         try:
             self.store.append(self.hold, entries)
         except HoldfastError as error:
             self.sever(error)
-        self._safe = max(self._safe, told)
+        self.values_safe(entries)
 
-    async def write_async(self, entries: list[Entry]) -> None:
-        told = self._told
+    def write_soon(self, entries: Entries) -> Awaitable[None] | None:
+        """The same on an event loop: None when it is done, else what to await (then call `values_safe`)."""
         try:
             later = self.store.append_async(self.hold, entries)
-            if later is not None:
-                await later
         except HoldfastError as error:
             self.sever(error)
-        self._safe = max(self._safe, told)
+        if later is None:
+            self.values_safe(entries)
+        return later
 
-    def cancelled_late(self, asked: Asked, entries: list[Entry]) -> None:
+    def values_safe(self, entries: Entries) -> None:
+        if entries.values:
+            with self.lock:
+                self._safe += entries.values
+
+    def cancelled_late(self, asked: Asked, entries: Entries) -> None:
         """The flow cancelled a call while its entries were being written: that is what the flow was given.
 
         The entries are in the journal before this one. An effect whose outcome is known keeps it.
         """
+        self.values_safe(entries)
         last = decode_header(entries[-1].header) if entries else None
         with self.lock:
             for attempt in [a for a in self.open.values() if a.asked is asked]:
@@ -467,9 +483,9 @@ class Execution:
             changed |= {"status": status, "delivered": False, "mark": "not_done"}  # the body never began
         else:
             changed |= {"status": "cancelled", "delivered": True}
-        self.write([Entry(encode_header(msgspec.structs.replace(last, **changed)), None)])
+        self.write(Entries([Entry(encode_header(msgspec.structs.replace(last, **changed)), None)]))
 
-    def taken_at_end(self, status: str, facts: dict[str, Any]) -> list[Entry]:
+    def taken_at_end(self, status: str, facts: dict[str, Any]) -> Entries:
         """The last entries of this execution: what waited, what the body wrote last, and the run's own fact."""
         dirty = self.state.take_dirty()
         if dirty:
@@ -560,6 +576,16 @@ class Execution:
             if name not in given:
                 given[name] = self.resource(key)
         return given
+
+
+class Entries(list[Entry]):
+    """Entries on their way to the journal, and how many of them are values the body was told."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, entries: Iterable[Entry] = (), values: int = 0) -> None:
+        super().__init__(entries)
+        self.values = values
 
 
 def _wrapped(raw: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:

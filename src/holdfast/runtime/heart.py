@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.execution import Execution
 
-TICK_SECONDS = 0.05
+TICK_SECONDS = 0.05  # a step that runs for longer has its start written
 
 
 class Heart:
@@ -60,10 +60,9 @@ class Heart:
 
     def _tend(self, execution: Execution) -> None:
         runtime = self._runtime
-        limit = runtime.clock.boot() - int(runtime.settings.start_after_seconds * 1_000_000)
-        late = execution.late_starts(limit)
+        late = execution.late_starts()
         if late:
-            runtime.store.append(execution.hold, late)
+            execution.write(late)
         if execution.phase_changed:
             execution.phase_changed = False
             runtime.store.write(lambda tx: tx.set_run_phase(execution.hold.run_key, execution.phase))

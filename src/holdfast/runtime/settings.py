@@ -11,7 +11,6 @@ class Settings:
 
     lease_seconds: float = 30.0  # silence after which another worker may take over
     beat_seconds: float = 5.0  # how often a process says that it lives
-    start_after_seconds: float = 0.05  # when a running step's start is written on its own
     inline_bytes: int = 32 * 1024  # larger results live in the blob store
     state_bytes: int = 64 * 1024
     crashes_before_asking: int = 3  # in one step, before a person is asked

@@ -91,6 +91,8 @@ class Signature:
         if simple is None:
             return self._bind_slowly(args, kwargs)
         positional, defaults, names = simple
+        if not kwargs and len(args) == len(names) == len(positional) and not self.ignore:
+            return dict(zip(positional, args, strict=True))
         inputs = dict(zip(positional, args, strict=False))
         if kwargs:
             if not inputs.keys().isdisjoint(kwargs):

@@ -27,7 +27,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if not connection.getautocommit():  # SQLite has rolled back by itself after some errors
+            connection.execute("ROLLBACK")
         raise
 
 

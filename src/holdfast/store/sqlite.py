@@ -163,7 +163,7 @@ class SqliteStore:
         connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
         connection.set_busy_handler(_patient(self._busy_seconds))
         if connection.pragma("journal_mode") != "wal":
-            connection.pragma("page_size", 8192)
+            connection.pragma("page_size", 4096)
             connection.pragma("journal_mode", "WAL")
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)

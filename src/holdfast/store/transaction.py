@@ -90,25 +90,26 @@ class Transaction(Reader):
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
         super().__init__(connection, sql)
+        self.do = connection.cursor().execute  # for statements without rows: one cursor, used over and over
         self.changes = connection.changes
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
 
     def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
         """Chain entries to the run's journal. Raises LeaseLost, having written nothing, when the epoch is over."""
-        head, before = hold.head, hold.hash
+        head, before, run_key = hold.head, hold.hash, hold.run_key
         rows, seq = [], head
-        for header, payload, blobs in entries:
+        for header, payload, _ in entries:
             seq += 1
             before = sha256(before + header).digest()
-            rows.append((hold.run_key, seq, header, before, payload))
-            for name in blobs:
-                self.execute(self.sql["add_blob_ref"], (name, hold.run_key, seq))
-        self.execute(self._advance, (seq, before, hold.lease_key, hold.epoch, head))
+            rows.append((run_key, seq, header, before, payload))
+        self.do(self._advance, (seq, before, hold.lease_key, hold.epoch, head))
         if self.changes() != 1:
             raise LeaseLost(hold.run_id, hold.epoch)
-        for row in rows:
-            self.execute(self._entry, row)
+        for row, entry in zip(rows, entries, strict=True):
+            self.do(self._entry, row)
+            for name in entry.blobs:
+                self.do(self.sql["add_blob_ref"], (name, run_key, row[1]))
         self.moved.append((hold, head, hold.hash))
         hold.head, hold.hash = seq, before
 

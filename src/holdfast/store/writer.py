@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,13 @@ MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 class Item:
     """Something to commit, and where its outcome goes."""
 
-    __slots__ = ("done", "error", "future")
+    __slots__ = ("done", "error", "future", "gate")
 
     def __init__(self) -> None:
         self.done = False
         self.error: BaseException | None = None
         self.future: asyncio.Future[None] | None = None
+        self.gate: threading.Lock | None = None  # what a waiting thread waits at
 
     def apply(self, tx: Transaction) -> None:
         raise NotImplementedError
@@ -103,11 +105,16 @@ class Writer:
     # -- for callers -----------------------------------------------------------------------------
 
     def commit(self, item: Item) -> None:
-        """Make an item durable before returning. Raises what became of it."""
+        """Make an item durable before returning. Raises what became of it.
+
+        One thread leads: it commits everything queued, then hands the lead to whoever waits first. The others are
+        woken once, when their item is done.
+        """
         self._queue.append(item)
-        with self._mutex:
-            while not item.done:
-                self._drain()
+        if self._mutex.acquire(blocking=False):
+            self._lead(item)
+        else:
+            self._follow(item)
         if item.error is not None:
             raise item.error
 
@@ -115,12 +122,8 @@ class Writer:
         """Commit at once if nobody else is writing; False, and nothing done, otherwise."""
         if self._queue or not self._mutex.acquire(blocking=False):
             return False
-        try:
-            self._queue.append(item)
-            while not item.done:
-                self._drain()
-        finally:
-            self._mutex.release()
+        self._queue.append(item)
+        self._lead(item)
         if item.error is not None:
             raise item.error
         return True
@@ -131,8 +134,8 @@ class Writer:
         self._queue.append(item)
         if not self._told:
             self._told = True
-            self._start_thread()
-            self._wake.put(True)
+            # Not at once: the loop first lets every task that is ready queue its own item.
+            future.get_loop().call_soon(self._wake_thread)
 
     def close(self) -> None:
         if self._thread:
@@ -144,10 +147,11 @@ class Writer:
 
     # -- the thread for event loops --------------------------------------------------------------
 
-    def _start_thread(self) -> None:
+    def _wake_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
             self._thread.start()
+        self._wake.put(True)
 
     def _serve(self) -> None:
         while self._wake.get():
@@ -155,8 +159,45 @@ class Writer:
             with self._mutex:
                 while self._queue:
                     self._drain()
+            if self._queue:  # somebody came after the last look, found the mutex taken and waits
+                self._hand_over()
 
     # -- committing, under the mutex -------------------------------------------------------------
+
+    def _lead(self, item: Item) -> None:
+        """With the mutex held: commit until this item is done, then let the next one in line lead."""
+        try:
+            while not item.done:
+                self._drain()
+        finally:
+            self._mutex.release()
+            if self._queue:
+                self._hand_over()
+
+    def _follow(self, item: Item) -> None:
+        """Wait until a leader has committed this item, or until it is our turn to lead.
+
+        The gate is there before the mutex is tried again: a leader that lets go later than that sees the gate.
+        """
+        gate = threading.Lock()
+        gate.acquire()
+        item.gate = gate
+        while not item.done:
+            if self._mutex.acquire(blocking=False):
+                self._lead(item)
+                return
+            gate.acquire()
+
+    def _hand_over(self) -> None:
+        """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
+        try:
+            waiting = self._queue[0]
+        except IndexError:
+            return
+        if waiting.gate is not None:
+            _open(waiting.gate)
+        elif waiting.future is not None:
+            self._wake_thread()
 
     def _drain(self) -> None:
         batch: list[Item] = []
@@ -199,7 +240,7 @@ class Writer:
         tx = self._tx
         if failpoints.armed:
             failpoints.armed("commit.begin")
-        tx.execute("BEGIN IMMEDIATE")
+        tx.do("BEGIN IMMEDIATE")
         try:
             for item in batch:
                 item.apply(tx)
@@ -209,7 +250,7 @@ class Writer:
             self._roll_back()
             raise
         try:
-            tx.execute("COMMIT")
+            tx.do("COMMIT")
         except apsw.BusyError:
             self._roll_back()
             raise
@@ -246,14 +287,21 @@ class Writer:
 
 
 def _tell(batch: list[Item]) -> None:
-    """Resolve the futures of a batch, waking each loop once."""
+    """Wake the threads of a batch, and each event loop once."""
     loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
     for item in batch:
-        if item.future is not None:
+        if item.gate is not None:
+            _open(item.gate)
+        elif item.future is not None:
             loops.setdefault(item.future.get_loop(), []).append(item)
     for loop, items in loops.items():
         if not loop.is_closed():
             loop.call_soon_threadsafe(_resolve, items)
+
+
+def _open(gate: threading.Lock) -> None:
+    with suppress(RuntimeError):  # it is open already
+        gate.release()
 
 
 def _resolve(items: list[Item]) -> None:

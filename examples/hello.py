@@ -1,0 +1,22 @@
+"""The twelve lines of the README. Kill it anywhere and run it again: it goes on from where it was."""
+
+from holdfast import Holdfast, Run, effect, flow, step
+
+
+@step(retries=2)
+def draft(topic: str) -> str:
+    return f"All about {topic}."
+
+
+@effect
+def publish(text: str) -> str:
+    return f"published: {text}"
+
+
+@flow
+def report(run: Run, topic: str) -> str:
+    return publish(draft(topic))
+
+
+hold = Holdfast()
+print(hold.run(report, "kelp").unwrap())

@@ -1,0 +1,81 @@
+"""Exit codes: one table for errors, one for how a run stands. And advice in the words of the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import (
+    AmbiguousPrefix,
+    Conflict,
+    Contested,
+    Failed,
+    HoldfastError,
+    HomeNotFound,
+    InputsConflict,
+    InterruptNotFound,
+    Invalid,
+    NotFound,
+    Refused,
+    RunAborted,
+    RunInterrupted,
+    RunWaiting,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from holdfast.domain.run import Outcome
+
+SUCCEEDED, FAILED, USAGE, WAITING, REFUSED, MISSING, ABORTED = range(7)
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+
+# The most special class that fits wins.
+OF_ERRORS: dict[type[HoldfastError], int] = {
+    AmbiguousPrefix: USAGE,  # choose one
+    RunWaiting: WAITING,
+    RunAborted: ABORTED,
+    RunInterrupted: INTERRUPTED,
+    NotFound: MISSING,
+    Conflict: REFUSED,
+    Refused: REFUSED,
+    Invalid: USAGE,
+    Unavailable: FAILED,
+    Failed: FAILED,
+}
+
+OF_STATUS = {
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "waiting": WAITING,
+    "aborted": ABORTED,
+    "interrupted": INTERRUPTED,
+}
+
+DECISIONS = ("in_doubt", "inputs_changed", "crash_loop")  # waits for a decision about work that may be done already
+
+# Where an error's own advice speaks of Python, this says the same for the command line.
+ADVICE: dict[type[HoldfastError], str] = {
+    Contested: "see `holdfast resume {run} --dry-run`; mend what is named, or take it upon you: "
+    "`holdfast resume {run} --accept CODE[:SUBJECT] --why WHY`",
+    InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
+    InterruptNotFound: "`holdfast show RUN` lists the waits of a run",
+    HomeNotFound: "start a run first (`holdfast run FLOW`), or name the home with --home or HOLDFAST_HOME",
+}
+
+
+def exit_code(error: HoldfastError) -> int:
+    """The exit code of an error: that of its class, or of its family."""
+    return next((OF_ERRORS[kind] for kind in type(error).__mro__ if kind in OF_ERRORS), FAILED)
+
+
+def exit_code_of(outcome: Outcome[Any]) -> int:
+    """The exit code of a run as it stands now."""
+    if outcome.status == "waiting" and outcome.interrupts:
+        undecided = all(wait.type in DECISIONS for wait in outcome.interrupts)
+        return REFUSED if undecided else WAITING
+    return OF_STATUS.get(outcome.status, FAILED)
+
+
+def told(error: HoldfastError) -> str:
+    """What happened and what to do next, for someone at a command line."""
+    advice = ADVICE.get(type(error))
+    return f"{error.detail}; {advice.format_map(error.facts)}" if advice else str(error)

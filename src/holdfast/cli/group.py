@@ -1,0 +1,84 @@
+"""The list of commands. A command's module is imported when it is called, and not for the list."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+# name: where it is, one line for the list
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("demo:demo", "The whole story on a throw-away home, in seconds."),
+        "run": ("run:run", "Run a flow; the same command continues it."),
+        "resume": ("run:resume", "Continue a run that was stopped, crashed or waits."),
+    },
+    "Decide": {
+        "retry": ("choices:retry", "Let the next resume try a step again."),
+        "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
+        "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
+        "answer": ("choices:answer", "Answer a wait by its id."),
+        "abort": ("choices:abort", "Give a run up."),
+    },
+    "Look": {
+        "runs": ("look:runs", "List the newest runs."),
+        "show": ("look:show", "One run: how it stands, its steps, its waits."),
+        "receipts": ("look:receipts", "What each attempt of each step left on record."),
+    },
+    "Care": {
+        "verify": ("care:verify", "Check every record of a run or of the whole home."),
+        "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
+    },
+}
+PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in section.items()}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in PLACES:
+            return None
+        module, _, name = PLACES[cmd_name].partition(":")
+        found: Any = getattr(import_module(f"holdfast.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, PLACES))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, (_, line) in section.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"holdfast {version('holdfast')}")
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .holdfast/ upward].")
+@click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
+@click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def cli(ctx: click.Context, /, **given: str | None) -> None:
+    """Agent work that survives being stopped: kill it anywhere, run the same
+    command again, and finished steps are not repeated.
+
+    New here? `holdfast demo` shows it in seconds. Every command takes --json.
+    Ids may be shortened as long as they are unique.
+
+    \b
+    Exit codes: 0 succeeded, 1 failed, 2 usage or choose one, 3 waiting,
+    4 refused (contested, in doubt, conflict), 5 not found, 6 aborted,
+    130 or 143 interrupted.
+    """
+    ctx.obj = given

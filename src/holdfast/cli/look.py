@@ -1,0 +1,219 @@
+"""Looking at runs: the list, one of them, its receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.door import Door, command
+from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, say, say_all, table, took
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast, Interrupt, Plan, Receipt, RunRecord
+
+SHOWN = 50
+
+
+@command("runs")
+@click.option(
+    "--status",
+    metavar="STATUS",
+    help="Only these: running, waiting, failed, interrupted, crashed, succeeded or aborted.",
+)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
+def runs(door: Door, status: str | None, limit: int) -> int:
+    """List the newest runs first."""
+    from holdfast.domain.codec import jsonable
+    from holdfast.domain.run import STATUSES
+
+    if status is not None and status not in STATUSES:
+        raise click.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+    with door.open() as hold:
+        found = [run for run in hold.runs(status=status, limit=limit) if door.scope in (None, run.scope)]
+    if door.json:
+        emit({"runs": jsonable(found)})
+    elif found:
+        say_runs(found)
+    else:
+        say(f"no {status} runs; see `holdfast runs`" if status else "no runs yet; start one: holdfast run FLOW")
+    return 0
+
+
+def say_runs(found: Sequence[RunRecord]) -> None:
+    if found:
+        rows = [(run.id, run.status, ago(run.updated_at), run.task, run.flow) for run in found]
+        table(("RUN", "STATUS", "UPDATED", "TASK", "FLOW"), rows)
+
+
+@command("show")
+@click.argument("run_id", metavar="RUN")
+def show(door: Door, run_id: str) -> int:
+    """One run: how it stands, its steps, its waits, and what to do next."""
+    with door.open() as hold:
+        run = hold.get(run_id)
+        plan = None if run.finished else hold.plan(run.id)
+        steps, waits = _latest(hold.receipts(run.id)), tuple(hold.interrupts(run.id))
+    if door.json:
+        emit(_show_json(run, plan, steps, waits))
+        return 0
+    _say_run(run)
+    _say_steps(run, steps)
+    _say_standing(door, run, plan, waits)
+    return 0
+
+
+def _latest(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """The last attempt of each step, in the order in which the run first met them."""
+    latest: dict[str, Receipt] = {}
+    for receipt in sorted(receipts, key=lambda receipt: receipt.started_at):
+        latest[receipt.label] = receipt
+    return list(latest.values())
+
+
+def _show_json(
+    run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
+) -> dict[str, Any]:
+    from holdfast.cli.outcomes import verdict_json, wait_json
+    from holdfast.domain.codec import jsonable
+
+    return {
+        **jsonable(run),
+        "verdict": verdict_json(plan.verdict) if plan else None,
+        "steps": [
+            {"label": step.label, "kind": step.kind, "status": step.status, "attempts": step.attempt}
+            | jsonable({"started_at": step.started_at, "ended_at": step.ended_at, "error": step.error})
+            for step in steps
+        ],
+        "interrupts": [wait_json(wait) for wait in waits],
+    }
+
+
+def _say_run(run: RunRecord) -> None:
+    from holdfast.cli.outcomes import say_error, say_result
+
+    facts(
+        [
+            ("run", run.id),
+            ("status", run.status),
+            ("phase", run.phase),
+            ("task", run.task),
+            ("flow", run.flow),
+            ("inputs", as_json(run.inputs) if run.inputs else ""),
+            ("scope", run.scope if run.scope != "default" else ""),
+            ("parent", run.parent),
+            ("held by", run.holder),
+            ("started", f"{at(run.created_at)} by {run.actor}"),
+            ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
+        ]
+    )
+    if run.status == "succeeded":
+        say_result(run.result)
+    elif run.status == "aborted":
+        say(f"why: {(run.error or {}).get('message', '')}")
+    elif run.error:
+        say_error(run.error)
+        say_all(str(run.error.get("trace", "")).rstrip(), "  ")
+
+
+def _say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
+    say()
+    if not steps:
+        say("no step has left a receipt yet")
+        return
+    if len(steps) > SHOWN:
+        say(f"… {len(steps) - SHOWN:,} earlier steps, see `holdfast receipts {run.id}`")
+    rows = [(s.label, s.kind, _status(run, s), s.attempt, took(s.started_at, s.ended_at)) for s in steps[-SHOWN:]]
+    table(("STEP", "KIND", "STATUS", "ATTEMPTS", "TOOK"), rows)
+
+
+def _status(run: RunRecord, step: Receipt) -> str:
+    """A started attempt of a run that nobody holds did not end."""
+    if step.status == "started":
+        return "running" if run.status == "running" else "did not end"
+    return step.status
+
+
+def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
+    from holdfast.cli.plans import say_doubts, say_verdict
+    from holdfast.cli.ways import say_waits
+
+    if plan is None:
+        return
+    say()
+    say_verdict(plan.verdict)
+    undecided = plan.of("decide")
+    if waits:
+        say_waits(door, run.id, waits)
+    elif undecided and run.status != "running":
+        say_doubts(door, run.id, undecided)
+    elif run.status != "running":
+        say(f"continue: {door.command('resume', run.id)}")
+
+
+@command("receipts")
+@click.argument("run_id", metavar="RUN")
+@click.argument("step", metavar="[STEP]", required=False)
+def receipts(door: Door, run_id: str, step: str | None) -> int:
+    """What each attempt of each step left on record; with STEP, in full."""
+    from holdfast.domain.codec import jsonable
+
+    with door.open() as hold:
+        run = hold.get(run_id)
+        found = _of_step(hold, run.id, step)
+    if door.json:
+        emit({"run_id": run.id, "receipts": jsonable(found)})
+    elif step is not None:
+        for receipt in found:
+            _say_receipt(receipt)
+    elif found:
+        rows = [_row(receipt) for receipt in found]
+        table(("SEQ", "STEP", "KIND", "ATTEMPT", "STATUS", "TOOK", "LEFT"), rows)
+    else:
+        say(f"no receipts yet; see `holdfast show {run.id}`")
+    return 0
+
+
+def _of_step(hold: Holdfast, run_id: str, step: str | None) -> list[Receipt]:
+    from holdfast.errors import StepNotFound
+
+    every = hold.receipts(run_id)
+    found = [receipt for receipt in every if step in (None, receipt.label, receipt.step)]
+    if step is not None and not found:
+        known = dict.fromkeys(receipt.label for receipt in every)
+        raise StepNotFound(run_id, step, ", ".join([*known][-8:]) or "none yet")
+    return found
+
+
+def _row(receipt: Receipt) -> Sequence[object]:
+    left = as_json(receipt.result) if receipt.error is None else str(receipt.error.get("message", ""))
+    seen = "" if receipt.status == "started" else brief(left, 24)
+    length = took(receipt.started_at, receipt.ended_at)
+    return receipt.seq, receipt.label, receipt.kind, receipt.attempt, receipt.status, length, seen
+
+
+def _say_receipt(receipt: Receipt) -> None:
+    from holdfast.cli.outcomes import say_error, say_result
+
+    say(f"{receipt.label} (attempt {receipt.attempt}) {receipt.status}", STYLES.get(receipt.status, ""))
+    facts(
+        [
+            ("  kind", receipt.kind),
+            ("  agent", receipt.agent),
+            ("  settled", receipt.mark),
+            ("  started", at(receipt.started_at)),
+            ("  took", took(receipt.started_at, receipt.ended_at)),
+            ("  inputs", f"digest {receipt.input_digest[:16]}"),
+            ("  key", receipt.key),
+            ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
+            ("  done", receipt.envelope.done),
+            ("  next", receipt.envelope.next),
+            ("  hash", receipt.hash),
+        ]
+    )
+    if receipt.error:
+        say_error(receipt.error)
+        say_all(str(receipt.error.get("trace", "")).rstrip(), "  ")
+    else:
+        say_result(receipt.result)

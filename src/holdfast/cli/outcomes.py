@@ -1,0 +1,110 @@
+"""How a run stands after `run` or `resume`, and what to do next."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.door import Door
+from holdfast.cli.exits import INTERRUPTED, exit_code_of
+from holdfast.cli.render import STYLES, as_json, emit, say, say_all
+from holdfast.cli.ways import say_waits
+from holdfast.domain.codec import jsonable
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.run import Outcome
+from holdfast.domain.verdict import Verdict
+
+PACKAGE = str(Path(__file__).parents[1])
+
+
+def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
+    """Render an outcome; the exit code it stands for."""
+    if door.json:
+        emit(outcome_json(outcome))
+    else:
+        _say(door, outcome)
+    code = exit_code_of(outcome)
+    return 128 + signal if signal and code in (1, INTERRUPTED) else code
+
+
+def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
+    return {
+        "run_id": outcome.run_id or None,
+        "status": outcome.status,
+        "result": jsonable(outcome.result),
+        "interrupts": [wait_json(wait) for wait in outcome.interrupts],
+        "error": outcome.error,
+        "verdict": verdict_json(outcome.verdict),
+        "replayed_steps": outcome.replayed_steps,
+        "unasked": list(outcome.unasked),
+    }
+
+
+def wait_json(wait: Interrupt) -> dict[str, Any]:
+    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices)}
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {"word": verdict.word, "reasons": [reason.to_dict() for reason in verdict.reasons]}
+
+
+def _say(door: Door, outcome: Outcome[Any]) -> None:
+    if not outcome.run_id:
+        say("interrupted before the run began; run the same command again", "yellow")
+        return
+    say(f"run {outcome.run_id} {outcome.status}", STYLES.get(outcome.status, ""))
+    if outcome.replayed_steps:
+        say(f"reused: {_counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
+    if outcome.unasked:
+        say(f"never asked for again: {', '.join(outcome.unasked)}")
+    match outcome.status:
+        case "succeeded":
+            say_result(outcome.result)
+        case "waiting":
+            say_waits(door, outcome.run_id, outcome.interrupts)
+        case "aborted":
+            say(f"why: {(outcome.error or {}).get('message', '')}")
+        case "failed":
+            _say_failure(door, outcome)
+        case _:
+            say(f"continue: the same command again, or {door.command('resume', outcome.run_id)}")
+
+
+def say_result(result: Any) -> None:
+    """A result: text as it is, everything else as JSON."""
+    if isinstance(result, str) and "\n" in result:
+        say("result:")
+        say_all(result, "  ")
+    elif result is not None:
+        say(f"result: {result if isinstance(result, str) else as_json(result)}")
+
+
+def say_error(error: dict[str, Any]) -> None:
+    """What a run or a step died of."""
+    kind = str(error.get("type", "")).rpartition(":")[2]
+    first, *others = str(error.get("message", "")).splitlines() or [""]
+    say(f"error: {kind}: {first}" if first else f"error: {kind}", "red")
+    for line in others:
+        say(f"  {line}")
+
+
+def _say_failure(door: Door, outcome: Outcome[Any]) -> None:
+    say_error(outcome.error or {})
+    place = _place(outcome.exception)
+    if place:
+        say(f"at: {place}")
+    say(f"mend the cause, then go on at the failure: {door.command('resume', outcome.run_id)}")
+
+
+def _place(error: BaseException | None) -> str:
+    """The innermost line of the user's own code."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

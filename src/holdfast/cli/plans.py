@@ -1,0 +1,97 @@
+"""What resuming would do: the verdict with its reasons, each known step with its action, the waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.cli.door import Door
+from holdfast.cli.outcomes import verdict_json, wait_json
+from holdfast.cli.render import STYLES, emit, say, table
+from holdfast.cli.ways import say_waits
+from holdfast.domain.codec import jsonable
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.plan import Plan
+from holdfast.domain.run import RunRecord
+from holdfast.domain.verdict import Reason, Verdict
+
+ACTIONS = {
+    "reuse": "reuse its receipt",
+    "raise_again": "raise its failure again",
+    "retry": "run it again",
+    "confirm": "ask its confirm probe",
+    "decide": "wait for your decision",
+}
+SHOWN = 50
+
+
+def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
+    return {
+        **jsonable(plan),
+        "verdict": verdict_json(plan.verdict),
+        "interrupts": [wait_json(wait) for wait in waits],
+    }
+
+
+def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt]) -> int:
+    """Render a plan. Nothing was run or written for it."""
+    waits = tuple(waits)
+    if door.json:
+        emit({**plan_json(plan, waits), "status": run.status})
+        return 0
+    say(f"resuming run {run.id} ({run.status}) would:")
+    say_actions(plan)
+    say()
+    say_verdict(plan.verdict)
+    if plan.resources:
+        say(f"needs: {', '.join(plan.resources)}")
+    undecided = plan.of("decide")
+    if waits:
+        say_waits(door, run.id, waits)
+    elif undecided:
+        say_doubts(door, run.id, undecided)
+    else:
+        say(f"nothing was run or written; go on: {door.command('resume', run.id)}")
+    return 0
+
+
+def say_actions(plan: Plan) -> None:
+    """What a resume does with each call that the ledger knows."""
+    if not plan.steps:
+        say("  start at the first step: none has left a receipt yet")
+        return
+    shown = plan.steps[-SHOWN:]
+    if len(plan.steps) > SHOWN:
+        say(f"… {len(plan.steps) - SHOWN:,} earlier steps, see `holdfast receipts {plan.run_id}`")
+    rows = [(step.label, step.kind, step.status, step.attempts, ACTIONS[step.action]) for step in shown]
+    table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
+    say("then run what comes after them")
+
+
+def say_verdict(verdict: Verdict) -> None:
+    """The verdict, and a row for each reason."""
+    say(f"verdict: {verdict.word}", STYLES[verdict.word])
+    for reason in verdict.reasons:
+        say(f"  {reason.weight} it: {reason.code} ({reason.subject}): {found(reason)}")
+        say(f"    {advice(reason)}")
+
+
+def found(reason: Reason) -> str:
+    return f"expected {reason.expected}, found {reason.found}"
+
+
+def advice(reason: Reason) -> str:
+    """A reason's advice; where it speaks of Python, in the words of the command line."""
+    if reason.code == "effect_in_doubt":
+        return "decide: retry, skip or abort (below)"
+    return reason.advice
+
+
+def say_doubts(door: Door, run_id: str, labels: Iterable[str]) -> None:
+    """The three ways on for work in doubt that no owner has opened a wait for yet."""
+    for label in labels:
+        say(f"in doubt: {label} began and nobody knows whether it happened", "yellow")
+        say(f"  it did not happen: do it   {door.command('retry', run_id, label)}")
+        say(f"  it happened: go on         {door.command('skip', run_id, label, '--result', 'JSON', '--why', 'WHY')}")
+        say(f"  give the run up            {door.command('abort', run_id, '--why', 'WHY')}")
+    say(f"then continue: {door.command('resume', run_id)}")

@@ -1,0 +1,131 @@
+"""`holdfast run` and `holdfast resume`: going on, and how the run stands afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.door import Door, command
+from holdfast.cli.exits import USAGE
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast, Outcome, RunRecord
+
+
+@command("run")
+@click.argument("flow", metavar="FLOW")
+@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
+@click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
+@click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
+def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool) -> int:
+    """Run a flow; the same command after a crash continues the same run.
+
+    FLOW is `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it is, from
+    @FILE, or from standard input (-).
+
+    \b
+      holdfast run report.py:daily_report topic=ai
+      holdfast run report.py:daily_report '{"topic": "ai"}'
+    """
+    from holdfast.cli.inputs import find_flow, inputs_of
+
+    with _turned_away(door.json):
+        found = find_flow(flow)
+    given = inputs_of(found, inputs)
+    with door.open(make=True) as hold:
+        return _go(door, hold, "", lambda: hold.run(found, task=task, fresh=fresh, **given))
+
+
+@command("resume")
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
+@click.option("--why", default="", metavar="WHY", help="Why you accept it; it is on the record.")
+@click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
+def resume(door: Door, run_id: str | None, accept: Sequence[str], why: str, dry_run: bool) -> int:
+    """Continue a run that was stopped, crashed, failed or waits.
+
+    Without RUN: the one that can go on, or a list to choose from (exit 2).
+    """
+    if accept and not why.strip():
+        raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
+    with door.open() as hold:
+        chosen = hold.get(run_id).id if run_id else _choose(door, hold)
+        if not chosen:
+            return USAGE
+        if dry_run:
+            from holdfast.cli.plans import say_plan
+
+            return say_plan(door, hold.get(chosen), hold.plan(chosen), hold.interrupts(chosen))
+        return _go(door, hold, chosen, lambda: hold.resume(chosen, accept=accept, why=why))
+
+
+def _go(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outcome[Any]]) -> int:
+    from holdfast.cli.outcomes import say_outcome
+    from holdfast.cli.progress import watched
+
+    with _turned_away(door.json):
+        outcome, watch = watched(hold, run_id, work, quiet=door.json)
+    if outcome is None:
+        outcome = _interrupted(hold, watch.run_id)
+    return say_outcome(door, outcome, watch.signal)
+
+
+def _interrupted(hold: Holdfast, run_id: str) -> Outcome[Any]:
+    """How a run stands whose body was ended from outside."""
+    from holdfast import Outcome
+
+    found = hold.get(run_id) if run_id else None
+    return Outcome(run_id, found.status if found else "interrupted", error=found.error if found else None)
+
+
+@contextmanager
+def _turned_away(wanted: bool) -> Iterator[None]:
+    """With --json, what the flow and its processes print goes to stderr: stdout carries one object."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _choose(door: Door, hold: Holdfast) -> str:
+    """The one run that can go on. Else says what there is, and gives nothing."""
+    from holdfast.cli.look import say_runs
+    from holdfast.cli.render import emit, note
+
+    found = candidates(hold, door.scope)
+    if len(found) == 1:
+        return found[0].id
+    why = "choose one: holdfast resume RUN" if found else "no run of this home can be resumed; see `holdfast runs`"
+    if door.json:
+        from holdfast.domain.codec import jsonable
+
+        detail = "several runs can be resumed" if found else "no run can be resumed"
+        error = {"code": "choose_one", "detail": detail, "advice": why, "path": None}
+        emit({"error": error, "runs": jsonable(found)})
+        return ""
+    say_runs(found)
+    note(f"error: {why} [choose_one]")
+    return ""
+
+
+def candidates(hold: Holdfast, scope: str | None) -> list[RunRecord]:
+    """The runs that nobody finished and nobody holds; a child goes on with its parent."""
+    from holdfast.domain.run import FINISHED, STATUSES
+
+    unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
+    found = [run for status in unfinished for run in hold.runs(status=status, limit=200)]
+    own = [run for run in found if not run.parent and scope in (None, run.scope)]
+    return sorted(own, key=lambda run: run.updated_at, reverse=True)

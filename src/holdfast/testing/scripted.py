@@ -1,0 +1,62 @@
+"""A Holdfast for tests: its clock moves when told to, and its waits are answered from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.clock import ManualClock
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.run import Outcome
+from holdfast.runtime.effects import NOT_DONE, Answer, Happened
+from holdfast.sdk.flow import Flow
+from holdfast.sdk.hold import Holdfast
+
+T = TypeVar("T")
+Reply = Happened | Answer | Mapping[str, Any] | str
+
+
+class ScriptedHoldfast(Holdfast):
+    """What the fixture `hold` is. `clock.advance(seconds)` lets time pass; `script` answers waits."""
+
+    def __init__(self, home: str | Path, **options: Any) -> None:
+        self.clock = ManualClock()
+        self._answers: dict[str, list[Reply]] = {}
+        super().__init__(home, clock=self.clock, **options)
+
+    def script(self, answers: Mapping[str, Reply | list[Reply]]) -> None:
+        """Answer waits by the name of their step, each answer once, in order.
+
+        An answer is `Happened(result)` or `NOT_DONE`, as a probe would give it, a choice such as `"retry"`, or the
+        whole answer, `{"choice": "skip", "result": …}`. A wait without one stays open.
+        """
+        for step, given in answers.items():
+            self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
+
+    def run(self, flow: Flow[..., T], *args: Any, **options: Any) -> Outcome[T]:
+        """Run a flow, answering its waits from the script, until it ends or waits for something else."""
+        outcome = super().run(flow, *args, **options)
+        while outcome.status == "waiting" and self._answer(outcome):
+            outcome = super().resume(outcome.run_id)
+        return outcome
+
+    def _answer(self, outcome: Outcome[Any]) -> bool:
+        scripted = [wait for wait in outcome.interrupts if wait.choices and self._answers.get(wait.step)]
+        for wait in scripted:
+            self.answer(wait.id, _answer(wait, self._answers[wait.step].pop(0)))
+        return bool(scripted)
+
+
+def _answer(wait: Interrupt, given: Reply) -> dict[str, Any]:
+    match given:
+        case Happened(value=value):
+            return {"choice": "skip", "result": value}
+        case str():
+            return {"choice": given}
+        case Mapping():
+            return dict(given)
+        case _ if given is NOT_DONE:
+            return {"choice": "retry"}
+        case _:
+            raise TypeError(f"{given!r} answers nothing: {wait.step} needs one of {', '.join(wait.choices)}")
