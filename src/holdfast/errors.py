@@ -3,7 +3,7 @@
     HoldfastError
     ├── NotFound      run_not_found, step_not_found, interrupt_not_found, flow_not_found, home_not_found
     ├── Conflict      run_held, run_finished, inputs_conflict, lease_lost, operation_conflict,
-    │                 already_answered, ambiguous_prefix, step_name_taken, scope_taken
+    │                 already_answered, ambiguous_prefix, step_name_taken
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
     │                 resource_missing, store_forked, sync_in_loop
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid,
@@ -72,25 +72,37 @@ def _rebuild(kind: type[HoldfastError], facts: dict[str, Any]) -> HoldfastError:
 class NotFound(HoldfastError):
     """What was asked for does not exist (or is not visible from here)."""
 
+    code = "not_found"
+
 
 class Conflict(HoldfastError):
     """Someone or something else got there first."""
+
+    code = "conflict"
 
 
 class Refused(HoldfastError):
     """The work may not go on as things stand."""
 
+    code = "refused"
+
 
 class Invalid(HoldfastError):
     """What was given cannot be used; nothing was written."""
+
+    code = "invalid"
 
 
 class Unavailable(HoldfastError):
     """The store cannot serve this now; nothing acknowledged is lost."""
 
+    code = "unavailable"
+
 
 class Failed(HoldfastError):
     """The user's own work failed, or has not ended well yet."""
+
+    code = "failed"
 
 
 # -- not found ---------------------------------------------------------------------------------------

@@ -55,7 +55,15 @@ def crash(name: str, folder: Path, **options: Any) -> Crashes:
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_flow_killed_at_any_write_point_ends_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     report = crash(name, tmp_path)
-    print(name, len(report.points), report.kills, report.resumes, len(report.missed))
     assert report.kills == len(report.points) - len(report.missed) > 0
 
 
+@pytest.mark.parametrize("name", ["probed", "unprobed", "remembers", "spawns"])
+def test_a_resume_that_is_killed_as_well_ends_the_same(name: str, tmp_path: Path, crash_long: bool) -> None:
+    report = crash(name, tmp_path, twice=True, limit=None if crash_long else 8)
+    assert report.kills > report.resumes / 3
+
+
+def test_every_write_point_is_reached_by_one_of_these_flows(tmp_path: Path) -> None:
+    reached = {point.name for name in FLOWS for point in crash(name, tmp_path, limit=0).points}
+    assert reached == set(failpoints.POINTS)

@@ -218,9 +218,7 @@ def test_a_new_file_is_lost_until_its_folder_is_synced(power: PowerVFS, live: Pa
     assert {path.name for path in after} == {"kit.db", "kit.db-wal"}
 
 
-def test_a_sync_of_one_folder_saves_no_new_file_in_another(
-    power: PowerVFS, live: Path, tmp_path: Path
-) -> None:
+def test_a_sync_of_one_folder_saves_no_new_file_in_another(power: PowerVFS, live: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with closing(opened(tmp_path / "other" / "other.db", power.name, "OFF")):
         prepare(live, power.name)
@@ -247,9 +245,7 @@ def test_an_unsynced_truncation_may_be_undone(power: PowerVFS, live: Path, tmp_p
 
 
 @pytest.mark.parametrize("number", [1, 40, 41, 42, 43, 44, 120])
-def test_a_cut_at_an_operation_switches_the_disk_off(
-    power: PowerVFS, live: Path, tmp_path: Path, number: int
-) -> None:
+def test_a_cut_at_an_operation_switches_the_disk_off(power: PowerVFS, live: Path, tmp_path: Path, number: int) -> None:
     acknowledged: list[int] = []
     power.cut_at(number, tmp_path / "copy", DropAll())
 

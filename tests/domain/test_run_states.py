@@ -11,7 +11,7 @@ from holdfast.domain.run import FINISHED, MOVES, STATUSES, Outcome, may_move
 from holdfast.errors import RunAborted, RunFailed, RunInterrupted, RunWaiting
 from holdfast.store.statements import migrations, schema, statements
 
-DOC = Path(__file__).parents[2] / "docs" / "state-machine.md"
+PAGE = Path(__file__).parents[2] / "docs" / "state-machine.md"
 
 
 def test_the_table_has_a_row_for_every_status_and_leads_to_known_ones() -> None:
@@ -60,14 +60,27 @@ def test_the_schema_and_the_lookup_call_the_same_runs_finished() -> None:
     assert words(index[1]) == words(lookup[1]) == FINISHED
 
 
+def tables() -> list[dict[str, str]]:
+    """The tables of the page: the word that each row is about, and its last cell."""
+    found: list[dict[str, str]] = []
+    for block in re.findall(r"(?:^\|.*\n)+", PAGE.read_text(), re.MULTILINE):
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+        found.append({row[0].strip("`"): row[-1] for row in rows if row[0].startswith("`")})
+    return found
+
+
 def test_the_docs_repeat_the_table() -> None:
-    """Each row of the page's table: a status, then the statuses it may go to."""
-    rows = {}
-    for line in DOC.read_text().splitlines():
-        cells = [re.findall(r"`(\w+)`", cell) for cell in line.strip().strip("|").split("|")]
-        if line.startswith("|") and len(cells) >= 2 and len(cells[0]) == 1 and cells[0][0] in STATUSES:
-            rows[cells[0][0]] = {word for word in cells[1] if word in STATUSES}
-    assert rows == {before: set(after) for before, after in MOVES.items()}
+    shown = {before: set(re.findall(r"`(\w+)`", after)) for before, after in tables()[0].items()}
+    assert shown == {before: set(after) for before, after in MOVES.items()}
+
+
+def test_the_diagram_in_the_docs_draws_the_same_moves() -> None:
+    drawn = set(re.findall(r"^\s*(\w+) --> (\w+)", PAGE.read_text(), re.MULTILINE))
+    assert drawn == {(before, after) for before, moves in MOVES.items() for after in moves}
+
+
+def test_the_docs_list_every_status_of_a_receipt() -> None:
+    assert set(tables()[1]) == set(RECEIPT_STATUSES)
 
 
 def test_statuses_of_receipts_are_those_that_the_promise_names() -> None:

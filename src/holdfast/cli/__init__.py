@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(given: list[str], *, as_json: bool) -> int:
     try:
-        return int(cli.main(args=given, prog_name="holdfast", standalone_mode=False) or 0)
+        return _invoke(given)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -53,6 +53,14 @@ def _run(given: list[str], *, as_json: bool) -> int:
         else:
             note("interrupted; run the same command again")
         return INTERRUPTED
+
+
+def _invoke(given: list[str]) -> int:
+    """What click's own `main` does, without its handling of interrupts and closed pipes."""
+    if "_HOLDFAST_COMPLETE" in os.environ:
+        cli.main(args=given, prog_name="holdfast")
+    with cli.make_context("holdfast", list(given)) as context:
+        return int(cli.invoke(context) or 0)
 
 
 def _usage(error: click.ClickException, as_json: bool) -> int:

@@ -12,7 +12,7 @@ import click
 
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import FAILED, SUCCEEDED, exit_code, told
-from holdfast.cli.render import emit, facts, note, say
+from holdfast.cli.render import counted, emit, facts, note, say
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
@@ -32,9 +32,10 @@ def verify(door: Door, run_id: str | None) -> int:
     if door.json:
         emit({"ok": found.ok, **jsonable(found)})
         return SUCCEEDED if found.ok else FAILED
-    checked = f"{found.runs:,} runs, {found.entries:,} entries, {found.blobs:,} blobs checked"
+    parts = (counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob"))
+    checked = f"{', '.join(parts)} checked"
     if found.ok:
-        say(f"ok: {checked}; every record is what was stored", "green")
+        say(f"ok: {checked}; all are as they were stored", "green")
         return SUCCEEDED
     for problem in found.problems:
         say(f"broken: {problem.record}: {problem.why}", "red")

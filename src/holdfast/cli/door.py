@@ -76,6 +76,8 @@ def _door(given: dict[str, Any]) -> Door:
     """The shared options, given before or after the command's name."""
     before = click.get_current_context().obj or {}
     home, tenant, scope = (given.pop(name) or before.get(name) for name in ("home", "tenant", "scope"))
-    if home:
-        os.environ["HOLDFAST_HOME"] = home  # what the flow's own code and its processes find is the same home
+    if home and "://" not in home:
+        os.environ["HOLDFAST_HOME"] = os.path.abspath(
+            home
+        )  # what the flow's own code and its processes find is the same home
     return Door(home, tenant, scope, given.pop("as_json"))

@@ -11,6 +11,8 @@ from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.domain.codec import decoder, encode
 from holdfast.errors import FlowNotFound, InputsInvalid
 from holdfast.runtime.names import load
@@ -93,8 +95,9 @@ def _typed(spec: FlowSpec, name: str, value: Any, hints: Mapping[str, Any], type
     try:
         return typed(value, hints.get(name, Any))
     except (TypeError, ValueError) as error:
+        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
         kind = getattr(hints[name], "__name__", str(hints[name]))
-        raise refusal(spec, f"{name}={value} is no {kind} ({error})") from error
+        raise refusal(spec, f"{name}={value} is no {kind}{why}") from error
 
 
 def _from_json(value: Any, hint: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, say, say_all, table, took
+from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, note, say, say_all, table, took
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Plan, Receipt, RunRecord
@@ -54,7 +54,7 @@ def show(door: Door, run_id: str) -> int:
     with door.open() as hold:
         run = hold.get(run_id)
         plan = None if run.finished else hold.plan(run.id)
-        steps, waits = _latest(hold.receipts(run.id)), tuple(hold.interrupts(run.id))
+        steps, waits = _latest(_whole(hold, run.id)), tuple(hold.interrupts(run.id))
     if door.json:
         emit(_show_json(run, plan, steps, waits))
         return 0
@@ -62,6 +62,17 @@ def show(door: Door, run_id: str) -> int:
     _say_steps(run, steps)
     _say_standing(door, run, plan, waits)
     return 0
+
+
+def _whole(hold: Holdfast, run_id: str) -> Sequence[Receipt]:
+    """The receipts of a run; none, and a word about it, when one of them is damaged."""
+    from holdfast.errors import IntegrityBroken
+
+    try:
+        return hold.receipts(run_id)
+    except IntegrityBroken as error:
+        note(f"its receipts cannot be read: {error}")
+        return []
 
 
 def _latest(receipts: Sequence[Receipt]) -> list[Receipt]:
@@ -120,7 +131,7 @@ def _say_run(run: RunRecord) -> None:
 def _say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
     say()
     if not steps:
-        say("no step has left a receipt yet")
+        say("no step to show")
         return
     if len(steps) > SHOWN:
         say(f"… {len(steps) - SHOWN:,} earlier steps, see `holdfast receipts {run.id}`")
@@ -136,20 +147,12 @@ def _status(run: RunRecord, step: Receipt) -> str:
 
 
 def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
-    from holdfast.cli.plans import say_doubts, say_verdict
-    from holdfast.cli.ways import say_waits
+    from holdfast.cli.plans import say_next, say_verdict
 
-    if plan is None:
-        return
-    say()
-    say_verdict(plan.verdict)
-    undecided = plan.of("decide")
-    if waits:
-        say_waits(door, run.id, waits)
-    elif undecided and run.status != "running":
-        say_doubts(door, run.id, undecided)
-    elif run.status != "running":
-        say(f"continue: {door.command('resume', run.id)}")
+    if plan is not None and not run.holder:
+        say()
+        say_verdict(plan.verdict)
+        say_next(door, run, plan, waits)
 
 
 @command("receipts")

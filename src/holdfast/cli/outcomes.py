@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.cli.door import Door
 from holdfast.cli.exits import INTERRUPTED, exit_code_of
-from holdfast.cli.render import STYLES, as_json, emit, say, say_all
+from holdfast.cli.render import STYLES, as_json, counted, emit, say, say_all
 from holdfast.cli.ways import say_waits
 from holdfast.domain.codec import jsonable
 from holdfast.domain.interrupt import Interrupt
@@ -57,7 +57,7 @@ def _say(door: Door, outcome: Outcome[Any]) -> None:
         return
     say(f"run {outcome.run_id} {outcome.status}", STYLES.get(outcome.status, ""))
     if outcome.replayed_steps:
-        say(f"reused: {_counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
+        say(f"reused: {counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
     if outcome.unasked:
         say(f"never asked for again: {', '.join(outcome.unasked)}")
     match outcome.status:
@@ -104,7 +104,3 @@ def _place(error: BaseException | None) -> str:
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
     return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -7,13 +7,13 @@ from typing import Any
 
 from holdfast.cli.door import Door
 from holdfast.cli.outcomes import verdict_json, wait_json
-from holdfast.cli.render import STYLES, emit, say, table
-from holdfast.cli.ways import say_waits
+from holdfast.cli.render import STYLES, brief, emit, say, table
+from holdfast.cli.ways import say_waits, say_ways, step_ways
 from holdfast.domain.codec import jsonable
 from holdfast.domain.interrupt import Interrupt
-from holdfast.domain.plan import Plan
+from holdfast.domain.plan import Plan, PlanStep
 from holdfast.domain.run import RunRecord
-from holdfast.domain.verdict import Reason, Verdict
+from holdfast.domain.verdict import Verdict
 
 ACTIONS = {
     "reuse": "reuse its receipt",
@@ -45,14 +45,23 @@ def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt])
     say_verdict(plan.verdict)
     if plan.resources:
         say(f"needs: {', '.join(plan.resources)}")
+    say_next(door, run, plan, waits)
+    return 0
+
+
+def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...]) -> None:
+    """What a person does next with a run that nobody holds."""
     undecided = plan.of("decide")
-    if waits:
+    refused = [reason for reason in plan.verdict.contesting if reason.code != "effect_in_doubt"]
+    if refused:
+        taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
+        say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
+    elif waits:
         say_waits(door, run.id, waits)
     elif undecided:
         say_doubts(door, run.id, undecided)
     else:
-        say(f"nothing was run or written; go on: {door.command('resume', run.id)}")
-    return 0
+        say(f"continue: {door.command('resume', run.id)}")
 
 
 def say_actions(plan: Plan) -> None:
@@ -63,7 +72,7 @@ def say_actions(plan: Plan) -> None:
     shown = plan.steps[-SHOWN:]
     if len(plan.steps) > SHOWN:
         say(f"… {len(plan.steps) - SHOWN:,} earlier steps, see `holdfast receipts {plan.run_id}`")
-    rows = [(step.label, step.kind, step.status, step.attempts, ACTIONS[step.action]) for step in shown]
+    rows = [(step.label, step.kind, _status(step), step.attempts, ACTIONS[step.action]) for step in shown]
     table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
     say("then run what comes after them")
 
@@ -71,27 +80,21 @@ def say_actions(plan: Plan) -> None:
 def say_verdict(verdict: Verdict) -> None:
     """The verdict, and a row for each reason."""
     say(f"verdict: {verdict.word}", STYLES[verdict.word])
+    if verdict.reasons:
+        rows = [(r.code, r.weight, r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
+        table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
-        say(f"  {reason.weight} it: {reason.code} ({reason.subject}): {found(reason)}")
-        say(f"    {advice(reason)}")
+        if reason.code != "effect_in_doubt":  # its ways on are named with the step
+            say(f"{reason.code} {reason.subject}: {reason.advice}")
 
 
-def found(reason: Reason) -> str:
-    return f"expected {reason.expected}, found {reason.found}"
-
-
-def advice(reason: Reason) -> str:
-    """A reason's advice; where it speaks of Python, in the words of the command line."""
-    if reason.code == "effect_in_doubt":
-        return "decide: retry, skip or abort (below)"
-    return reason.advice
+def _status(step: PlanStep) -> str:
+    return "did not end" if step.status == "started" else step.status
 
 
 def say_doubts(door: Door, run_id: str, labels: Iterable[str]) -> None:
     """The three ways on for work in doubt that no owner has opened a wait for yet."""
     for label in labels:
         say(f"in doubt: {label} began and nobody knows whether it happened", "yellow")
-        say(f"  it did not happen: do it   {door.command('retry', run_id, label)}")
-        say(f"  it happened: go on         {door.command('skip', run_id, label, '--result', 'JSON', '--why', 'WHY')}")
-        say(f"  give the run up            {door.command('abort', run_id, '--why', 'WHY')}")
+        say_ways(step_ways(door, run_id, label, "not done, do it", "done, go on"))
     say(f"then continue: {door.command('resume', run_id)}")

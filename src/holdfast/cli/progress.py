@@ -133,7 +133,8 @@ def _again(attempt: int) -> str:
 
 
 def _trouble(error: dict[str, Any]) -> str:
-    return f"{str(error.get('type', '')).rpartition(':')[2]}: {error.get('message', '')}"
+    kind, message = str(error.get("type", "")).rpartition(":")[2], str(error.get("message", ""))
+    return f"{kind}: {message}" if message else kind
 
 
 def watched(hold: Holdfast, run_id: str, work: Callable[[], Any], *, quiet: bool) -> tuple[Any, Watch]:
@@ -141,7 +142,12 @@ def watched(hold: Holdfast, run_id: str, work: Callable[[], Any], *, quiet: bool
     watch = Watch(hold, run_id, quiet=quiet)
     try:
         with watch:
-            return work(), watch
+            outcome = work()
+            watch.run_id = outcome.run_id
+        return outcome, watch
     except KeyboardInterrupt:
         watch.signal = watch.signal or signal.SIGINT
+        return None, watch
+    except SystemExit as error:
+        note(f"the flow ended itself by sys.exit({error.code!r}); raise an error to fail, return to succeed")
         return None, watch

@@ -147,3 +147,7 @@ def ago(moment: datetime) -> str:
 
 def at(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

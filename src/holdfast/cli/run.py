@@ -61,6 +61,7 @@ def resume(door: Door, run_id: str | None, accept: Sequence[str], why: str, dry_
             from holdfast.cli.plans import say_plan
 
             return say_plan(door, hold.get(chosen), hold.plan(chosen), hold.interrupts(chosen))
+        sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
         return _go(door, hold, chosen, lambda: hold.resume(chosen, accept=accept, why=why))
 
 

@@ -64,16 +64,24 @@ class Ledger:
     """A run's journal, folded: every call, and the facts that steer a resume."""
 
     calls: dict[Call, Past] = field(default_factory=dict)
-    effects: dict[tuple[str, str], list[Past]] = field(default_factory=dict)
+    effects: dict[str, list[Past]] = field(default_factory=dict)  # by name
     endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
     accepted: list[dict[str, str]] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
 
     def left_over(self, call: Call) -> Past | None:
-        """The oldest effect of that name and scope, done or in doubt, that this body has not asked for."""
-        for past in self.effects.get((call.scope, call.step), ()):
-            if not past.asked and past.call != call and (past.finished or past.in_doubt):
+        """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
+
+        In the same scope any one may be meant; in an outer or inner scope only one with equal inputs (code that was
+        moved into a task, or out of one). Effects of sibling branches are their own.
+        """
+        for past in self.effects.get(call.step, ()):
+            if past.asked or past.call == call or not (past.finished or past.in_doubt):
+                continue
+            theirs, ours = past.call.scope, call.scope
+            moved = past.call.inputs == call.inputs and (theirs.startswith(ours) or ours.startswith(theirs))
+            if theirs == ours or moved:
                 return past
         return None
 
@@ -157,7 +165,7 @@ def fold(rows: Iterable[Row]) -> Ledger:
         if past is None:
             past = calls[call] = Past(call, header.kind, seq, seq, header, payload)
             if header.kind == "effect":
-                ledger.effects.setdefault((call.scope, call.step), []).append(past)
+                ledger.effects.setdefault(call.step, []).append(past)
         if header.kind == "decision":
             _fold_decision(past, header)
         else:
@@ -171,7 +179,7 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
     if past.kind == "decision":  # the call was decided on before it had an entry of its own
         past.kind = header.kind
         if header.kind == "effect":
-            ledger.effects.setdefault((past.call.scope, past.call.step), []).append(past)
+            ledger.effects.setdefault(past.call.step, []).append(past)
     past.open = header.status == "started"
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
     past.attempts = max(past.attempts, header.attempt)

@@ -45,18 +45,27 @@ def _scope(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _lines(node: Any) -> Iterator[str]:
     """A dump that leaves out what is empty, so that it does not depend on Python's version."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        node = ast.Assign([node.target], node.value)  # `x: int = 1` does what `x = 1` does
     if isinstance(node, ast.AST):
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
             if name not in _SILENT and value not in (None, []):
                 yield name
-                yield from _lines(_undocumented(value) if name == "body" else value)
+                yield from _lines(_undocumented(value) if name == "body" else _filled(node, value))
         yield "."
     elif isinstance(node, list):
         for item in node:
             yield from _lines(item)
     else:
         yield repr(node)
+
+
+def _filled(node: ast.AST, value: Any) -> Any:
+    """Some versions of Python put empty texts between the parts of an f-string."""
+    if not isinstance(node, ast.JoinedStr):
+        return value
+    return [part for part in value if not (isinstance(part, ast.Constant) and part.value == "")]
 
 
 def _undocumented(body: Any) -> Any:

@@ -86,7 +86,7 @@ def digest_inputs(arguments: dict[str, Any], path: str) -> str:
     try:
         raw = _sorted.encode(arguments)
     except (TypeError, ValueError, NotImplementedError, OverflowError, RecursionError) as error:
-        raise _refusal(arguments, path, error, INJECT) from error
+        raise _refusal(arguments, path, error, INJECT, _sorted) from error
     if b"null" in raw:  # NaN and infinity encode as null, and would be taken for None
         for where, item in _walk(arguments, path):
             _refuse_nan(where, item)
@@ -113,14 +113,16 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    yield path, value
-    for step, item in _children(value):
-        yield from _walk(item, path + step)
+    todo = [(path, value)]  # no recursion: a value may be nested as deep as the encoder can go
+    while todo:
+        where, item = todo.pop()
+        yield where, item
+        todo += [(where + step, child) for step, child in _children(item)][::-1]
 
 
-def _encodes(value: Any) -> bool:
+def _encodes(value: Any, encoder: msgspec.json.Encoder) -> bool:
     try:
-        _plain.encode(value)
+        encoder.encode(value)
     except Exception:
         return False
     return True
@@ -131,17 +133,32 @@ def _refuse_nan(path: str, value: Any) -> None:
         raise ValueRefused(path, f"{value} has no JSON form", "use None or a text for it")
 
 
-def _innermost(value: Any, path: str) -> tuple[str, Any]:
-    for step, item in _children(value):
-        if not _encodes(item):
-            return _innermost(item, path + step)
+def _refuse_keys(path: str, value: Any) -> None:
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueRefused(path, f"its key {key!r} is no text", "use text keys, or a list of pairs")
+
+
+def _innermost(value: Any, path: str, encoder: msgspec.json.Encoder) -> tuple[str, Any]:
+    children = _children(value)
+    while (inner := next((c for c in children if not _encodes(c[1], encoder)), None)) is not None:
+        path, value = path + inner[0], inner[1]
+        children = _children(value)
     return path, value
 
 
-def _refusal(value: Any, path: str, error: Exception, remedy: str = ANNOTATE) -> ValueRefused:
+def _refusal(
+    value: Any, path: str, error: Exception, remedy: str = ANNOTATE, encoder: msgspec.json.Encoder = _plain
+) -> ValueRefused:
     if isinstance(error, RecursionError):
         return ValueRefused(path, "it is nested too deeply or contains itself", "flatten it")
-    where, item = _innermost(value, path)
+    where, item = _innermost(value, path, encoder)
+    if isinstance(error, msgspec.ValidationError):  # it is not what the annotation says; NaN became null
+        for place, part in _walk(value, path):
+            _refuse_nan(place, part)
+    else:
+        _refuse_keys(where, item)
     if isinstance(error, NotImplementedError):
         what = f"a live object of type {type(item).__qualname__}" if item is not value else ""
         return ValueRefused(where, what or f"a live object of type {type(value).__qualname__}", INJECT)
@@ -153,6 +170,7 @@ def _refuse_difference(value: Any, copy: Any, path: str) -> None:
     if found is not None:
         where, item, back = found
         _refuse_nan(where, item)
+        _refuse_keys(where, item)
         why = f"{type(item).__qualname__} would come back as {type(back).__qualname__}"
         raise ValueRefused(where, why, ANNOTATE)
 

@@ -125,7 +125,8 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
             return Break(f"entry {run_id}/{seq}", broken)
         before, expected = entry_hash, seq + 1
     if (expected - 1, before) != (head, head_hash):
-        return Break(f"entry {run_id}/{min(expected, head)}", f"the chain ends at {expected - 1}, recorded was {head}")
+        first = head + 1 if expected - 1 > head else min(expected, head)  # one too many, or the first one missing
+        return Break(f"entry {run_id}/{first}", f"the chain ends at {expected - 1}, recorded was {head}")
     return None
 
 

@@ -78,13 +78,18 @@ ReadBlob = Callable[[str], bytes]
 def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None) -> list[Receipt]:
     """One receipt per attempt, in the order in which the attempts were last heard of."""
     names = labels(rows)
-    latest: dict[tuple[Call, int], Receipt] = {}
+    latest: dict[tuple[Call, int, int], Receipt] = {}
+    began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:
         header = decode_header(row.header)
         if header.kind in CALLS:
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
-            latest.pop((call, header.attempt), None)
-            latest[call, header.attempt] = _receipt(run_id, flow, row, header, names[call], blob)
+            place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
+            latest.pop(place, None)
+            latest[place] = _receipt(run_id, flow, row, header, names[call], blob)
+        elif header.kind == "run" and header.name == "rewound" and row.payload:
+            to = int(decode_payload(row.payload).facts["to"])
+            began = {call: seq for call, seq in began.items() if seq < to}
     return list(latest.values())
 
 

@@ -74,7 +74,7 @@ class Verdict:
 
 def judge(reasons: Iterable[Reason]) -> Verdict:
     """Contested if any reason contests, else candidate if any weakens, else trusted. Order never matters."""
-    ordered = tuple(sorted(set(reasons), key=lambda r: (r.weight, r.code, r.subject, r.found)))
+    ordered = tuple(sorted(set(reasons), key=lambda r: (r.weight, r.code, r.subject, r.found, r.expected, r.advice)))
     weights = {reason.weight for reason in ordered}
     word = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
     return Verdict(word, ordered)

@@ -187,7 +187,7 @@ class Runtime:
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The same on the running event loop. A plain flow runs in a thread."""
-        from holdfast.runtime.calls import in_thread
+        from holdfast.runtime.async_calls import in_thread
 
         spec = self._spec_for(claimed, spec)
         if not spec.is_async:
@@ -262,10 +262,10 @@ class Runtime:
         return decode(self.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
     def runs(self, status: str | None, limit: int) -> list[RunRecord]:
-        stored = "running" if status == "crashed" else status
-        rows = self.store.read(lambda look: look.newest_runs(stored, limit, 0))
-        found = [self.record(row) for row in rows]
-        return [record for record in found if status is None or record.status == status]
+        stored = ("running", "crashed") if status == "crashed" else (status,)
+        rows = self.store.read(lambda look: [row for each in stored for row in look.newest_runs(each, limit, 0)])
+        found = [self.record(row) for row in sorted(rows, key=lambda row: row.key, reverse=True)]
+        return [record for record in found if status is None or record.status == status][:limit]
 
     def receipts(self, run_id: str) -> list[Receipt]:
         row = self.row(run_id)

@@ -21,7 +21,6 @@ class Asked:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     next: NextCall
-    scope: str
 
 
 @dataclass(slots=True, eq=False)

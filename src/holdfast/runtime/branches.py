@@ -1,7 +1,7 @@
 """Branches of an async body: which task is which, and when all of them wait.
 
-Every task that a body starts gets a scope of its own, numbered in the order in which its parent started it, so
-that equal calls in two tasks are told apart and the order in which tasks finish is never identity.
+Every task that a body starts gets a scope of its own, named after the call it begins with, so that equal calls in
+two tasks are told apart and the order in which tasks start or finish is never identity.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _make(
 
 def _own_lane(frame: Frame) -> Context:
     context = copy_context()
-    context.run(CURRENT.set, frame.lane())
+    context.run(CURRENT.set, frame.task())
     return context
 
 
@@ -153,6 +153,7 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
         raise
     finally:
         waiting.cancel()
+        execution.failing = not main.done() or _outcome(main) is not None
         await _end(branches, main)
 
 
@@ -174,4 +175,4 @@ async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
 
 
 def _outcome(task: asyncio.Task[Any]) -> BaseException | None:
-    return None if task.cancelled() else task.exception()
+    return asyncio.CancelledError() if task.cancelled() else task.exception()

@@ -57,7 +57,7 @@ class Child(Generic[T]):
         return self._joined().__await__()
 
     async def _joined(self) -> T:
-        from holdfast.runtime.calls import in_thread
+        from holdfast.runtime.async_calls import in_thread
 
         await in_thread(self._done.wait)
         if self._waits() and self._execution.branches is not None:
@@ -102,7 +102,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     runtime = execution.runtime
     inputs = spec.bind(args, kwargs)
     raw = runtime.pack_inputs(spec, inputs)
-    call = execution.numbered(frame.scope, "run.spawn", identity(encode([spec.source]) + raw))
+    call = execution.numbered(frame, "run.spawn", identity(encode([spec.source]) + raw))
     past = execution.ledger.calls.get(call)
     claimed: Claim | None = None
     if past is not None and past.payload:

@@ -80,6 +80,7 @@ class Execution:
         self.children: list[Child[Any]] = []
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
+        self.failing = False  # an async body has failed: what it leaves running ends with it
         self.severed: HoldfastError | None = None
         self.dice = random.Random()
         self._counts: dict[tuple[str, str, str], int] = {}
@@ -87,7 +88,9 @@ class Execution:
         self._codes: set[str] = set()  # whose place this execution has written down
         self._sync_start = resumed  # the first new step after a resume is on disk before its body
         self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting in `pending`
-        self._failed: dict[int, tuple[BaseException, Call]] = {}
+        self._failed: dict[int, tuple[BaseException, Call, int]] = {}
+        self._cancelled: list[Call] = []  # by the flow, in order
+        self._settled = 0  # how many of them another outcome followed
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -100,6 +103,11 @@ class Execution:
         if self.stopping:
             raise Stopped
 
+    @property
+    def ending(self) -> bool:
+        """Whether the run's part in this process is over: calls that end now are not the flow's doing."""
+        return self.stopping or self.paused or self.failing or self.severed is not None
+
     def ask(
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
     ) -> Asked:
@@ -110,21 +118,32 @@ class Execution:
             self._know(spec)
         inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
-        call = self.numbered(frame.scope, spec.name, f"={call_id}" if call_id else seen)
+        call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
         found = next_call(call, spec.kind, self.ledger, self.settings.crashes_before_asking)
         if call_id and isinstance(found, Replay) and found.past.last.seen != seen:
             found = Changed(found.past) if spec.is_effect else Fresh(1)
         if isinstance(found, Replay):
             found.past.asked = True
-        return Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found, frame.scope)
+        return Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
 
-    def numbered(self, scope: str, name: str, inputs: str) -> Call:
+    def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
-        place = (scope, name, inputs)
         with self.lock:
+            scope = frame.scope
+            if scope is None:
+                scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
+            place = (scope, name, inputs)
             number = self._counts.get(place, 0)
             self._counts[place] = number + 1
         return Call(scope, name, inputs, number)
+
+    def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
+        """A task is known by the call it begins with, and by a number among tasks that begin equally."""
+        begins = (base, "~" + name, inputs)
+        number = self._counts.get(begins, 0)
+        self._counts[begins] = number + 1
+        told = f":{identity(inputs.encode())[:8]}" if inputs else ""
+        return f"{base}~{name}{told}{f'#{number + 1}' if number else ''}/"
 
     def _know(self, spec: StepSpec) -> None:
         known = self._functions.get(spec.name)
@@ -187,7 +206,7 @@ class Execution:
         """Record a failure. None: try again; a tuple: the value after all; raises what the flow gets."""
         spec, error = attempt.asked.spec, ended.error
         if ended.status == "interrupted":
-            yield WRITE, self._close(attempt, "interrupted", False, "", self._error(error))
+            yield WRITE, self._close(attempt, "interrupted", False, self._mark(spec), self._error(error))
             raise error
         if spec.is_effect and not spec.says_not_done(error):
             yield WRITE, self._close(attempt, ended.status, False, self._mark(spec), self._error(error))
@@ -197,6 +216,7 @@ class Execution:
                 raise error
             return (yield from self._ask_probe(attempt.asked, attempt, error))
         if ended.status == "cancelled":
+            self.was_cancelled(attempt.asked.call)
             yield WRITE, self._close(attempt, "cancelled", True, "", Payload())
             raise error
         attempt.failures += 1
@@ -250,10 +270,11 @@ class Execution:
         payload = decode_payload(past.payload) if past.payload else Payload()
         if payload.wrote:
             self.state.apply(_unwrapped(payload.wrote))
-        if past.last.status in GOOD:
-            return self.result_of(payload, asked.spec)
         if past.last.status == "cancelled":
             yield HANG, None  # the flow cancelled it, and will again
+        self._settled = len(self._cancelled)
+        if past.last.status in GOOD:
+            return self.result_of(payload, asked.spec)
         raise self.fail(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
 
     def result_of(self, payload: Payload, spec: StepSpec) -> Any:
@@ -322,6 +343,8 @@ class Execution:
                 payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
             if status == "succeeded" and attempt.wrote:
                 self.state.apply(attempt.wrote)
+            if delivered and status != "cancelled":
+                self._settled = len(self._cancelled)
             return self._take_pending(self._entry(attempt, status, delivered, mark, payload))
 
     def _take_pending(self, *entries: Entry) -> Entries:
@@ -416,7 +439,7 @@ class Execution:
         if frame.attempt is not None:
             return make()
         self.gate()
-        call = self.numbered(frame.scope, name, "")
+        call = self.numbered(frame, name, "")
         past = self.ledger.calls.get(call)
         if past is not None:
             past.asked = True
@@ -435,7 +458,7 @@ class Execution:
             self.note("emit", name, body, None, kind, frame.attempt.asked.spec.name)
             return
         self.gate()
-        call = self.numbered(frame.scope, name, f"!{encode_checked}")
+        call = self.numbered(frame, name, f"!{encode_checked}")
         past = self.ledger.calls.get(call)
         if past is None:
             self.note("emit", name, body, call, kind)
@@ -475,13 +498,14 @@ class Execution:
                 del self.open[id(attempt)]
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return
-        if self.stopping and last.status != "started":
+        if self.ending and last.status != "started":
             return
         changed: dict[str, Any] = {"ended_at": self.clock.now(), "payload": ""}
-        if self.stopping or last.kind == "effect":
-            status = "interrupted" if self.stopping else "cancelled"
+        if self.ending or last.kind == "effect":
+            status = "interrupted" if self.ending else "cancelled"
             changed |= {"status": status, "delivered": False, "mark": "not_done"}  # the body never began
         else:
+            self.was_cancelled(asked.call)
             changed |= {"status": "cancelled", "delivered": True}
         self.write(Entries([Entry(encode_header(msgspec.structs.replace(last, **changed)), None)]))
 
@@ -524,12 +548,21 @@ class Execution:
 
     def fail(self, error: BaseException, call: Call) -> BaseException:
         """Remember which call a failure came from, in case it ends the run."""
-        self._failed[id(error)] = (error, call)
+        self._failed[id(error)] = (error, call, len(self._cancelled))
         return error
 
+    def was_cancelled(self, call: Call) -> None:
+        """The flow cancelled a call, now or again."""
+        self._cancelled.append(call)
+
     def ended_by(self, error: BaseException) -> list[Call]:
-        """The calls whose failures this exception is, wraps or was raised while handling."""
+        """The calls to try again after this exception ended the run.
+
+        Those whose failures it is, wraps or was raised while handling; and those that were cancelled with it: after
+        the first of these failures, or, when the body itself failed, with no other outcome after them.
+        """
         found: list[Call] = []
+        since = self._settled
         seen: set[int] = set()
         todo: list[BaseException | None] = [error]
         while todo:
@@ -539,11 +572,13 @@ class Execution:
             seen.add(id(one))
             known = self._failed.get(id(one))
             if known is not None:
+                since = min(known[2], since) if found else known[2]
                 found.append(known[1])
+                continue  # what it was raised while handling, the flow had caught: that is an outcome
             todo += [one.__cause__, one.__context__]
             if isinstance(one, BaseExceptionGroup):
                 todo += one.exceptions
-        return found
+        return found + [call for call in self._cancelled[since:] if call not in found]
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""

@@ -63,8 +63,8 @@ def rebuild(kept: dict[str, Any], step: str) -> BaseException:
 
 def _arguments(error: BaseException) -> Any:
     """The JSON arguments that make an equal exception; None when there are none."""
-    if not isinstance(error, Exception):
-        return None
+    if not isinstance(error, Exception) or isinstance(error, StopIteration | StopAsyncIteration):
+        return None  # those two mean something else to the generators and loops they pass through
     if isinstance(error, HoldfastError):
         return _same(error.facts)
     try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from holdfast.errors import FlowNotFound
+from holdfast.runtime.home import find_home, project_of
 
 
 def module_alias(module: str) -> str:
@@ -27,12 +27,16 @@ def module_alias(module: str) -> str:
 
 
 def lasting_path(file: Path) -> str:
-    """The path relative to the current folder where that is possible, else absolute."""
+    """The path relative to the home's folder where that is possible, else absolute: it is looked for from there."""
     full = file.resolve()
     try:
-        return str(full.relative_to(Path.cwd()))
+        return str(full.relative_to(_project()))
     except ValueError:
         return str(full)
+
+
+def _project() -> Path:
+    return project_of(find_home()).resolve()
 
 
 def module_named(alias: str) -> ModuleType | None:
@@ -75,14 +79,15 @@ def _module(place: str, folder: Path) -> ModuleType:
 
 
 def _loaded_name(alias: str) -> str:
-    return "holdfast_file_" + hashlib.sha256(os.path.abspath(alias).encode()).hexdigest()[:16]
+    return "holdfast_file_" + hashlib.sha256(str((_project() / alias).resolve()).encode()).hexdigest()[:16]
 
 
 def _from_file(place: str, folder: Path) -> ModuleType:
-    path = Path(place) if Path(place).is_absolute() else folder / place
-    if not path.is_file():
+    paths = [base / place for base in (folder, _project(), Path.cwd())]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
         raise FlowNotFound(place, "there is no such file")
-    name = _loaded_name(place)
+    name = _loaded_name(str(path.absolute()))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise FlowNotFound(place, "Python cannot load it")

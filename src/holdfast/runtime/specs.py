@@ -21,6 +21,7 @@ from holdfast.runtime.names import lasting_path, module_alias
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FOREVER = 1e11  # seconds: 3,000 years, still a time that a calendar can name
 RESERVED = ("task", "fresh", "session", "trace_id", "meta")
 
 
@@ -42,12 +43,14 @@ KEY: str = Key("KEY")
 
 def seconds(value: float | str, what: str) -> float:
     """A duration: seconds, or text such as `90s`, `10m`, `48h`."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not match:
+    found = -1.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        found = float(min(value, _FOREVER))
+    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        found = float(match[1]) * _UNITS[match[2]]
+    if not 0 <= found < _FOREVER:  # NaN is neither
         raise StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
-    return float(match[1]) * _UNITS[match[2]]
+    return found
 
 
 @dataclass(frozen=True)

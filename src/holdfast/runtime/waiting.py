@@ -20,7 +20,7 @@ def sleep_left(frame: Frame, duration: float) -> float:
     if frame.attempt is not None:
         raise Refused(detail="run.sleep belongs to the flow's body; in a step, wait as you like")
     execution.gate()
-    call = execution.numbered(frame.scope, "run.sleep", "")
+    call = execution.numbered(frame, "run.sleep", "")
     past = execution.ledger.calls.get(call)
     if past is not None and past.payload:
         past.asked = True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from holdfast.errors import NotDone
-from holdfast.runtime.calls import call_async, call_plain, outside_arguments, place_of
+from holdfast.runtime.calls import call_plain, outside_arguments, place_of
 from holdfast.runtime.specs import FlowSpec, Inject, StepSpec, flow_spec, seconds
 
 P = ParamSpec("P")
@@ -31,9 +31,15 @@ class Step(Generic[P, T]):
         frame = place_of(self.spec)
         if frame is None:
             return cast(T, self.spec.function(*args, **outside_arguments(self.spec, kwargs)))
-        if self.spec.is_async:
-            return cast(T, call_async(frame, self.spec, args, kwargs))
-        return cast(T, call_plain(frame, self.spec, args, kwargs))
+        return cast(T, self._call(frame, self.spec, args, kwargs))
+
+    @functools.cached_property
+    def _call(self) -> Callable[..., Any]:
+        if not self.spec.is_async:
+            return call_plain
+        from holdfast.runtime.async_calls import call_async  # late: a plain program never loads asyncio
+
+        return call_async
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"

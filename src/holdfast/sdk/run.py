@@ -13,7 +13,7 @@ from holdfast.clock import moment
 from holdfast.errors import NameInvalid, Paused, Refused, StepOutsideRun
 from holdfast.runtime import waiting
 from holdfast.runtime.attempt import Asked
-from holdfast.runtime.calls import call_async, call_plain, drive_async, drive_plain
+from holdfast.runtime.calls import call_plain, drive_plain
 from holdfast.runtime.children import Child, spawn
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
@@ -140,7 +140,7 @@ class _Run:
         frame = self._frame()
         if frame.attempt is not None:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
-        number = execution.numbered(frame.scope, f"map {spec.name}", "").occurrence
+        number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
         return [execution.ask(inner, spec, (item,), {}, None) for item in items]
 
@@ -225,15 +225,20 @@ class AsyncRun(_Run):
         options = {"confirm": confirm} if confirm else {}
         return self._call(as_step(function, "effect", options), args, kwargs, id)
 
-    async def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Any:
+    def _call(
+        self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None
+    ) -> Coroutine[Any, Any, Any]:
         frame = self._frame()
         if frame.attempt is not None:
-            made: Any = Step(spec)(*args, **kwargs)
-            return await made if spec.is_async else made
-        return await call_async(frame, spec, args, kwargs, call_id)
+            return _plain_call(spec, args, kwargs)
+        from holdfast.runtime.async_calls import call_async
+
+        return call_async(frame, spec, args, kwargs, call_id)
 
     async def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items."""
+        from holdfast.runtime.async_calls import drive_async
+
         _check_concurrency(concurrency)
         return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
 
@@ -242,6 +247,11 @@ class AsyncRun(_Run):
         left = waiting.sleep_left(self._frame(), seconds(duration, "run.sleep"))
         if left > 0:
             await waiting.nap_async(self._execution, left)
+
+
+async def _plain_call(spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made: Any = Step(spec)(*args, **kwargs)
+    return await made if spec.is_async else made
 
 
 def current() -> Run | AsyncRun:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 from holdfast import failpoints
@@ -20,6 +21,7 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._named: set[str] = set()  # folders whose own names this process has synced, whoever made them
 
     def path(self, name: str) -> Path:
         return self.folder / name[:2] / name
@@ -29,19 +31,27 @@ class Blobs:
         name = digest(content)
         path = self.path(name)
         try:
-            if path.exists() and path.stat().st_size == len(content):
-                os.utime(path)  # whoever relies on a blob makes it young again, so that no sweep takes it
+            if self._rely_on(path, content):
                 return name
             self._write(path, content)
         except OSError as error:
             raise _translated(error, str(self.folder)) from error
         return name
 
+    def _rely_on(self, path: Path, content: bytes) -> bool:
+        """Whether the blob is there, whole. Its name is synced: who wrote it may have died before doing so."""
+        try:
+            if path.stat().st_size != len(content) or path.read_bytes() != content:
+                return False
+            os.utime(path)  # whoever relies on a blob makes it young again, so that no sweep takes it
+        except FileNotFoundError:
+            return False
+        self._sync_names(path)
+        return True
+
     def _write(self, path: Path, content: bytes) -> None:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _sync_folder(self.folder)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{id(content)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             with open(temporary, "wb") as file:
                 file.write(content)
@@ -55,9 +65,16 @@ class Blobs:
             raise
         if failpoints.armed:
             failpoints.armed("blob.named")
-        _sync_folder(path.parent)
+        self._sync_names(path)
         if failpoints.armed:
             failpoints.armed("blob.synced")
+
+    def _sync_names(self, path: Path) -> None:
+        """The file's name, and that of the folder it is in."""
+        _sync_folder(path.parent)
+        if path.parent.name not in self._named:
+            _sync_folder(self.folder)
+            self._named.add(path.parent.name)
 
     def get(self, name: str) -> bytes:
         """The content. Raises IntegrityBroken when it is missing or not what was stored."""

@@ -32,12 +32,17 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         raise
 
 
-def _version(connection: apsw.Connection, path: str, known: int) -> int:
+def refuse_foreign(connection: apsw.Connection, path: str) -> None:
+    """Raises StoreForeign for a database that is not ours, before anything in it is changed."""
     application = connection.pragma("application_id")
-    version = int(connection.pragma("user_version"))
     tables = next(connection.execute("SELECT count(*) FROM sqlite_schema"))[0]
     if application != APPLICATION_ID and tables:
         raise StoreForeign(path, "it is a database of another program")
+
+
+def _version(connection: apsw.Connection, path: str, known: int) -> int:
+    refuse_foreign(connection, path)
+    version = int(connection.pragma("user_version"))
     if version > known:
         raise StoreNewer(path, version, known)
     return version

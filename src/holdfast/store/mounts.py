@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,17 +37,21 @@ NETWORK = frozenset(
 )
 
 
-def filesystem_of(path: Path) -> str:
+_TABLE = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def filesystem_of(path: Path, table: Path = _TABLE) -> str:
     """The type of the mounted file system that holds `path`; empty where the system does not tell."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        lines = os.fsdecode(table.read_bytes()).split("\n")
     except OSError:
         return ""
     target = str(path.resolve())
     best, kind = "", ""
-    for line in lines:
+    for line in filter(None, lines):
         before, _, after = line.partition(" - ")
-        mount = before.split()[4].encode().decode("unicode_escape")
+        mount = _OCTAL.sub(lambda found: chr(int(found[1], 8)), before.split(" ")[4])  # a space is \040
         inside = mount == "/" or target == mount or target.startswith(mount + "/")
         if inside and len(mount) >= len(best):
             best, kind = mount, after.split()[0]

@@ -10,7 +10,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,11 +29,11 @@ from holdfast.errors import (
     StoreReadOnly,
 )
 from holdfast.store.contract import Hold, Reading, Writing
-from holdfast.store.migrate import migrate
+from holdfast.store.migrate import migrate, refuse_foreign
 from holdfast.store.mounts import FilesystemOf, filesystem_of, refuse_network
 from holdfast.store.statements import statements
 from holdfast.store.transaction import Reader, Transaction
-from holdfast.store.writer import Append, Work, Writer
+from holdfast.store.writer import Item, Writer
 
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
@@ -71,6 +72,7 @@ class SqliteStore:
         refuse_network(path.parent, filesystem)
         self._sql = statements("sqlite")
         self._lock = threading.Lock()
+        self._closed = False
         try:
             self._writer = Writer(self._connect_writer, self.translate)
             self._reader = Reader(self._connect(), self._sql)
@@ -83,24 +85,24 @@ class SqliteStore:
     def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
         if self._forks != _forks:
             self._refuse_forked()
-        self._writer.commit(Append(hold, entries))
+        self._writer.commit(Item(hold, entries))
 
     def append_async(self, hold: Hold, entries: Sequence[Entry]) -> Awaitable[None] | None:
-        import asyncio
-
         if self._forks != _forks:
             self._refuse_forked()
-        item = Append(hold, entries)
+        item = Item(hold, entries)
         if self.live <= 1 and self._writer.commit_if_free(item):
             return None
-        future = asyncio.get_running_loop().create_future()
+        from asyncio import get_running_loop
+
+        future = get_running_loop().create_future()
         self._writer.commit_later(item, future)
         return future
 
     def write(self, work: Callable[[Writing], T]) -> T:
         if self._forks != _forks:
             self._refuse_forked()
-        item = Work(work)
+        item = Item(None, (), work)
         self._writer.commit(item)
         return item.result  # type: ignore[no-any-return]
 
@@ -119,6 +121,7 @@ class SqliteStore:
                 raise self.translate(error) from error
 
     def facts(self) -> dict[str, Any]:
+        self._refuse_forked()
         pragma = self._reader.connection.pragma
         return {
             "path": self.path,
@@ -131,6 +134,7 @@ class SqliteStore:
         }
 
     def check(self) -> list[str]:
+        self._refuse_forked()
         with self._lock:
             try:
                 found = [row[0] for row in self._reader.execute("PRAGMA integrity_check(20)")]
@@ -141,6 +145,10 @@ class SqliteStore:
     def close(self) -> None:
         if self._forks != _forks:
             return  # the parent's handles are not ours to close
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
         self._writer.close()
         with self._lock:
             self._reader.connection.close()
@@ -156,19 +164,25 @@ class SqliteStore:
 
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
-        migrate(connection, self.path)
+        with _closed_on_error(connection):
+            migrate(connection, self.path)
         return Transaction(connection, self._sql)
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
+        with _closed_on_error(connection):
+            self._set_up(connection)
+        return connection
+
+    def _set_up(self, connection: apsw.Connection) -> None:
         connection.set_busy_handler(_patient(self._busy_seconds))
         if connection.pragma("journal_mode") != "wal":
+            refuse_foreign(connection, self.path)
             connection.pragma("page_size", 4096)
             connection.pragma("journal_mode", "WAL")
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)
         connection.pragma("trusted_schema", False)
-        return connection
 
     def translate(self, error: apsw.Error) -> HoldfastError:
         """Our error for a driver's: the only place where they meet."""
@@ -193,6 +207,17 @@ class SqliteStore:
         if not os.access(folder, os.W_OK):
             return StoreReadOnly(self.path, f"no permission to write in {folder}")
         return StoreFailed(self.path, str(error))
+
+
+@contextmanager
+def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
+    """A connection that could not be made ready is let go of now, not when it is collected."""
+    try:
+        yield
+    except BaseException:
+        with suppress(apsw.Error):
+            connection.close(True)
+        raise
 
 
 def _patient(limit_seconds: float) -> Callable[[int], bool]:

@@ -90,34 +90,52 @@ class Transaction(Reader):
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
         super().__init__(connection, sql)
-        self.do = connection.cursor().execute  # for statements without rows: one cursor, used over and over
+        cursor = connection.cursor()
+        self.do = cursor.execute  # for statements without rows: one cursor, used over and over
+        self.do_many = cursor.executemany
         self.changes = connection.changes
+        self.total_changes = connection.total_changes
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
 
     def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
-        """Chain entries to the run's journal. Raises LeaseLost, having written nothing, when the epoch is over."""
-        head, before, run_key = hold.head, hold.hash, hold.run_key
-        rows, seq = [], head
-        for header, payload, _ in entries:
-            seq += 1
-            before = sha256(before + header).digest()
-            rows.append((run_key, seq, header, before, payload))
-        self.do(self._advance, (seq, before, hold.lease_key, hold.epoch, head))
-        if self.changes() != 1:
-            raise LeaseLost(hold.run_id, hold.epoch)
-        for row, entry in zip(rows, entries, strict=True):
-            self.do(self._entry, row)
-            for name in entry.blobs:
-                self.do(self.sql["add_blob_ref"], (name, run_key, row[1]))
-        self.moved.append((hold, head, hold.hash))
-        hold.head, hold.hash = seq, before
+        """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
+        self.append_all([(hold, entries)])
 
-    def put_back(self) -> None:
-        """Forget what this transaction moved: it was rolled back."""
-        for hold, head, before in reversed(self.moved):
+    def append_all(self, appends: Sequence[tuple[Hold, Sequence[Entry]]]) -> None:
+        """Chain entries to the journals of many runs.
+
+        Each is guarded by its epoch and head. Raises LeaseLost when one of them is stale: the caller rolls all
+        back and tries each alone.
+        """
+        rows: list[tuple[int, int, bytes, bytes, bytes | None]] = []
+        guards, blobs = [], []
+        for hold, entries in appends:
+            head, before, run_key = hold.head, hold.hash, hold.run_key
+            self.moved.append((hold, head, before))
+            seq = head
+            for header, payload, names in entries:
+                seq += 1
+                before = sha256(before + header).digest()
+                rows.append((run_key, seq, header, before, payload))
+                if names:
+                    blobs += [(name, run_key, seq) for name in names]
+            guards.append((seq, before, hold.lease_key, hold.epoch, head))
+            hold.head, hold.hash = seq, before
+        expected = self.total_changes() + len(guards)
+        self.do_many(self._advance, guards)
+        if self.total_changes() != expected:
+            self.put_back(len(self.moved) - len(appends))
+            raise LeaseLost(appends[0][0].run_id, appends[0][0].epoch)
+        self.do_many(self._entry, rows)
+        if blobs:
+            self.do_many(self.sql["add_blob_ref"], blobs)
+
+    def put_back(self, to: int = 0) -> None:
+        """Forget heads that were moved since: what moved them was rolled back."""
+        for hold, head, before in reversed(self.moved[to:]):
             hold.head, hold.hash = head, before
-        self.moved.clear()
+        del self.moved[to:]
 
     def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold:
         run_key = self._one("add_run", *run, run.at)[0]

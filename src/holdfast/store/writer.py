@@ -32,61 +32,37 @@ MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
 class Item:
-    """Something to commit, and where its outcome goes."""
+    """Something to commit: entries for one run, or any other piece of work; and where its outcome goes."""
 
-    __slots__ = ("done", "error", "future", "gate")
+    __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "work")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, hold: Hold | None, entries: Sequence[Entry], work: Callable[[Writing], Any] | None = None
+    ) -> None:
+        self.hold = hold
+        self.entries = entries
+        self.work = work
+        self.result: Any = None
         self.done = False
         self.error: BaseException | None = None
         self.future: asyncio.Future[None] | None = None
         self.gate: threading.Lock | None = None  # what a waiting thread waits at
 
-    def apply(self, tx: Transaction) -> None:
-        raise NotImplementedError
 
-
-class Append(Item):
-    """Entries for one run. It guards itself, so it needs no savepoint."""
-
-    __slots__ = ("entries", "hold")
-
-    def __init__(self, hold: Hold, entries: Sequence[Entry]) -> None:
-        super().__init__()
-        self.hold = hold
-        self.entries = entries
-
-    def apply(self, tx: Transaction) -> None:
-        try:
-            tx.append(self.hold, self.entries)
-        except LeaseLost as error:
-            self.error = error
-
-
-class Work(Item):
-    """Any other piece of work: undone alone if it raises."""
-
-    __slots__ = ("result", "work")
-
-    def __init__(self, work: Callable[[Writing], Any]) -> None:
-        super().__init__()
-        self.work = work
-        self.result: Any = None
-
-    def apply(self, tx: Transaction) -> None:
-        moved = len(tx.moved)
-        tx.execute("SAVEPOINT work")
-        try:
-            self.result = self.work(tx)
-        except apsw.Error:
-            raise
-        except BaseException as error:
-            self.error = error
-            tx.execute("ROLLBACK TO work")
-            for hold, head, before in reversed(tx.moved[moved:]):
-                hold.head, hold.hash = head, before
-            del tx.moved[moved:]
-        tx.execute("RELEASE work")
+def do_work(item: Item, tx: Transaction) -> None:
+    """A piece of work inside a batch: undone alone if it raises."""
+    assert item.work is not None
+    moved = len(tx.moved)
+    tx.do("SAVEPOINT work")
+    try:
+        item.result = item.work(tx)
+    except apsw.Error:
+        raise
+    except BaseException as error:
+        item.error = error
+        tx.do("ROLLBACK TO work")
+        tx.put_back(moved)
+    tx.do("RELEASE work")
 
 
 class Writer:
@@ -221,9 +197,9 @@ class Writer:
     def _commit_together(self, batch: list[Item]) -> None:
         try:
             self._commit(batch)
-        except apsw.ConstraintError as error:
+        except (apsw.ConstraintError, LeaseLost) as error:
             if len(batch) == 1:
-                raise self._translate(error) from error
+                raise self._translate(error) if isinstance(error, apsw.Error) else error from error
             for item in batch:  # one of them is at fault: each alone, so that only that one fails
                 self._commit_alone(item)
         except apsw.Error as error:
@@ -235,6 +211,8 @@ class Writer:
             self._commit([item])
         except apsw.Error as error:
             item.error = self._translate(error)
+        except LeaseLost as error:
+            item.error = error
 
     def _commit(self, batch: list[Item]) -> None:
         tx = self._tx
@@ -242,8 +220,7 @@ class Writer:
             failpoints.armed("commit.begin")
         tx.do("BEGIN IMMEDIATE")
         try:
-            for item in batch:
-                item.apply(tx)
+            _apply(batch, tx)
             if failpoints.armed:
                 failpoints.armed("commit.applied")
         except BaseException:
@@ -284,6 +261,21 @@ class Writer:
                 for hold, head, before in reversed(moved):
                     hold.head, hold.hash = head, before
         return landed
+
+
+def _apply(batch: list[Item], tx: Transaction) -> None:
+    """In the order of the queue; entries that stand next to each other go in together."""
+    appends: list[tuple[Hold, Sequence[Entry]]] = []
+    for item in batch:
+        if item.hold is not None:
+            appends.append((item.hold, item.entries))
+            continue
+        if appends:
+            tx.append_all(appends)
+            appends = []
+        do_work(item, tx)
+    if appends:
+        tx.append_all(appends)
 
 
 def _tell(batch: list[Item]) -> None:

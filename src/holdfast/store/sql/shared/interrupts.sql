@@ -9,7 +9,7 @@ WHERE i.run = ? AND i.status IN ('open', 'answered') ORDER BY i.key
 
 -- name: open_waits
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
-WHERE i.status = 'open' AND i.key > ? ORDER BY i.key LIMIT ?
+WHERE i.status = 'open' AND i.status IN ('open', 'answered') AND i.key > ? ORDER BY i.key LIMIT ?
 
 -- name: interrupts_by_prefix
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run

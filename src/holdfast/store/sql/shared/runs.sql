@@ -20,16 +20,13 @@ SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
 
 -- name: children_of
-SELECT * FROM runs WHERE parent = ? ORDER BY key
+SELECT * FROM runs WHERE parent = ? AND parent <> '' ORDER BY key
 
 -- name: set_run_status
 UPDATE runs SET status = ?, updated_at = ? WHERE key = ?
 
 -- name: set_run_phase
 UPDATE runs SET phase = ? WHERE key = ?
-
--- name: set_run_needs
-UPDATE runs SET needs = ? WHERE key = ?
 
 -- name: end_run
 UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, needs = ?, updated_at = ? WHERE key = ?

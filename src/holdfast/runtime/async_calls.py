@@ -1,0 +1,188 @@
+"""Making calls from an async body: the async half of calls.py.
+
+Bodies are awaited, plain ones in a thread; other branches go on meanwhile. A wait parks its branch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
+from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.branches import Branches
+from holdfast.runtime.calls import judged, lingering
+from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.effects import probe_arguments, understood
+from holdfast.runtime.execution import Entries, Execution
+from holdfast.runtime.specs import StepSpec
+
+
+def call_async(
+    frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None = None
+) -> Coroutine[Any, Any, Any]:
+    """Make a call from an async body; other branches go on meanwhile.
+
+    Which call it is, is settled here and now: when the loop gets to a task made of it is another time on replay.
+    """
+    execution = frame.execution
+    return drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
+
+
+async def drive_async(execution: Execution, asked: Asked) -> Any:
+    """Do what the call asks for. A wait parks this branch; the run waits when all of them do."""
+    driven = execution.drive(asked)
+    branches = execution.branches
+    answer: Any = None
+    if branches is not None:
+        branches.in_flight += 1
+    try:
+        while True:
+            what, given = driven.send(answer)
+            if what == WRITE:
+                later = execution.write_soon(given)
+                if later is not None:
+                    await _written(execution, asked, given, later)
+                answer = None
+            elif what == BODY:
+                answer = await run_body(execution, given)
+            elif what == PROBE:
+                answer = await _ask_probe(execution, given)
+            else:
+                await _wait(execution, asked, what, given)
+                answer = None
+    except StopIteration as end:
+        return end.value
+    finally:
+        if branches is not None:
+            branches.in_flight -= 1
+            if branches.parked:
+                branches.changed.set()
+
+
+async def _wait(execution: Execution, asked: Asked, what: int, seconds: float) -> None:
+    if what == SLEEP:
+        await execution.clock.sleep_async(seconds)
+        execution.gate()
+    elif what == HANG:
+        try:
+            await Branches.hang()
+        finally:
+            execution.was_cancelled(asked.call)
+    elif execution.branches is None:  # an async step on a loop of the user's own, inside a plain body
+        execution.paused = True
+        raise Paused
+    elif what == PARK:
+        await execution.branches.park()
+
+
+async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
+    """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
+    try:
+        await later
+    except HoldfastError as error:
+        execution.sever(error)
+    except asyncio.CancelledError:
+        execution.cancelled_late(asked, entries)
+        raise
+    execution.values_safe(entries)
+
+
+async def run_body(execution: Execution, attempt: Attempt) -> Ended:
+    """Run a body on the loop, or in a thread when it is a plain one."""
+    asked = attempt.asked
+    spec = asked.spec
+    before = _cancelling()
+    token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
+    try:
+        if spec.timeout is not None:
+            return await _within_time(execution, attempt, spec.timeout)
+        if spec.is_async:
+            return Returned(await spec.function(*asked.args, **execution.arguments(attempt)))
+        return Returned(await _awaited(execution, attempt))
+    except asyncio.CancelledError as error:
+        if execution.ending:
+            return Raised(error, "interrupted")
+        return Raised(error, "cancelled" if _cancelling() > before else "failed")  # failed: nobody cancelled it
+    except BaseException as error:
+        return judged(execution, error)
+    finally:
+        CURRENT.reset(token)
+
+
+def _cancelling() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: float) -> Ended:
+    limit = asyncio.timeout(limit_seconds)
+    try:
+        async with limit:
+            return Returned(await _awaited(execution, attempt))
+    except TimeoutError as error:
+        if limit.expired():
+            return Raised(StepTimedOut(attempt.asked.spec.name, limit_seconds), "timed_out")
+        return Raised(error)
+
+
+async def _awaited(execution: Execution, attempt: Attempt) -> Any:
+    """An async body on the loop; a plain one in a thread, with the run's context."""
+    asked = attempt.asked
+    given = execution.arguments(attempt)
+    if asked.spec.is_async:
+        return await asked.spec.function(*asked.args, **given)
+    place = (execution.id, asked.call)
+    before = lingering.get(place)
+    if before is not None and before.is_alive():
+        raise StillRunning(asked.spec.name)
+    return await in_thread(lambda: asked.spec.function(*asked.args, **given), place)
+
+
+async def in_thread(work: Callable[[], Any], place: tuple[str, Any] | None = None) -> Any:
+    """Run blocking work in a thread that belongs to this place in the run."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(set_outcome: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            set_outcome(outcome)
+
+    def body() -> None:
+        try:
+            done: tuple[Any, Any] = (future.set_result, work())
+        except BaseException as error:
+            done = (future.set_exception, _storable(error))
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *done)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), daemon=True)
+    thread.start()
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if place is not None:
+            lingering[place] = thread
+        raise
+
+
+def _storable(error: BaseException) -> BaseException:
+    """A future cannot carry StopIteration."""
+    return RuntimeError(f"the body raised {error!r}") if isinstance(error, StopIteration) else error
+
+
+async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
+    asked = attempt.asked
+    confirm = asked.spec.confirm
+    assert confirm is not None
+    try:
+        given = probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+        if inspect.iscoroutinefunction(confirm):
+            return understood(await confirm(**given))
+        return understood(await in_thread(lambda: confirm(**given)))
+    except Exception as error:
+        return error

@@ -1,0 +1,348 @@
+"""A disk that fails: at COMMIT, when it is full, when it may not be written. Nothing acknowledged is lost by it."""
+
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from holdfast import AsyncRun, Flow, Holdfast, Run, flow, step
+from holdfast.domain.journal import Header, entry
+from holdfast.errors import DiskFull, LeaseLost, StoreFailed, StoreReadOnly
+from holdfast.runtime import claims
+from holdfast.runtime.claims import Claim
+from holdfast.testing import audit
+from holdfast.testing.children import Tell, in_child
+
+from . import flows
+from .power import DropAll, DropSome, Fault, FaultVFS, KeepAll, Loss, PowerVFS, disk_full, failed_sync, failed_write
+from .processes import AfterReboot, wait_until
+
+pytestmark = pytest.mark.crash
+
+_names = (f"faults-{number}" for number in itertools.count())
+acknowledged: list[int] = []
+ran: list[int] = []
+trouble: dict[int, Callable[[], object]] = {}  # what befalls the disk in the body of a step
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    acknowledged.clear()
+    ran.clear()
+    trouble.clear()
+
+
+@pytest.fixture
+def power() -> Iterator[PowerVFS]:
+    vfs = PowerVFS(next(_names))
+    yield vfs
+    vfs.unregister()
+
+
+@pytest.fixture
+def disk(power: PowerVFS) -> Iterator[FaultVFS]:
+    vfs = FaultVFS(next(_names), base=power.name)
+    yield vfs
+    vfs.unregister()
+
+
+@pytest.fixture
+def hold(disk: FaultVFS, tmp_path: Path) -> Iterator[Holdfast]:
+    with Holdfast(tmp_path / "home", store_options={"vfs": disk.name}) as opened:
+        yield opened
+        disk.disarm()
+
+
+@step
+def act(number: int) -> int:
+    ran.append(number)
+    trouble.pop(number, int)()
+    return number
+
+
+@step
+async def act_async(number: int) -> int:
+    return act.plain(number)
+
+
+@flow
+def plain(run: Run) -> int:
+    for number in range(5):
+        act(number)
+        acknowledged.append(number)
+    return 5
+
+
+@flow
+async def on_a_loop(run: AsyncRun) -> int:
+    for number in range(5):
+        await act_async(number)
+        acknowledged.append(number)
+    return 5
+
+
+FAULTS: dict[str, tuple[Callable[[], Fault], type[Exception] | None]] = {
+    "a sync fails once": (failed_sync, StoreFailed),
+    "a sync is said to fail": (lambda: failed_sync(reached=True), StoreFailed),
+    "syncs fail for a while": (lambda: failed_sync(count=None), StoreFailed),
+    "a write fails once": (failed_write, StoreFailed),
+    "a write is said to fail": (lambda: failed_write(reached=True), StoreFailed),
+    "writes fail for a while": (lambda: failed_write(count=None), StoreFailed),
+    "the disk is full once": (disk_full, DiskFull),
+    "the disk is full for a while": (lambda: disk_full(count=None), DiskFull),
+    # After the commit is in the log, SQLite moves it on into the database: that may fail, and the commit stands.
+    "the write of a checkpoint fails": (lambda: failed_write(".db"), None),
+    "the sync of a checkpoint fails": (lambda: failed_sync(".db"), None),
+    "a checkpoint finds the disk full": (lambda: disk_full(".db"), None),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+@pytest.mark.parametrize("work", [plain, on_a_loop], ids=["plain", "async"])
+def test_a_fault_at_commit_loses_nothing_acknowledged(
+    work: Flow[..., int], case: str, hold: Holdfast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+) -> None:
+    fault, error = FAULTS[case]
+    armed: list[Fault] = []
+    hold._runtime.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
+    trouble[2] = lambda: armed.append(disk.arm(fault()))
+    if error is None:
+        assert hold.run(work).unwrap() == 5
+    else:
+        with pytest.raises(error):
+            hold.run(work)
+        assert acknowledged == [0, 1]
+        disk.disarm()
+        assert hold.run(work).unwrap() == 5
+    assert armed[0].fired
+    assert sorted(set(acknowledged)) == [0, 1, 2, 3, 4]
+    assert ran.count(0) == ran.count(1) == ran.count(3) == ran.count(4) == 1
+    assert list(audit.wrongs(hold)) == []
+    assert in_the_copy(power, tmp_path) == [0, 1, 2, 3, 4]
+
+
+def in_the_copy(power: PowerVFS, folder: Path) -> list[Any]:
+    """Results of the steps that a power cut now would leave."""
+    power.cut(folder / "copy" / "default", DropAll())
+    with Holdfast(folder / "copy") as hold:
+        assert hold.verify().ok
+        return [r.result for run in hold.runs() for r in hold.receipts(run.id) if r.delivered]
+
+
+@pytest.mark.parametrize("loss", [DropAll(), KeepAll(), DropSome(1), DropSome(2), DropSome(3)], ids=repr)
+def test_a_commit_that_was_said_to_fail_may_come_back_after_a_crash_and_does_no_harm(
+    loss: Loss, hold: Holdfast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+) -> None:
+    trouble[2] = lambda: disk.arm(failed_sync(count=None))
+    with pytest.raises(StoreFailed):
+        hold.run(plain)
+    power.cut(tmp_path / "copy" / "default", loss)
+    with Holdfast(tmp_path / "copy", clock=AfterReboot()) as copy:
+        outcome = copy.run(plain)
+        assert outcome.unwrap() == 5
+        assert outcome.replayed_steps in (2, 3)
+        assert list(audit.wrongs(copy)) == []
+
+
+@flow
+def pays(run: Run, world: str) -> str:
+    act(0)
+    trouble.pop(1, int)()
+    return flows.charge(world, 5)
+
+
+@pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
+def test_an_effect_whose_intent_cannot_be_written_does_not_begin(
+    fault: Callable[..., Fault], hold: Holdfast, disk: FaultVFS, tmp_path: Path
+) -> None:
+    world = str(tmp_path / "world")
+    trouble[1] = lambda: disk.arm(fault(count=None))
+    with pytest.raises((StoreFailed, DiskFull)):
+        hold.run(pays, world)
+    assert flows.shown(world) == []
+    disk.disarm()
+    assert hold.run(pays, world).unwrap() == "charged 5"
+    assert len(flows.shown(world)) == 1
+
+
+@pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
+def test_an_effect_whose_outcome_cannot_be_written_is_not_repeated(
+    fault: Callable[..., Fault], hold: Holdfast, disk: FaultVFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = str(tmp_path / "world")
+    show = flows.show
+    monkeypatch.setattr(flows, "show", lambda *line: (show(*line), disk.arm(fault(count=None))))
+    with pytest.raises((StoreFailed, DiskFull)):
+        hold.run(pays, world)
+    disk.disarm()
+    assert hold.run(pays, world).unwrap() == "charged 5"
+    assert len(flows.shown(world)) == 1
+    assert list(audit.wrongs(hold)) == []
+
+
+@pytest.mark.parametrize("suffix", ["-wal", ".db"])
+def test_a_disk_full_while_the_store_is_made_is_said_to_be_full(suffix: str, disk: FaultVFS, tmp_path: Path) -> None:
+    fault = disk.arm(disk_full(suffix, count=None))
+    with pytest.raises(DiskFull, match="free some space and run the same command again"):
+        Holdfast(tmp_path / "new", store_options={"vfs": disk.name})
+    assert fault.fired
+    disk.disarm()
+    with Holdfast(tmp_path / "new", store_options={"vfs": disk.name}) as hold:
+        assert hold.run(plain).unwrap() == 5
+
+
+def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
+    hold: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(DiskFull):
+            hold.run(flows.blobs)
+    assert len(hold.run(flows.blobs).unwrap()) == 40_000
+    assert list(audit.wrongs(hold)) == []
+
+
+# -- a batch -----------------------------------------------------------------------------------------
+
+
+def begun(hold: Holdfast, task: str) -> Claim:
+    runtime = hold._runtime
+    claimed = claims.begin(runtime, runtime.new_run(plain.spec, b"{}", task=task))
+    assert isinstance(claimed, Claim)
+    return claimed
+
+
+def in_one_batch(hold: Holdfast, works: list[Callable[[], object]]) -> list[BaseException | None]:
+    """Let every work queue its commit while the writer is busy, so that all of them land in one batch."""
+    errors: list[BaseException | None] = [None] * len(works)
+    writer = hold._runtime.store._writer
+
+    def one(number: int) -> None:
+        try:
+            works[number]()
+        except BaseException as error:
+            errors[number] = error
+
+    with writer._mutex:
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(len(works))]
+        for number, thread in enumerate(threads):
+            thread.start()
+            wait_until(lambda queued=number + 1: len(writer._queue) == queued)
+    with suppress(StoreFailed):  # it rides in the same batch
+        hold._runtime.store.write(lambda tx: None)
+    for thread in threads:
+        thread.join(10)
+    return errors
+
+
+def test_a_stale_item_in_a_batch_fails_alone(hold: Holdfast) -> None:
+    store = hold._runtime.store
+    first, stale, last = (begun(hold, task) for task in ("first", "stale", "last"))
+    lease = store.read(lambda look: look.lease_of(stale.run.id))
+    store.write(lambda tx: tx.take_lease(lease, "somebody else"))
+    entries = [entry(Header("emit", "here"))]
+    errors = in_one_batch(hold, [lambda c=c: store.append(c.hold, entries) for c in (first, stale, last)])
+    assert [type(error) for error in errors] == [type(None), LeaseLost, type(None)]
+    names = [[event.name for event in hold.events(c.run.id)] for c in (first, stale, last)]
+    assert names == [["run.started", "here"], ["run.started"], ["run.started", "here"]]
+    assert hold.verify().ok
+
+
+def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(hold: Holdfast) -> None:
+    store = hold._runtime.store
+    first, last = begun(hold, "first"), begun(hold, "last")
+    entries = [entry(Header("emit", "here"))]
+
+    def double() -> None:
+        runtime = hold._runtime
+        new = runtime.new_run(plain.spec, b"{}", task="first")._replace(id=first.run.id)
+        store.write(lambda tx: tx.add_run(new, bytes(32), "me"))
+
+    works = [lambda: store.append(first.hold, entries), double, lambda: store.append(last.hold, entries)]
+    errors = in_one_batch(hold, works)
+    assert [type(error) for error in errors] == [type(None), StoreFailed, type(None)]
+    assert [len(hold.events(c.run.id)) for c in (first, last)] == [2, 2]
+    assert hold.verify().ok
+
+
+def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(hold: Holdfast, disk: FaultVFS) -> None:
+    store = hold._runtime.store
+    runs = [begun(hold, task) for task in ("first", "last")]
+    entries = [entry(Header("emit", "here"))]
+    works = [lambda c=c: store.append(c.hold, entries) for c in runs]
+    disk.arm(failed_write())
+    assert [type(error) for error in in_one_batch(hold, works)] == [StoreFailed, StoreFailed]
+    assert in_one_batch(hold, works) == [None, None]
+    assert [len(hold.events(c.run.id)) for c in runs] == [2, 2]
+    assert hold.verify().ok
+
+
+# -- what may not be written -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that any user may reach: root writes where it likes, so the tests become somebody else."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def refusal(home: Path) -> str:
+    """What a user without the right to write there is told."""
+
+    def work(tell: Tell) -> None:
+        if os.geteuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            with Holdfast(home) as hold:
+                hold.run(plain)
+        except StoreReadOnly as error:
+            tell("refused", str(error))
+
+    ended = in_child(work, 20)
+    assert ended.told("error") == []
+    return str(ended.told("refused")[0])
+
+
+def test_a_folder_that_may_not_be_written_is_named(open_folder: Path) -> None:
+    (open_folder / "home").mkdir()
+    (open_folder / "home").chmod(0o555)
+    assert refusal(open_folder / "home").startswith(f"{open_folder}/home/default cannot be written")
+
+
+def test_a_store_that_may_not_be_written_is_named(open_folder: Path) -> None:
+    home = open_folder / "home"
+
+    def work(tell: Tell) -> None:
+        with Holdfast(home) as hold:
+            hold.run(plain)
+
+    assert in_child(work, 20).told("error") == []
+    for path in (home, *home.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    assert refusal(home).startswith(f"{home}/default/holdfast.db cannot be written")
+    with Holdfast(home) as hold:
+        assert [run.status for run in hold.runs()] == ["succeeded"]
+
+
+def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(hold: Holdfast, disk: FaultVFS) -> None:
+    trouble[2] = lambda: disk.arm(Fault("write", apsw.SQLITE_READONLY, count=None))
+    with pytest.raises(StoreReadOnly, match="check its owner, its permissions and the mount"):
+        hold.run(plain)
+    disk.disarm()
+    assert hold.run(plain).unwrap() == 5
+    assert ran.count(1) == 1

@@ -1,0 +1,111 @@
+"""A process that works until it is killed: many runs at once, each step written down as it runs and as it returns.
+
+`worker.py HOME LOG MODE RUNS STEPS` goes on with whatever of its runs is unfinished, says `ready` when it begins
+and `done` when all of them have succeeded. The log has one line per event, appended in one write: `ran` and
+`effect` from inside a body, `ack` once the call has returned to the flow. Their order is the order of events.
+"""
+
+import asyncio
+import os
+import secrets
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from holdfast import KEY, NOT_DONE, AsyncHoldfast, AsyncRun, Happened, Holdfast, Outcome, Run, effect, flow, step
+
+LOG = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def log(*words: object) -> None:
+    os.write(LOG, (" ".join(map(str, words)) + "\n").encode())
+
+
+def was_paid(key: str) -> object:
+    with open(sys.argv[2]) as lines:
+        return Happened(key) if any(line.split()[-1] == key for line in lines if "effect " in line) else NOT_DONE
+
+
+@step
+def advance(lane: int, number: int) -> str:
+    token = secrets.token_hex(4)
+    log("ran", f"{lane}/{number}", token)
+    return token
+
+
+@effect(confirm=was_paid)
+def pay(lane: int, number: int, *, key: str = KEY) -> str:
+    log("effect", f"{lane}/{number}", key)
+    return key
+
+
+@step
+async def advance_async(lane: int, number: int) -> str:
+    return advance.plain(lane, number)
+
+
+@effect(confirm=was_paid)
+async def pay_async(lane: int, number: int, *, key: str = KEY) -> str:
+    return pay.plain(lane, number, key=key)
+
+
+@flow
+def work(run: Run, lane: int, steps: int) -> int:
+    for number in range(steps):
+        run.state["number"] = number
+        done = pay(lane, number) if number % 5 == 4 else advance(lane, number)
+        log("ack", f"{lane}/{number}", done)
+    return int(run.state["number"])
+
+
+@flow
+async def work_async(run: AsyncRun, lane: int, steps: int) -> int:
+    for number in range(steps):
+        run.state["number"] = number
+        done = await (pay_async(lane, number) if number % 5 == 4 else advance_async(lane, number))
+        log("ack", f"{lane}/{number}", done)
+    return int(run.state["number"])
+
+
+def unfinished(hold: Holdfast | AsyncHoldfast, runs: int) -> list[int]:
+    finished = {run.task for run in hold.runs(status="succeeded", limit=10_000)}
+    return [task for task in range(runs) if f"task-{task}" not in finished]
+
+
+def answered(hold: Holdfast | AsyncHoldfast, outcome: Outcome[Any]) -> bool:
+    """A step that was killed three times over is tried again: it is not its fault."""
+    for wait in outcome.interrupts:
+        log("asked", wait.type)
+        hold.answer(wait.id, {"choice": "retry", "why": "it was the test that killed it"})
+    return outcome.status == "waiting"
+
+
+def in_threads(home: str, runs: int, steps: int) -> None:
+    def one(task: int) -> None:
+        while answered(hold, outcome := hold.run(work, task, steps, task=f"task-{task}")):
+            pass
+        assert outcome.unwrap() == steps - 1
+
+    with Holdfast(home) as hold, ThreadPoolExecutor(runs) as pool:
+        print("ready", flush=True)
+        list(pool.map(one, unfinished(hold, runs)))
+
+
+async def in_tasks(home: str, runs: int, steps: int) -> None:
+    async def one(task: int) -> None:
+        while answered(hold, outcome := await hold.run(work_async, task, steps, task=f"task-{task}")):
+            pass
+        assert outcome.unwrap() == steps - 1
+
+    async with AsyncHoldfast(home) as hold:
+        print("ready", flush=True)
+        await asyncio.gather(*(one(task) for task in unfinished(hold, runs)))
+
+
+if __name__ == "__main__":
+    home, _, mode, runs, steps = sys.argv[1:]
+    if mode == "threads":
+        in_threads(home, int(runs), int(steps))
+    else:
+        asyncio.run(in_tasks(home, int(runs), int(steps)))
+    print("done", flush=True)

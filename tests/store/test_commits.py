@@ -1,0 +1,413 @@
+"""The commit path: many callers share one synced transaction, and each answers for itself."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import LeaseLost, StoreFailed
+from holdfast.store.contract import Hold, Writing
+from holdfast.store.sqlite import SqliteStore
+
+from .support import begin, broken, in_threads, lease_of, new_run, some, start_of, take_over, together
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+def append(store: SqliteStore, hold: Hold, number: int = 1) -> Callable[[], None]:
+    return lambda: store.append(hold, [some(number)])
+
+
+def is_where_it_was_told(store: SqliteStore, hold: Hold) -> bool:
+    """The hold in hand and the lease in the file agree on the end of the chain."""
+    lease = lease_of(store, hold.run_id)
+    return (lease.head, lease.hash) == (hold.head, hold.hash)
+
+
+# -- one by one --------------------------------------------------------------------------------------
+
+
+def test_entries_are_chained_in_the_order_they_are_given(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    store.append(hold, [some(1), some(2)])
+    store.append(hold, [])
+    store.append(hold, [some(3)])
+    assert broken(store, "run1", 3) is None
+    assert is_where_it_was_told(store, hold)
+
+
+def test_work_gives_its_result_once_it_is_durable(store: SqliteStore) -> None:
+    assert store.write(lambda tx: 5) == 5
+
+
+def test_an_old_epoch_cannot_append_however_late(store: SqliteStore) -> None:
+    old = begin(store, "run1")
+    store.append(old, [some(1)])
+    new = take_over(store, old)
+    with pytest.raises(LeaseLost) as caught:
+        store.append(old, [some(2)])
+    assert (caught.value.run, caught.value.epoch) == ("run1", 1)
+    store.append(new, [some(2)])
+    with pytest.raises(LeaseLost):
+        store.append(old, [some(3)])
+    assert broken(store, "run1", 2) is None
+    assert (old.head, new.head) == (1, 2)
+
+
+def test_a_stale_append_leaves_no_reference_to_its_blobs(store: SqliteStore) -> None:
+    old = begin(store, "run1")
+    take_over(store, old)
+    stale = some(1)._replace(blobs=("ab" * 32,))
+    together(store, lambda: store.append(old, [stale]), lambda: begin(store, "run2"))
+    assert store.read(lambda look: look.blobs_of(old.run_key)) == []
+
+
+def test_blobs_are_referred_to_with_their_entry(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    store.append(hold, [some(1)._replace(blobs=("ab" * 32, "cd" * 32)), some(2)._replace(blobs=("ab" * 32,))])
+    assert sorted(store.read(lambda look: look.blobs_of(hold.run_key))) == ["ab" * 32, "cd" * 32]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_work_that_raises_is_undone_with_the_heads_it_moved(store: SqliteStore, error: BaseException) -> None:
+    hold = begin(store, "run1")
+
+    def work(tx: Writing) -> None:
+        tx.append(hold, [some(1), some(2)])
+        tx.set_run_phase(hold.run_key, "half")
+        raise error
+
+    with pytest.raises(type(error)):
+        store.write(work)
+    assert hold.head == 0
+    row = store.read(lambda look: look.run_by_id("run1"))
+    assert row is not None
+    assert row.phase == ""
+    store.append(hold, [some(1)])
+    assert broken(store, "run1", 1) is None
+
+
+def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: SqliteStore) -> None:
+    begin(store, "run1")
+    with pytest.raises(StoreFailed, match="UNIQUE"):
+        store.write(lambda tx: tx.add_run(new_run("run2", task="run1"), start_of("run2"), "p1"))
+    assert store.read(lambda look: look.run_by_id("run2")) is None
+    assert store.read(lambda look: look.lease_of("run2")) is None
+
+
+# -- batches -----------------------------------------------------------------------------------------
+
+
+def test_callers_that_wait_at_once_share_one_commit(store: SqliteStore, reached: Counter[str]) -> None:
+    holds = [begin(store, f"run{number}") for number in range(20)]
+    reached.clear()
+    assert together(store, *(append(store, hold) for hold in holds)) == [None] * 20
+    assert reached["commit.done"] == 2  # the work that kept the writer busy, and all twenty
+    assert all(broken(store, hold.run_id, 1) is None for hold in holds)
+
+
+def test_one_run_may_be_in_a_batch_more_than_once(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    together(store, *(append(store, hold, number) for number in range(5)))
+    assert broken(store, "run1", 5) is None
+    assert is_where_it_was_told(store, hold)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_stale_one_in_a_batch_fails_alone(store: SqliteStore, place: int) -> None:
+    holds = [begin(store, f"run{number}") for number in range(3)]
+    new = take_over(store, holds[place])
+    outcomes = together(store, *(append(store, hold) for hold in holds))
+    assert [type(outcome) for outcome in outcomes] == [LeaseLost if n == place else type(None) for n in range(3)]
+    assert outcomes[place].run == holds[place].run_id
+    for number, hold in enumerate(holds):
+        assert broken(store, hold.run_id, 0 if number == place else 1) is None
+        assert hold.head == (0 if number == place else 1)
+    store.append(new, [some(1)])
+    assert broken(store, new.run_id, 1) is None
+
+
+def test_work_that_raises_in_a_batch_is_undone_alone(store: SqliteStore, reached: Counter[str]) -> None:
+    first, second, third = (begin(store, f"run{number}") for number in range(3))
+
+    def work(tx: Writing) -> None:
+        tx.append(second, [some(1)])
+        tx.append(first, [some(9)])
+        raise ValueError("no")
+
+    reached.clear()
+    outcomes = together(
+        store, append(store, first), lambda: store.write(work), append(store, third), append(store, second, 2)
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), ValueError, type(None), type(None)]
+    assert reached["commit.done"] == 2
+    assert [broken(store, f"run{number}", 1) for number in range(3)] == [None] * 3
+    assert all(is_where_it_was_told(store, hold) for hold in (first, second, third))
+
+
+def test_a_constraint_in_a_batch_fails_alone(store: SqliteStore) -> None:
+    first, second = begin(store, "run1"), begin(store, "run2")
+
+    def double(tx: Writing) -> None:
+        tx.append(second, [some(7)])
+        tx.add_run(new_run("run1"), start_of("run1"), "p1")
+
+    outcomes = together(
+        store, append(store, first), lambda: store.write(double), append(store, second), append(store, first)
+    )
+    assert [type(outcome) for outcome in outcomes] == [type(None), StoreFailed, type(None), type(None)]
+    assert broken(store, "run1", 2) is broken(store, "run2", 1) is None
+    assert is_where_it_was_told(store, first)
+    assert is_where_it_was_told(store, second)
+
+
+def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: SqliteStore) -> None:
+    begin(store, "run1")
+
+    def double(tx: Writing) -> None:
+        tx.add_run(new_run("run1"), start_of("run1"), "p1")
+
+    def result(number: int) -> Callable[[], Any]:
+        return lambda: store.write(lambda tx: number)
+
+    outcomes = together(store, result(1), lambda: store.write(double), result(2))
+    assert (outcomes[0], type(outcomes[1]), outcomes[2]) == (1, StoreFailed, 2)
+
+
+def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: SqliteStore, reached: Counter[str]) -> None:
+    from holdfast.store.writer import MOST_ITEMS
+
+    hold = begin(store, "run1")
+    reached.clear()
+    count = MOST_ITEMS + 30
+    together(store, *(append(store, hold, number) for number in range(count)))
+    assert broken(store, "run1", count) is None
+    assert reached["commit.done"] == 3
+
+
+# -- many threads ------------------------------------------------------------------------------------
+
+
+def test_many_threads_with_runs_of_their_own_share_commits(store: SqliteStore, reached: Counter[str]) -> None:
+    threads, each = 16, 25
+    holds = [begin(store, f"run{number}") for number in range(threads)]
+    reached.clear()
+
+    def work(number: int) -> None:
+        for count in range(each):
+            store.append(holds[number], [some(count)])
+
+    assert in_threads(threads, work) == []
+    assert [broken(store, hold.run_id, each) for hold in holds] == [None] * threads
+    assert all(is_where_it_was_told(store, hold) for hold in holds)
+    assert reached["commit.done"] < threads * each / 2
+
+
+def test_many_threads_on_one_run_make_one_chain(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    assert in_threads(8, lambda number: [store.append(hold, [some(number)]) for _ in range(20)]) == []
+    assert broken(store, "run1", 160) is None
+
+
+def test_threads_that_lose_their_lease_do_not_disturb_the_others(store: SqliteStore) -> None:
+    holds = [begin(store, f"run{number}") for number in range(8)]
+
+    def work(number: int) -> None:
+        for count in range(20):
+            if count == 10 and number % 2:
+                take_over(store, holds[number])
+            store.append(holds[number], [some(count)])
+
+    raised = in_threads(8, work)
+    assert sorted(error.run for error in raised) == ["run1", "run3", "run5", "run7"]  # type: ignore[attr-defined]
+    assert [broken(store, f"run{n}", 10 if n % 2 else 20) for n in range(8)] == [None] * 8
+
+
+def test_reading_is_not_held_up_by_a_writer(store: SqliteStore) -> None:
+    begin(store, "run1")
+    gate, entered = threading.Event(), threading.Event()
+
+    def work(tx: Writing) -> None:
+        tx.set_run_phase(1, "new")
+        entered.set()
+        gate.wait(30)
+
+    thread = threading.Thread(target=store.write, args=(work,))
+    thread.start()
+    entered.wait(30)
+    row = store.read(lambda look: look.run_by_id("run1"))
+    gate.set()
+    thread.join(30)
+    assert row is not None
+    assert row.phase == ""  # one moment of the store: what is not committed is not seen
+
+
+# -- event loops -------------------------------------------------------------------------------------
+
+
+def test_on_a_loop_with_one_run_an_append_is_done_at_once(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+
+    async def main() -> None:
+        store.live = 1
+        assert store.append_async(hold, [some(1)]) is None
+        assert broken(store, "run1", 1) is None
+
+    asyncio.run(main())
+    assert store._writer._thread is None
+
+
+def test_with_many_runs_the_writer_thread_commits_for_all(store: SqliteStore, reached: Counter[str]) -> None:
+    holds = [begin(store, f"run{number}") for number in range(32)]
+    reached.clear()
+
+    async def work(hold: Hold) -> None:
+        for number in range(10):
+            later = store.append_async(hold, [some(number)])
+            if later is not None:
+                await later
+
+    async def main() -> None:
+        store.live = len(holds)
+        await asyncio.gather(*map(work, holds))
+
+    asyncio.run(main())
+    assert [broken(store, hold.run_id, 10) for hold in holds] == [None] * 32
+    assert reached["commit.done"] < 160
+
+
+@pytest.mark.parametrize("live", [1, 2])
+def test_a_lost_lease_is_raised_at_once_or_when_awaited(store: SqliteStore, live: int) -> None:
+    hold = begin(store, "run1")
+    take_over(store, hold)
+
+    async def main() -> None:
+        store.live = live
+        later = store.append_async(hold, [some(1)])
+        assert later is not None
+        await later
+
+    with pytest.raises(LeaseLost):
+        asyncio.run(main())
+    assert broken(store, "run1", 0) is None
+
+
+def test_a_busy_writer_is_waited_for_without_blocking_the_loop(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    gate, entered = threading.Event(), threading.Event()
+
+    def block(tx: Writing) -> None:
+        entered.set()
+        gate.wait(30)
+
+    async def main() -> None:
+        store.live = 1
+        later = store.append_async(hold, [some(1)])
+        assert later is not None
+        await asyncio.sleep(0)
+        gate.set()  # only reached because the loop was not blocked
+        await asyncio.wait_for(later, 30)
+
+    thread = threading.Thread(target=store.write, args=(block,))
+    thread.start()
+    entered.wait(30)
+    asyncio.run(main())
+    thread.join(30)
+    assert broken(store, "run1", 1) is None
+
+
+def test_giving_up_waiting_does_not_take_the_entry_back(store: SqliteStore) -> None:
+    """What was handed to the writer is committed, whoever stopped listening; the chain goes on behind it."""
+    hold = begin(store, "run1")
+
+    async def main() -> None:
+        store.live = 2
+        first = store.append_async(hold, [some(1)])
+        assert isinstance(first, asyncio.Future)
+        first.cancel()
+        second = store.append_async(hold, [some(2)])
+        assert second is not None
+        await second
+
+    asyncio.run(main())
+    assert broken(store, "run1", 2) is None
+    assert is_where_it_was_told(store, hold)
+
+
+def test_a_loop_that_is_gone_does_not_stop_the_writer(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+
+    async def leave() -> None:
+        store.live = 2
+        assert store.append_async(hold, [some(1)]) is not None
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    store.append(hold, [some(2)])
+    asyncio.run(leave())
+    store.close()
+    again = SqliteStore(Path(store.path))
+    assert broken(again, "run1", 3) is None
+    again.close()
+
+
+def test_threads_and_several_loops_at_once_all_get_their_answers(store: SqliteStore) -> None:
+    holds = [begin(store, f"run{number}") for number in range(12)]
+    store.live = len(holds)
+
+    async def awaiting(number: int) -> None:
+        for count in range(30):
+            later = store.append_async(holds[number], [some(count)])
+            if later is not None:
+                await asyncio.wait_for(later, 30)
+
+    async def loop_of(numbers: list[int]) -> None:
+        await asyncio.gather(*map(awaiting, numbers))
+
+    def work(number: int) -> None:
+        if number < 2:
+            asyncio.run(loop_of([number * 3, number * 3 + 1, number * 3 + 2]))
+        else:
+            for count in range(30):
+                store.append(holds[4 + number], [some(count)])
+
+    assert in_threads(8, work) == []
+    assert [broken(store, hold.run_id, 30) for hold in holds] == [None] * 12
+
+
+# -- several processes -------------------------------------------------------------------------------
+
+
+def test_several_processes_write_one_file_at_once_and_none_is_told_that_it_is_busy(path: Path) -> None:
+    """Also the first moment: none of them finds a store there."""
+    names = [f"worker{number}" for number in range(4)]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(path), name, "200"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for worker in workers:
+        assert worker.stdout
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    said = [worker.communicate(timeout=90) for worker in workers]
+    assert [(out, err) for out, err in said] == [("done\n", "")] * 4
+    store = SqliteStore(path)
+    assert [broken(store, name, 200) for name in names] == [None] * 4
+    assert len(store.read(lambda look: look.newest_runs(None, 100, 0))) == 4 * 11
+    assert store.check() == []
+    store.close()

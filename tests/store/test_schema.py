@@ -1,0 +1,96 @@
+"""The schema, its migrations and the named statements."""
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+import holdfast.store
+from holdfast.store.contract import InterruptRow, RunRow
+from holdfast.store.migrate import APPLICATION_ID
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.statements import migrations, schema, statements
+
+from .support import outsider
+
+BIG = ("runs", "journal", "leases", "interrupts", "inbox", "operations", "blob_refs")
+SQL = statements("sqlite")
+SOURCES = {file.name: file.read_text() for file in Path(holdfast.store.__file__).parent.glob("*.py")}
+
+
+def built(text: str) -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    for _ in connection.execute(text):
+        pass
+    return connection
+
+
+def objects(connection: apsw.Connection) -> dict[tuple[str, str], str]:
+    """Every table and index with its text, without comments and layout."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return {(kind, name): " ".join(re.sub(r"--.*", "", sql).split()) for kind, name, sql in rows}
+
+
+def test_the_page_and_the_migrations_build_the_same_schema() -> None:
+    by_migrations = built("".join(text for _, text in migrations("sqlite")))
+    assert objects(built(schema("sqlite"))) == objects(by_migrations)
+
+
+def test_an_opened_store_has_that_schema_and_says_what_it_is(store: SqliteStore) -> None:
+    with outsider(store.path) as connection:
+        assert objects(connection) == objects(built(schema("sqlite")))
+        assert connection.pragma("user_version") == migrations("sqlite")[-1][0]
+        assert connection.pragma("application_id") == APPLICATION_ID
+        assert connection.pragma("journal_mode") == "wal"
+
+
+def test_migrations_are_numbered_from_one_without_gaps() -> None:
+    assert [number for number, _ in migrations("sqlite")] == list(range(1, len(migrations("sqlite")) + 1))
+
+
+def test_every_table_is_strict_and_keyed_by_rowid() -> None:
+    for (kind, name), text in objects(built(schema("sqlite"))).items():
+        if kind == "table":
+            assert text.endswith("STRICT"), name
+            assert "WITHOUT ROWID" not in text
+
+
+def test_rows_have_the_fields_that_the_contract_names() -> None:
+    connection = built(schema("sqlite"))
+    runs = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+    waits = [row[1] for row in connection.execute("PRAGMA table_info(interrupts)")]
+    assert tuple(runs) == RunRow._fields
+    assert (*waits, "run_id") == InterruptRow._fields
+
+
+def test_every_statement_is_used_and_every_used_one_exists() -> None:
+    code = "\n".join(SOURCES.values())
+    assert [name for name in SQL if f'"{name}"' not in code] == []
+    used = set(re.findall(r'_(?:one|all)\(\s*"(\w+)"', code)) | set(re.findall(r'sql\["(\w+)"\]', code))
+    assert used - set(SQL) == set()
+
+
+def test_no_statement_is_named_twice() -> None:
+    folder = Path(holdfast.store.__file__).parent / "sql" / "shared"
+    names = [name for file in folder.glob("*.sql") for name in re.findall(r"-- name: (\w+)", file.read_text())]
+    assert sorted(names) == sorted(set(names))
+
+
+def plan(name: str) -> list[str]:
+    connection = built(schema("sqlite"))
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL[name], (None,) * SQL[name].count("?"))]
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
+    """No scan of a table that grows, and no walk along the key of a whole table either."""
+    for line in plan(name):
+        assert not re.match(rf"SCAN ({'|'.join(BIG)}|i|r)\b", line), line
+        if name != "newest_runs":  # that one reads the newest few by the key itself
+            assert not re.search(r"PRIMARY KEY \(rowid[<>]", line), line
+
+
+@pytest.mark.parametrize("name", ["newest_runs", "newest_runs_of_status", "journal_of", "open_waits", "runs_by_prefix"])
+def test_pages_come_in_order_without_sorting(name: str) -> None:
+    assert not any("TEMP B-TREE" in line for line in plan(name))

@@ -1,0 +1,43 @@
+"""What a step costs on disk: it grows with what happened, and not with its square."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.domain.journal import Entry, Header, Payload, entry
+from holdfast.store.sqlite import SqliteStore
+
+from .support import begin, broken
+
+STEPS = 2_000
+
+
+def finished_step(number: int) -> Entry:
+    """A receipt as a run writes it, with a result of 1 KB."""
+    header = Header(
+        "step", "find_sources", "", f"{number:032x}", 0, 1, "succeeded", True, "", "researcher",
+        1_767_225_600_000_000 + number, 1_767_225_600_000_900 + number, "", f"{7:032x}", 1, f"{9:032x}",
+    )  # fmt: skip
+    return entry(header, Payload(result=msgspec.Raw(b'"' + b"x" * 1_022 + b'"')))
+
+
+def size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.parent.iterdir())
+
+
+@pytest.mark.parametrize("runs", [1, 20])
+def test_a_step_with_a_1_kb_result_takes_at_most_2_kb_and_growth_is_linear(path: Path, runs: int) -> None:
+    store = SqliteStore(path, synchronous="OFF")  # how it is synced does not change what is stored
+    holds = [begin(store, f"run{number}") for number in range(runs)]
+    sizes = []
+    for number in range(STEPS):
+        store.append(holds[number % runs], [finished_step(number)])
+        if number + 1 in (STEPS // 2, STEPS):
+            store._writer._tx.connection.wal_checkpoint(mode=3)
+            sizes.append(size(path))
+    assert broken(store, "run0", STEPS // runs) is None
+    store.close()
+    first, second = sizes[0], sizes[1] - sizes[0]
+    assert path.stat().st_size / STEPS <= 2_000
+    assert second <= first * 1.1

@@ -1,0 +1,32 @@
+"""A process of its own on a store: `worker.py PATH NAME COUNT` makes runs and appends to one of them."""
+
+import sys
+from pathlib import Path
+
+from holdfast.domain.journal import Header, Payload, entry, genesis
+from holdfast.store.contract import NewRun
+from holdfast.store.sqlite import SqliteStore
+
+
+def main(path: str, name: str, count: int) -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    store = SqliteStore(Path(path))
+
+    def run(run_id: str) -> NewRun:
+        return NewRun(run_id, "default", "m:flow", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
+
+    hold = store.write(lambda tx: tx.add_run(run(name), genesis(name, "m:flow", name, "digest"), name))
+    for number in range(count):
+        header = Header("step", "fetch", inputs=f"in{number}", attempt=1, status="succeeded", delivered=True)
+        store.append(hold, [entry(header, Payload(facts=number))])
+        if number % 20 == 0:
+            other = f"{name}-{number}"
+            store.write(lambda tx, o=other: tx.add_run(run(o), genesis(o, "m:flow", o, "digest"), name))
+            store.read(lambda look: look.newest_runs(None, 5, 0))
+    store.close()
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
