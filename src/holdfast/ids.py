@@ -1,8 +1,8 @@
-"""Ids: short, random, safe in paths and shells. Tests replace the source."""
+"""Ids: short, random, safe in paths and shells. Tests replace the source. And plain chance."""
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable
 
 Ids = Callable[[], str]
@@ -10,8 +10,13 @@ _LETTERS = "abcdefghjkmnpqrstvwxyz0123456789"
 
 
 def random_id() -> str:
-    """Twelve letters, 59 bits: unique prefixes stay short, and a double is refused by the store."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(12))
+    """Twelve letters, 60 bits: unique prefixes stay short, and a double is refused by the store."""
+    return "".join(_LETTERS[byte % 32] for byte in os.urandom(12))
+
+
+def chance() -> float:
+    """A number from 0 to 1, for jitter."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 def counted(prefix: str) -> Ids:

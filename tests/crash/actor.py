@@ -77,6 +77,6 @@ if __name__ == "__main__":
         with Holdfast(home, settings=Settings(**json.loads(settings))) as hold:
             say("open")
             outcome = hold.run(globals()[name], *json.loads(args))
-            say("outcome", outcome.status, outcome.result)
+            say("outcome", outcome.status, outcome.result, *([outcome.error] if outcome.error else []))
     except HoldfastError as error:
         say("refused", error.code, str(error))

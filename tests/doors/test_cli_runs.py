@@ -48,8 +48,7 @@ def test_resume_without_a_name_lists_several_and_exits_2(cli: "Cli") -> None:
 
 
 def test_a_run_continues_from_another_folder_of_its_project(cli: "Cli") -> None:
-    cli("verify")
-    assert cli("run", "flows.py:broken").code == 1
+    assert cli("run", "flows.py:broken").code == 1  # makes the home
     inside = cli.folder / "inside"
     inside.mkdir()
     (inside / "more.py").write_text((cli.folder / "flows.py").read_text())
@@ -130,7 +129,7 @@ def test_rewind_does_a_finished_step_again(cli: "Cli", in_doubt: InDoubt) -> Non
     assert cli.diary.count("draft") == 2
 
 
-def test_other_inputs_for_an_unfinished_task_are_refused(cli: "Cli", in_doubt: InDoubt) -> None:
+def test_other_inputs_for_an_unfinished_task_are_refused(cli: "Cli") -> None:
     cli("run", "flows.py:report", "topic=ai", "--task", "daily", DIE="1")
     answer = cli("run", "flows.py:report", "topic=bees", "--task", "daily")
     assert (answer.code, "--fresh" in answer.err, "[inputs_conflict]" in answer.err) == (4, True, True)

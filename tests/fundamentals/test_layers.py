@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": {"errors"},
     "ids": {"errors", "clock"},
     "failpoints": {"errors"},
-    "domain": {"errors"},
+    "domain": {"errors", "clock"},
     "store": GROUND | {"domain"},
     "runtime": GROUND | {"domain", "store"},
     "sdk": GROUND | {"domain", "store", "runtime"},

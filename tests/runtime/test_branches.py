@@ -311,4 +311,4 @@ async def branch_names(run: AsyncRun) -> list[int]:
 
 def test_a_named_branch_inside_a_task_shows_both_in_its_scope(place: Place) -> None:
     assert place.run(branch_names).result == [1, 2]
-    assert [receipt.label for receipt in place.receipts()] == ["left/~draw/draw", "right/~draw/draw"]
+    assert [receipt.scope.split("/")[0] for receipt in place.receipts()] == ["left", "right"]

@@ -22,6 +22,7 @@ ACTIONS = {
     "confirm": "ask its confirm probe",
     "decide": "wait for your decision",
 }
+DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decides; the ways on follow
 SHOWN = 50
 
 
@@ -52,7 +53,7 @@ def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt])
 def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...]) -> None:
     """What a person does next with a run that nobody holds."""
     undecided = plan.of("decide")
-    refused = [reason for reason in plan.verdict.contesting if reason.code != "effect_in_doubt"]
+    refused = [reason for reason in plan.verdict.contesting if reason.code not in DECIDED_BY_WAYS]
     if refused:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
@@ -84,7 +85,7 @@ def say_verdict(verdict: Verdict) -> None:
         rows = [(r.code, r.weight, r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
-        if reason.code != "effect_in_doubt":  # its ways on are named with the step
+        if reason.code not in DECIDED_BY_WAYS:
             say(f"{reason.code} {reason.subject}: {reason.advice}")
 
 

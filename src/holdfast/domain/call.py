@@ -7,8 +7,9 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from holdfast.domain.journal import CALLS, Header, Row, decode_header, decode_payload
 
@@ -24,8 +25,7 @@ class Call(NamedTuple):
     occurrence: int
 
 
-@dataclass(slots=True)
-class Past:
+class Past(Struct, eq=False):
     """What the journal knows of one call."""
 
     call: Call
@@ -40,6 +40,7 @@ class Past:
     open: bool = False  # started, and nothing since
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
+    reused: bool = False  # a person gave its result to another call
 
     @property
     def finished(self) -> bool:
@@ -59,8 +60,7 @@ class Past:
         return self.last.delivered and self.last.status in ("failed", "timed_out")
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct, eq=False):
     """A run's journal, folded: every call, and the facts that steer a resume."""
 
     calls: dict[Call, Past] = field(default_factory=dict)
@@ -77,7 +77,8 @@ class Ledger:
         moved into a task, or out of one). Effects of sibling branches are their own.
         """
         for past in self.effects.get(call.step, ()):
-            if past.asked or past.call == call or not (past.finished or past.in_doubt):
+            done = past.finished and past.last.status in GOOD
+            if past.asked or past.reused or past.call == call or not (done or past.in_doubt):
                 continue
             theirs, ours = past.call.scope, call.scope
             moved = past.call.inputs == call.inputs and (theirs.startswith(ours) or ours.startswith(theirs))
@@ -89,37 +90,32 @@ class Ledger:
 # -- what a call does on resume ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
+class Fresh(Struct, frozen=True):
     """Run it: attempt number `attempt`, after `failures` failed ones."""
 
     attempt: int
     failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """Give the recorded outcome again."""
 
     past: Past
 
 
-@dataclass(frozen=True, slots=True)
-class Doubtful:
+class Doubtful(Struct, frozen=True):
     """An effect that may have happened: ask its probe, then a person."""
 
     past: Past
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """An effect was done (or begun) under this name with other inputs: a person decides."""
 
     past: Past
 
 
-@dataclass(frozen=True, slots=True)
-class Poisoned:
+class Poisoned(Struct, frozen=True):
     """The process died in this step too often: a person decides."""
 
     past: Past
@@ -187,6 +183,10 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         past.failures += 1
     elif header.code and header.delivered:
         ledger.codes[header.code] = header.name
+    if header.mark == "reused" and payload is not None:
+        was = ledger.calls.get(Call(*decode_payload(payload).facts["was"]))
+        if was is not None and was is not past:
+            was.reused = True
     if payload is not None and payload.startswith(b'{"place":'):
         ledger.places[header.code] = decode_payload(payload).place or []
 

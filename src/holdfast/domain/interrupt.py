@@ -48,6 +48,8 @@ class Interrupt:
 
     @property
     def choices(self) -> tuple[str, ...]:
+        if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
+            return tuple(choice for choice in CHOICES[self.type] if choice != "reuse")  # there is nothing to reuse
         return CHOICES[self.type]
 
 

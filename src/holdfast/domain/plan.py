@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.domain.call import Call, Ledger, Past
-from holdfast.domain.journal import CALLS
+from holdfast.domain.codec import decode
+from holdfast.domain.journal import CALLS, Row, decode_payload
 from holdfast.domain.verdict import Reason, Verdict
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide")
@@ -69,6 +70,25 @@ def plan_steps(ledger: Ledger, names: Mapping[Call, str], poison: int) -> tuple[
         )
         for past in known
     )
+
+
+def state_of(rows: Iterable[Row]) -> dict[str, Any]:
+    """The run's state as of its last entry, folded from what body and steps wrote."""
+    state: dict[str, Any] = {}
+    for row in rows:
+        if row.payload is None or (b'"state":' not in row.payload and b'"wrote":' not in row.payload):
+            continue
+        payload = decode_payload(row.payload)
+        written = {**(payload.state or {}), **(payload.wrote or {})}
+        for name, raw in written.items():
+            kept = decode(bytes(raw))
+            if kept:
+                state[name] = kept[0]
+            else:
+                state.pop(name, None)
+        if isinstance(payload.facts, dict) and isinstance(payload.facts.get("state"), dict):
+            state.update(payload.facts["state"])
+    return state
 
 
 def reasons_of(ledger: Ledger, names: Mapping[Call, str], run_id: str) -> list[Reason]:

@@ -75,6 +75,7 @@ class Outcome(Generic[T]):
     verdict: Verdict | None = None
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
+    inputs_changed: tuple[str, ...] = ()  # those of them whose step ran again with other inputs
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     def unwrap(self) -> T:

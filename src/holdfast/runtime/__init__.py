@@ -6,6 +6,7 @@ Doors and the SDK call this; nothing below knows of them. Each promise has a mod
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,15 +79,34 @@ class Runtime:
         self.process = this_process(ids)
         self.resources = Resources()
         self.live: dict[str, Execution] = {}
+        self._lock = threading.Lock()
+        self._idle = threading.Event()  # set while nothing executes here
+        self._idle.set()
         self.heart = Heart(self)
         self._facade = facade
 
     def close(self) -> None:
-        """Stop beating and let go of the files. Runs that still execute here are asked to stop first."""
+        """Let go of the files. Runs that still execute here are asked to stop, and given time to do so."""
         self.stop()
+        self._idle.wait(self.settings.close_seconds)
         self.heart.stop()
         self.store.write(lambda tx: tx.forget_process(self.process.id))
         self.store.close()
+
+    def enter(self, execution: Execution) -> None:
+        """A run begins to execute in this process."""
+        with self._lock:
+            self.live[execution.id] = execution
+            self.store.live = len(self.live)
+            self._idle.clear()
+        self.heart.start()
+
+    def leave(self, execution: Execution) -> None:
+        with self._lock:
+            self.live.pop(execution.id, None)
+            self.store.live = len(self.live)
+            if not self.live:
+                self._idle.set()
 
     def stop(self) -> None:
         """Ask every run of this process to stop at its next step."""
@@ -244,12 +264,15 @@ class Runtime:
         return found
 
     def record(self, row: RunRow) -> RunRecord:
-        def look(reading: Reading) -> tuple[Any, str]:
-            lease = reading.lease_of(row.id)
-            return lease, claims.holder_of(self, reading, row.id, lease) if lease else ""
+        """A run as it is now: status and holder are read at one moment, so that neither belies the other."""
 
-        lease, holder = self.store.read(look)
-        return run_record(row, lease, holder, self._result(row))
+        def look(reading: Reading) -> tuple[RunRow, Any, str]:
+            lease = reading.lease_of(row.id)
+            now = reading.run_by_id(row.id) or row
+            return now, lease, claims.holder_of(self, reading, row.id, lease) if lease else ""
+
+        now, lease, holder = self.store.read(look)
+        return run_record(now, lease, holder, self._result(now))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
         """How a run stands, from its row alone."""
@@ -297,8 +320,14 @@ class Runtime:
             return recovery.find(reading, row, lease), claims.holder_of(self, reading, row.id, lease)
 
         found, holder = self.store.read(look)
-        held = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
-        return recovery.plan_of(self, found, [wait.says for wait in self.waits(row.key)], held)
+        waits = self.waits(row.key)
+        extra = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
+        extra += [
+            Reason("effect_inputs_changed", wait.step, "equal inputs", wait.says, "answer: reuse, again or abort")
+            for wait in waits
+            if wait.type == "inputs_changed"
+        ]
+        return recovery.plan_of(self, found, [wait.says for wait in waits], extra)
 
     def verify(self, run_id: str | None = None) -> verify.Verification:
         return verify.verify(self, run_id)

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
-from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
-from holdfast.runtime.branches import Branches
-from holdfast.runtime.calls import judged, lingering
+from holdfast.runtime.attempt import BODY, HANG, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.branches import Branches, watch_tasks
+from holdfast.runtime.calls import judged, lingering, still_runs
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.effects import probe_arguments, understood
 from holdfast.runtime.execution import Entries, Execution
@@ -40,6 +40,8 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
     answer: Any = None
     if branches is not None:
         branches.in_flight += 1
+    else:
+        watch_tasks(asyncio.get_running_loop())  # a loop of the user's own, inside a plain body
     try:
         while True:
             what, given = driven.send(answer)
@@ -60,7 +62,7 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
     finally:
         if branches is not None:
             branches.in_flight -= 1
-            if branches.parked:
+            if branches.watched:
                 branches.changed.set()
 
 
@@ -73,11 +75,11 @@ async def _wait(execution: Execution, asked: Asked, what: int, seconds: float) -
             await Branches.hang()
         finally:
             execution.was_cancelled(asked.call)
-    elif execution.branches is None:  # an async step on a loop of the user's own, inside a plain body
+    elif execution.branches is not None:
+        await execution.branches.park()
+    else:  # on a loop of the user's own, inside a plain body
         execution.paused = True
         raise Paused
-    elif what == PARK:
-        await execution.branches.park()
 
 
 async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
@@ -136,11 +138,9 @@ async def _awaited(execution: Execution, attempt: Attempt) -> Any:
     given = execution.arguments(attempt)
     if asked.spec.is_async:
         return await asked.spec.function(*asked.args, **given)
-    place = (execution.id, asked.call)
-    before = lingering.get(place)
-    if before is not None and before.is_alive():
+    if still_runs(execution, asked):
         raise StillRunning(asked.spec.name)
-    return await in_thread(lambda: asked.spec.function(*asked.args, **given), place)
+    return await in_thread(lambda: asked.spec.function(*asked.args, **given), (execution.id, asked.call))
 
 
 async def in_thread(work: Callable[[], Any], place: tuple[str, Any] | None = None) -> Any:
@@ -179,6 +179,8 @@ async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
     asked = attempt.asked
     confirm = asked.spec.confirm
     assert confirm is not None
+    if still_runs(execution, asked):
+        return StillRunning(asked.spec.name)
     try:
         given = probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
         if inspect.iscoroutinefunction(confirm):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from holdfast.domain.call import Call, NextCall
 from holdfast.runtime.specs import StepSpec
 
 
-@dataclass(slots=True, eq=False)
-class Asked:
+class Asked(Struct, eq=False):
     """A call that the body made: which one it is, and what is to be done about it."""
 
     spec: StepSpec
@@ -23,8 +23,7 @@ class Asked:
     next: NextCall
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
+class Attempt(Struct, eq=False):
     """An attempt under way. Its writes to the state count only if it succeeds."""
 
     asked: Asked
@@ -40,17 +39,13 @@ class Attempt:
     next: str = ""
 
 
-class Returned:
+class Returned(Struct, frozen=True, eq=False):
     """The body returned."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True, eq=False):
     """The body failed, ran out of time, was cancelled by the flow, or was told to stop."""
 
     error: BaseException

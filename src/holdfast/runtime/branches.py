@@ -25,8 +25,10 @@ _LOOK_SECONDS = 0.02
 class Branches:
     """The tasks of one async run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, can_park: bool = True) -> None:
+        self._can_park = can_park  # False where the body is not ours to end: a wait raises Paused there
         self.in_flight = 0  # calls being made
+        self.watched = False  # somebody wants to know when a call ends
         self.parked = 0  # of those, the ones that wait for something from outside
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
@@ -41,7 +43,10 @@ class Branches:
 
     async def park(self) -> None:
         """Wait in this branch for something from outside, until the run ends or the flow cancels it."""
+        if not self._can_park:
+            raise Paused
         self.parked += 1
+        self.watched = True
         self.changed.set()
         try:
             await self.hang()
@@ -87,12 +92,14 @@ def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
         **rest: Any,
     ) -> Any:
         frame = CURRENT.get()
-        inside = frame is not None and frame.attempt is None and frame.execution.branches is not None
-        if inside and context is None and not _inside_wait_for():
-            context = _own_lane(frame)  # type: ignore[arg-type]
+        if frame is None or frame.attempt is not None:
+            return _make(before, loop, coroutine, context, rest)
+        if context is None and not _inside_wait_for():
+            context = _own_lane(frame)
         made = _make(before, loop, coroutine, context, rest)
-        if inside and isinstance(made, asyncio.Task):
-            frame.execution.branches.add(made)  # type: ignore[union-attr]
+        branches = frame.execution.branches
+        if branches is not None and isinstance(made, asyncio.Task):
+            branches.add(made)
         return made
 
     factory.holdfast = True  # type: ignore[attr-defined]
@@ -159,6 +166,7 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
 
 async def _settle(branches: Branches) -> None:
     """A plain wait ended the body: let the calls of other branches end first."""
+    branches.watched = True
     while branches.in_flight > branches.parked:
         branches.changed.clear()
         await branches.changed.wait()

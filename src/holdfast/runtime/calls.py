@@ -29,16 +29,12 @@ from holdfast.runtime.specs import StepSpec
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
-_outside: set[int] = set()  # threads that were there before any run: plain calls are fine in them
 _live = 0
 
 
 def enter_process() -> None:
-    """A run begins in this process: remember which threads were there before it."""
+    """A run begins in this process: from now on a thread without its context may be one of its own."""
     global _live
-    if _live == 0:
-        _outside.clear()
-        _outside.update(thread.ident or 0 for thread in threading.enumerate())
     _live += 1
 
 
@@ -50,11 +46,11 @@ def leave_process() -> None:
 def place_of(spec: StepSpec) -> Frame | None:
     """Where a decorated call stands: in a run's body, or None when it is a plain call.
 
-    Raises StepOutsideRun in a thread that a run may have started, EffectInsideStep for an effect in a step.
+    Raises StepOutsideRun in a thread that may be doing a run's work, EffectInsideStep for an effect in a step.
     """
     frame = CURRENT.get()
     if frame is None:
-        if _live and threading.get_ident() not in _outside:
+        if _live and threading.current_thread() is not threading.main_thread():
             raise StepOutsideRun(spec.name, threading.current_thread().name)
         return None
     if frame.attempt is None:
@@ -173,6 +169,12 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
 
 
+def still_runs(execution: Execution, asked: Asked) -> bool:
+    """Whether a timed-out body of this call still works: what a probe finds now may change the next moment."""
+    before = lingering.get((execution.id, asked.call))
+    return before is not None and before.is_alive()
+
+
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
     import asyncio
 
@@ -193,6 +195,8 @@ def _probe(execution: Execution, attempt: Attempt) -> Any:
     asked = attempt.asked
     confirm = asked.spec.confirm
     assert confirm is not None
+    if still_runs(execution, asked):
+        return StillRunning(asked.spec.name)
     try:
         given = probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
         if inspect.iscoroutinefunction(confirm):

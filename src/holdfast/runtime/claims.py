@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 
+DAY_US = 86_400_000_000
+
+
 class Claim(NamedTuple):
     """A run in hand, and the status it was found in."""
 
@@ -47,12 +50,19 @@ def begin(runtime: Runtime, run: NewRun) -> Claim | RunRow:
 
 def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any]) -> Claim:
     """Add a run that this process owns from the start."""
-    tx.beat(runtime.beat())
+    _sign_in(runtime, tx)
     hold = tx.add_run(run, start, runtime.process.id)
     tx.append(hold, [run_fact("started", facts, epoch=1, at=run.at, trace_id=run.trace_id)])
     row = tx.run_by_id(run.id)
     assert row is not None
     return Claim(hold, row, "new")
+
+
+def _sign_in(runtime: Runtime, tx: Writing) -> None:
+    """This process is alive, and those that left without a word a day ago are forgotten."""
+    beat = runtime.beat()
+    tx.beat(beat)
+    tx.forget_silent_processes(beat.wall_us - DAY_US)
 
 
 def claim(runtime: Runtime, run_id: str) -> Claim:
@@ -65,7 +75,7 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
         if row.status in FINISHED:
             raise RunFinished(run_id, row.status)
         refuse_held(runtime, tx, run_id, lease)
-        tx.beat(runtime.beat())
+        _sign_in(runtime, tx)
         tx.take_lease(lease, runtime.process.id)
         if lease.holder and lease.holder != runtime.process.id:
             tx.forget_process(lease.holder)
@@ -174,6 +184,8 @@ def _decision(
     if choice == "reuse":
         was = ledger.calls[Call(*asked["was"])]
         kept = msgspec.json.decode(was.payload, type=Payload) if was.payload else Payload()
-        payload = Payload(result=kept.result, blob=kept.blob, facts=facts | {"was": asked["was"]})
-        return entry(msgspec.structs.replace(header, status="succeeded", delivered=True), payload)
+        facts |= {"was": asked["was"]}
+        payload = Payload(result=kept.result, blob=kept.blob, wrote=kept.wrote, facts=facts)
+        seen = str(asked.get("seen", ""))
+        return entry(msgspec.structs.replace(header, status="succeeded", delivered=True, seen=seen), payload)
     return entry(msgspec.structs.replace(header, status=choice), Payload(facts=facts))

@@ -10,7 +10,6 @@ and outcome leaves the effect in doubt: its probe is asked, then a person, befor
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +17,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from holdfast import failpoints
-from holdfast.domain.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, next_call
+from holdfast.domain.call import (
+    GOOD,
+    Call,
+    Changed,
+    Doubtful,
+    Fresh,
+    Ledger,
+    NextCall,
+    Past,
+    Poisoned,
+    Replay,
+    next_call,
+)
 from holdfast.domain.codec import digest_inputs, encode, pack
 from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import (
@@ -75,6 +86,7 @@ class Execution:
         self.ticks = 0  # of the process's heart since this execution began
         self.replayed = 0
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
+        self.ran: set[str] = set()  # names of the steps that ran in this execution
         self.needs: set[str] = set()
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
@@ -82,7 +94,6 @@ class Execution:
         self.stopping = False
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self.severed: HoldfastError | None = None
-        self.dice = random.Random()
         self._counts: dict[tuple[str, str, str], int] = {}
         self._functions: dict[str, Any] = {}
         self._codes: set[str] = set()  # whose place this execution has written down
@@ -121,10 +132,25 @@ class Execution:
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
         found = next_call(call, spec.kind, self.ledger, self.settings.crashes_before_asking)
         if call_id and isinstance(found, Replay) and found.past.last.seen != seen:
-            found = Changed(found.past) if spec.is_effect else Fresh(1)
-        if isinstance(found, Replay):
+            found = self._changed_by_id(found.past)
+        if isinstance(found, Replay | Doubtful):
             found.past.asked = True
         return Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
+
+    @staticmethod
+    def _changed_by_id(past: Past) -> NextCall:
+        """A call whose id is known and whose inputs are not: a skipped one was decided on whatever they are."""
+        if past.last.status == "skipped":
+            return Replay(past)
+        return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
+
+    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
+        """The calls of a map: what is left over is known only when all of them have been asked for."""
+        asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
+        for one in asked:
+            if isinstance(one.next, Changed):
+                one.next = next_call(one.call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+        return asked
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
@@ -177,10 +203,11 @@ class Execution:
             case Poisoned():
                 yield from self._wait(asked, "crash_loop", {"crashes": found.past.crashes + found.past.open})
             case Changed():
-                yield from self._wait(asked, "inputs_changed", self._changed(found.past))
+                yield from self._wait(asked, "inputs_changed", self._changed(found.past) | {"seen": asked.digest})
         return (yield from self._attempts(asked, number, failures))
 
     def _attempts(self, asked: Asked, number: int, failures: int) -> Driven:
+        self.ran.add(asked.spec.name)
         while True:
             attempt = self._attempt(asked, number, failures)
             before = self._begin(attempt)
@@ -225,7 +252,7 @@ class Execution:
         yield WRITE, self._close(attempt, ended.status, final, mark, self._error(error))
         if final:
             raise self.fail(failure.deliverable(error, spec.name), attempt.asked.call)
-        yield SLEEP, spec.delay(attempt.failures, self.dice)
+        yield SLEEP, spec.delay(attempt.failures)
         return None
 
     def _ask_probe(self, asked: Asked, attempt: Attempt, error: BaseException | None) -> Driven:
@@ -253,7 +280,7 @@ class Execution:
         if final and error is not None:
             raise self.fail(failure.deliverable(error, spec.name), asked.call)
         if error is not None:
-            yield SLEEP, spec.delay(attempt.failures, self.dice)
+            yield SLEEP, spec.delay(attempt.failures)
         return None
 
     def _wait(self, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
@@ -285,7 +312,7 @@ class Execution:
         try:
             return spec.decode(raw)
         except msgspec.ValidationError as error:
-            remedy = f"rewind the step ({spec.name}), or annotate what it returned then"
+            remedy = "annotate what it returned then, skip it with a result that fits, or rewind to it"
             raise ValueRefused(f"the recorded result of {spec.name}", str(error), remedy) from error
 
     # -- the start and the end of an attempt -----------------------------------------------------
@@ -586,7 +613,7 @@ class Execution:
         left = []
         for past in self.ledger.calls.values():
             scope, step, inputs, number = past.call
-            if past.kind in ("step", "effect") and counts.get((scope, step, inputs), 0) <= number:
+            if past.kind in CALLS and not past.reused and counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)
         return left
 

@@ -6,9 +6,7 @@ raised as StepFailed, live and on replay alike, so that a flow's `except` works 
 
 from __future__ import annotations
 
-import importlib
 import sys
-import traceback
 from typing import Any
 
 from holdfast.domain.codec import decode, encode
@@ -85,8 +83,10 @@ def _same(value: Any) -> Any:
 
 
 def _find(name: str) -> type[BaseException]:
+    from importlib import import_module
+
     module, _, qualname = name.rpartition(":")
-    found: Any = module_named(module) or sys.modules.get(module) or importlib.import_module(module)
+    found: Any = module_named(module) or sys.modules.get(module) or import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and issubclass(found, Exception)):
@@ -102,6 +102,8 @@ def _text(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
+    import traceback
+
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     text = text.encode("utf-8", "backslashreplace").decode()
     if len(text) <= TRACE_CHARACTERS:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -73,9 +71,11 @@ def _module(place: str, folder: Path) -> ModuleType:
         return loaded
     if place.endswith(".py"):
         return _from_file(place, folder)
+    from importlib import import_module
+
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    return importlib.import_module(place)
+    return import_module(place)
 
 
 def _loaded_name(alias: str) -> str:
@@ -87,6 +87,8 @@ def _from_file(place: str, folder: Path) -> ModuleType:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise FlowNotFound(place, "there is no such file")
+    import importlib.util
+
     name = _loaded_name(str(path.absolute()))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 from holdfast.domain.lease import Process, can_be_probed
@@ -15,7 +14,7 @@ def this_process(ids: Ids) -> Process:
     pid = os.getpid()
     return Process(
         id=ids(),
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
         pid_namespace=_namespace(),
         pid=pid,

@@ -10,7 +10,7 @@ from holdfast.domain.call import Ledger, fold, labels
 from holdfast.domain.code import digest_function
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import Break, Row, check, genesis
-from holdfast.domain.plan import Plan, plan_steps, reasons_of
+from holdfast.domain.plan import Plan, plan_steps, reasons_of, state_of
 from holdfast.domain.verdict import Reason, Verdict, judge
 from holdfast.errors import IntegrityBroken
 from holdfast.store.contract import LeaseRow, Reading, RunRow
@@ -114,4 +114,5 @@ def plan_of(runtime: Runtime, found: Found, waits: list[str], extra: list[Reason
         resources=tuple(decode(found.run.needs)),
         code_changed=tuple(sorted(reason.subject for reason in given if reason.code == "code_changed")),
         waits=tuple(waits),
+        state=state_of(found.rows),
     )

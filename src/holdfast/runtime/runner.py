@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast import failpoints
-from holdfast.domain.call import Call, fold, labels
+from holdfast.domain.call import Call, Past, fold, labels
 from holdfast.domain.codec import Decode, decode, encode, pack
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
@@ -85,16 +85,13 @@ def _find(runtime: Runtime, claimed: Claim) -> recovery.Found:
 @contextmanager
 def living(runtime: Runtime, execution: Execution) -> Iterator[Frame]:
     """The run is live in this process: its heart beats, its threads are known."""
-    runtime.live[execution.id] = execution
-    runtime.store.live += 1
-    runtime.heart.start()
+    runtime.enter(execution)
     calls.enter_process()
     try:
         yield Frame(execution)
     finally:
         calls.leave_process()
-        runtime.store.live -= 1
-        runtime.live.pop(execution.id, None)
+        runtime.leave(execution)
 
 
 def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
@@ -173,9 +170,12 @@ def _finish(
     result: Any = None,
     error: BaseException | None = None,
 ) -> Outcome[Any]:
-    left = _left_over(execution) if status == "succeeded" else []
+    left = _left_over(execution) if status == "succeeded" else {}
+    changed = [label for label, past in left.items() if past.call.step in execution.ran]
     kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
-    facts: dict[str, Any] = {"unasked": left} if left else {}
+    facts: dict[str, Any] = {"unasked": list(left)} if left else {}
+    if changed:
+        facts["inputs_changed"] = changed
     if status == "failed" and error is not None:
         facts["ended_by"] = [list(call) for call in execution.ended_by(error)]
     if kept:
@@ -201,6 +201,7 @@ def _finish(
         kept,
         replayed_steps=execution.replayed,
         unasked=tuple(left),
+        inputs_changed=tuple(changed),
         exception=error if isinstance(error, Exception) else None,
     )
 
@@ -231,13 +232,13 @@ def _stored_result(runtime: Runtime, raw: bytes) -> str:
     return '{"value":' + raw.decode() + "}"
 
 
-def _left_over(execution: Execution) -> list[str]:
+def _left_over(execution: Execution) -> dict[str, Past]:
+    """Receipts that the body never asked for, by their names for people."""
     left = execution.unasked()
     if not left:
-        return []
-    rows = execution.store.read(lambda look: look.journal_of(execution.hold.run_key))
-    names = labels(rows)
-    return [names[past.call] for past in left if past.call in names]
+        return {}
+    names = labels(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
+    return {names[past.call]: past for past in left if past.call in names}
 
 
 # -- a body that is the user's own code, not a function ----------------------------------------------

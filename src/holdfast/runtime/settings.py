@@ -12,6 +12,7 @@ class Settings:
     lease_seconds: float = 30.0  # silence after which another worker may take over
     beat_seconds: float = 5.0  # how often a process says that it lives
     inline_bytes: int = 32 * 1024  # larger results live in the blob store
+    close_seconds: float = 30.0  # how long closing waits for runs that were asked to stop
     state_bytes: int = 64 * 1024
     crashes_before_asking: int = 3  # in one step, before a person is asked
     sleep_in_place_seconds: float = 60.0  # longer sleeps end the process's part and leave a timer

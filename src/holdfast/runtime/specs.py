@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import random
 import re
 import types
 import typing
@@ -17,6 +16,7 @@ from typing import Any
 from holdfast.domain.code import digest_function
 from holdfast.domain.codec import Decode, decoder
 from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
+from holdfast.ids import chance
 from holdfast.runtime.names import lasting_path, module_alias
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
@@ -156,9 +156,9 @@ class StepSpec:
         file = getattr(getattr(function, "__code__", None), "co_filename", "")
         return (lasting_path(Path(file)) if file else "", getattr(function, "__qualname__", self.name))
 
-    def delay(self, failures: int, dice: random.Random) -> float:
-        """Seconds before the next attempt: doubling, capped at a minute, with full jitter."""
-        return dice.uniform(0.5, 1.0) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
+    def delay(self, failures: int) -> float:
+        """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
+        return (1.0 - chance() / 2) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
 
     def says_not_done(self, error: BaseException) -> bool:
         return isinstance(error, self.not_done)

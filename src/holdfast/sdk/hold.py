@@ -271,7 +271,7 @@ class Holdfast(_Hold):
             _leave(ended.outcome)
 
     def close(self) -> None:
-        """Let go of the files. Runs of this process are asked to stop first."""
+        """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
         self._runtime.close()
 
     def __enter__(self) -> Holdfast:
@@ -342,7 +342,7 @@ class AsyncHoldfast(_Hold):
         """A run around existing async code. See Holdfast.open."""
         import asyncio
 
-        from holdfast.runtime.branches import watch_tasks
+        from holdfast.runtime.branches import Branches, watch_tasks
 
         watch_tasks(asyncio.get_running_loop())
         options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
@@ -350,14 +350,17 @@ class AsyncHoldfast(_Hold):
         if isinstance(begun, Outcome):
             _leave(begun)
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        execution.branches = Branches(can_park=False)
         with runner.body(self._runtime, execution) as ended:
             yield AsyncRun(execution)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
 
     async def close(self) -> None:
-        """Let go of the files. Runs of this process are asked to stop first."""
-        self._runtime.close()
+        """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
+        from holdfast.runtime.async_calls import in_thread
+
+        await in_thread(self._runtime.close)
 
     async def __aenter__(self) -> AsyncHoldfast:
         return self

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random as _random
-import uuid as _uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from holdfast.clock import moment
 from holdfast.errors import NameInvalid, Paused, Refused, StepOutsideRun
+from holdfast.ids import chance
 from holdfast.runtime import waiting
 from holdfast.runtime.attempt import Asked
 from holdfast.runtime.calls import call_plain, drive_plain
@@ -19,6 +18,9 @@ from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.specs import seconds
 from holdfast.sdk.flow import Flow, Step, as_step
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,11 +77,13 @@ class _Run:
 
     def random(self) -> float:
         """A number from 0 to 1, the same on replay."""
-        return float(self._execution.value(self._frame(), "run.random", _random.random))
+        return float(self._execution.value(self._frame(), "run.random", chance))
 
-    def uuid(self) -> _uuid.UUID:
+    def uuid(self) -> UUID:
         """A random UUID, the same on replay."""
-        return _uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(_uuid.uuid4())))
+        import uuid
+
+        return uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(uuid.uuid4())))
 
     def emit(self, name: str, body: Any = None, *, kind: str = "progress") -> None:
         """Append an event to the run's journal: `progress` for people who watch, `fact` for the record."""
@@ -142,7 +146,7 @@ class _Run:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
-        return [execution.ask(inner, spec, (item,), {}, None) for item in items]
+        return execution.ask_all(inner, spec, items)
 
     def _inside_step(self) -> bool:
         return self._frame().attempt is not None

@@ -7,8 +7,9 @@ synced transaction. Each append guards itself by epoch and head; a stale one fai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
@@ -16,8 +17,7 @@ from holdfast.domain.lease import Beat
 T = TypeVar("T")
 
 
-@dataclass(slots=True, eq=False)
-class Hold:
+class Hold(Struct, eq=False):
     """A lease in hand, with the end of the chain it guards. The store moves the head at each commit."""
 
     run_key: int
@@ -134,6 +134,7 @@ class Writing(Reading, Protocol):
     def end_run(self, run_key: int, ending: Ending) -> None: ...
     def beat(self, beat: Beat) -> None: ...
     def forget_process(self, process_id: str) -> None: ...
+    def forget_silent_processes(self, since: int) -> None: ...
     def add_interrupt(
         self, interrupt_id: str, run_key: int, kind: str, call: str, step: str, payload: str, at: int, due: int | None
     ) -> None: ...

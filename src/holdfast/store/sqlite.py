@@ -7,7 +7,6 @@ and how it is batched is `writer.py`; the statements are in `sql/`.
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from holdfast.errors import (
     StoreForked,
     StoreReadOnly,
 )
+from holdfast.ids import chance
 from holdfast.store.contract import Hold, Reading, Writing
 from holdfast.store.migrate import migrate, refuse_foreign
 from holdfast.store.mounts import FilesystemOf, filesystem_of, refuse_network
@@ -231,7 +231,7 @@ def _patient(limit_seconds: float) -> Callable[[int], bool]:
             started = now
         if now - started > limit_seconds:
             return False
-        time.sleep(random.uniform(0.0002, min(0.001 * (tries + 1), 0.01)))
+        time.sleep(0.0002 + chance() * min(0.001 * (tries + 1), 0.01))
         return True
 
     return wait

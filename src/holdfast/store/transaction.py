@@ -163,6 +163,9 @@ class Transaction(Reader):
         identity = (of.id, of.host, of.boot_id, of.pid_namespace, of.pid, of.started)
         self._one("add_process", *identity, beat.boot_us, beat.wall_us, beat.lease_seconds)
 
+    def forget_silent_processes(self, since: int) -> None:
+        self._one("forget_silent_processes", since)
+
     def forget_process(self, process_id: str) -> None:
         self._one("forget_process", process_id)
 

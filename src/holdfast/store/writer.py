@@ -74,9 +74,10 @@ class Writer:
         self._tx = connect()
         self._queue: deque[Item] = deque()
         self._mutex = threading.Lock()
+        self._starting = threading.Lock()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._told = False  # the thread has been woken and has not drained yet
+        self._told: asyncio.AbstractEventLoop | None = None  # who has woken the thread, which has not drained yet
 
     # -- for callers -----------------------------------------------------------------------------
 
@@ -108,10 +109,10 @@ class Writer:
         """Let the writer thread commit it and resolve the future on its loop."""
         item.future = future
         self._queue.append(item)
-        if not self._told:
-            self._told = True
-            # Not at once: the loop first lets every task that is ready queue its own item.
-            future.get_loop().call_soon(self._wake_thread)
+        loop = future.get_loop()
+        if self._told is not loop:
+            self._told = loop
+            loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
 
     def close(self) -> None:
         if self._thread:
@@ -124,14 +125,15 @@ class Writer:
     # -- the thread for event loops --------------------------------------------------------------
 
     def _wake_thread(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
-            self._thread.start()
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="holdfast-writer", daemon=True)
+                self._thread.start()
         self._wake.put(True)
 
     def _serve(self) -> None:
         while self._wake.get():
-            self._told = False
+            self._told = None
             with self._mutex:
                 while self._queue:
                     self._drain()

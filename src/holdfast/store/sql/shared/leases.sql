@@ -24,5 +24,8 @@ SELECT id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_s
 -- name: forget_process
 DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
 
+-- name: forget_silent_processes
+DELETE FROM processes WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
+
 -- name: count_processes
 SELECT count(*) FROM processes

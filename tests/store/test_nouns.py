@@ -1,0 +1,171 @@
+"""What the runtime may ask of a store: runs, leases, processes, interrupts, the inbox, operations."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from holdfast.domain.lease import Beat, Process
+from holdfast.domain.run import STATUSES
+from holdfast.errors import StoreFailed
+from holdfast.store.contract import Ending, Reading, Writing
+from holdfast.store.sqlite import SqliteStore
+
+from .support import begin, lease_of, new_run, some, start_of, take_over
+
+T = TypeVar("T")
+Look = Callable[[Reading], T]
+
+
+def ids(rows: list) -> list[str]:  # type: ignore[type-arg]
+    return [row.id for row in rows]
+
+
+# -- runs --------------------------------------------------------------------------------------------
+
+
+def test_a_task_has_one_unfinished_run_per_flow(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    for status in STATUSES:
+        store.write(lambda tx, s=status: tx.set_run_status(hold.run_key, s, 2))
+        unfinished = store.read(lambda look: look.unfinished_run("default", "run1", "m:flow"))
+        assert (unfinished is None) == (status in ("succeeded", "aborted"))
+    store.write(lambda tx: tx.add_run(new_run("run2", task="run1"), start_of("run2"), "p1"))
+    for other in ({"task": "t2"}, {"flow": "m:other"}, {"scope": "elsewhere"}):
+        changed = new_run(f"run-{next(iter(other))}", **{"task": "run1", **other})
+        store.write(lambda tx, run=changed: tx.add_run(run, start_of(run.id), "p1"))
+
+
+def test_a_status_that_the_table_does_not_know_is_refused(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    with pytest.raises(StoreFailed, match="CHECK"):
+        store.write(lambda tx: tx.set_run_status(hold.run_key, "done", 2))
+
+
+def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: SqliteStore) -> None:
+    run = new_run("run1", inputs='{"a":1}', parent="run0", session="s", trace_id="t", meta='{"m":1}', actor="ann", at=7)
+    hold = store.write(lambda tx: tx.add_run(run, start_of("run1"), "p1"))
+    store.write(lambda tx: tx.end_run(hold.run_key, Ending("failed", "late", "1", '{"e":1}', '["search"]', 9)))
+    row = store.read(lambda look: look.run_by_id("run1"))
+    assert row is not None
+    assert row[1:] == (
+        "run1", "default", "m:flow", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", "1", '{"e":1}',
+        '["search"]', "run0", "s", "t", '{"m":1}', "ann", 7, 9,
+    )  # fmt: skip
+
+
+def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(store: SqliteStore) -> None:
+    names = [f"ab{number}" for number in range(8)] + ["b", "a"]
+    for name in names:
+        begin(store, name)
+    store.write(lambda tx: tx.add_run(new_run("child", parent="ab1"), start_of("child"), "p1"))
+    look = store.read
+    assert ids(look(lambda r: r.runs_by_prefix("ab"))) == names[:6]  # enough to say that it is ambiguous
+    assert ids(look(lambda r: r.runs_by_prefix("ab7"))) == ["ab7"]
+    assert look(lambda r: r.runs_by_prefix("x")) == []
+    newest = look(lambda r: r.newest_runs(None, 3, 0))
+    assert ids(newest) == ["child", "a", "b"]
+    assert ids(look(lambda r: r.newest_runs(None, 2, newest[-1].key))) == ["ab7", "ab6"]
+    assert ids(look(lambda r: r.newest_runs("running", 1, 0))) == ["child"]
+    assert look(lambda r: r.newest_runs("failed", 5, 0)) == []
+    assert ids(look(lambda r: r.children_of("ab1"))) == ["child"]
+    assert look(lambda r: r.children_of("")) == []
+
+
+def test_a_journal_is_read_in_pages(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    store.append(hold, [some(number) for number in range(5)])
+    rows = store.read(lambda look: look.journal_of(hold.run_key))
+    assert [row.seq for row in rows] == [1, 2, 3, 4, 5]
+    assert store.read(lambda look: look.journal_of(hold.run_key, 2, 2)) == rows[2:4]
+
+
+# -- leases and processes ----------------------------------------------------------------------------
+
+
+def test_a_lease_is_taken_once_per_epoch(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    lease = lease_of(store, "run1")
+    assert store.write(lambda tx: tx.take_lease(lease, "p2"))
+    assert not store.write(lambda tx: tx.take_lease(lease, "p3"))
+    assert (lease_of(store, "run1").holder, lease_of(store, "run1").epoch) == ("p2", hold.epoch + 1)
+
+
+def test_only_the_owner_of_the_epoch_gives_a_lease_back(store: SqliteStore) -> None:
+    old = begin(store, "run1")
+    new = take_over(store, old)
+    store.write(lambda tx: tx.release_lease(old))
+    assert lease_of(store, "run1").holder == "p2"
+    store.write(lambda tx: tx.release_lease(new))
+    assert lease_of(store, "run1").holder is None
+
+
+def test_a_process_beats_and_is_forgotten_only_when_it_holds_nothing(store: SqliteStore) -> None:
+    process = Process("p1", "host", "boot", "ns", 5, 6)
+    store.write(lambda tx: tx.beat(Beat(process, 1, 2, 30.0)))
+    store.write(lambda tx: tx.beat(Beat(process, 3, 4, 30.0)))
+    assert store.read(lambda look: look.beat_of("p1")) == Beat(process, 3, 4, 30.0)
+    hold = begin(store, "run1")
+    store.write(lambda tx: tx.forget_process("p1"))
+    assert store.read(lambda look: look.count_processes()) == 1
+    store.write(lambda tx: tx.release_lease(hold))
+    store.write(lambda tx: tx.forget_process("p1"))
+    assert store.read(lambda look: (look.count_processes(), look.beat_of("p1"))) == (0, None)
+
+
+# -- interrupts --------------------------------------------------------------------------------------
+
+
+def ask(tx: Writing, interrupt_id: str, run_key: int, call: str = "c1") -> None:
+    tx.add_interrupt(interrupt_id, run_key, "in_doubt", call, "publish", "{}", 5, None)
+
+
+def test_a_call_waits_once_and_one_answer_wins(store: SqliteStore) -> None:
+    hold = begin(store, "run1")
+    store.write(lambda tx: [ask(tx, "i1", hold.run_key), ask(tx, "i2", hold.run_key)])
+    assert ids(store.read(lambda look: look.waits_of(hold.run_key))) == ["i1"]
+    assert store.write(lambda tx: tx.answer_interrupt("i1", '{"choice":"retry"}', "ann"))
+    assert not store.write(lambda tx: tx.answer_interrupt("i1", '{"choice":"abort"}', "bob"))
+    (wait,) = store.read(lambda look: look.waits_of(hold.run_key))
+    assert (wait.status, wait.answer, wait.answered_by, wait.run_id) == (
+        "answered", '{"choice":"retry"}', "ann", "run1",
+    )  # fmt: skip
+    store.write(lambda tx: tx.use_interrupt("i1"))
+    assert store.read(lambda look: look.waits_of(hold.run_key)) == []
+    store.write(lambda tx: ask(tx, "i3", hold.run_key))  # the same call may come to wait again
+    assert ids(store.read(lambda look: look.waits_of(hold.run_key))) == ["i3"]
+
+
+def test_open_waits_of_all_runs_come_in_pages_and_without_the_answered(store: SqliteStore) -> None:
+    first, second = begin(store, "run1"), begin(store, "run2")
+    for number, hold in enumerate([first, second, first, second]):
+        store.write(lambda tx, n=number, h=hold: ask(tx, f"i{n}", h.run_key, f"c{n}"))
+    store.write(lambda tx: tx.answer_interrupt("i1", "{}", "ann"))
+    waits = store.read(lambda look: look.open_waits(0, 2))
+    assert ids(waits) == ["i0", "i2"]
+    assert ids(store.read(lambda look: look.open_waits(waits[-1].key, 2))) == ["i3"]
+    store.write(lambda tx: tx.cancel_interrupts(first.run_key))
+    assert ids(store.read(lambda look: look.open_waits(0, -1))) == ["i3"]
+    assert ids(store.read(lambda look: look.interrupts_by_prefix("i"))) == ["i0", "i1", "i2", "i3"]
+
+
+# -- the inbox and operations ------------------------------------------------------------------------
+
+
+def test_what_outsiders_ask_is_taken_once_in_order(store: SqliteStore) -> None:
+    hold, other = begin(store, "run1"), begin(store, "run2")
+    for kind in ("retry", "pause", "rewind"):
+        store.write(lambda tx, k=kind: tx.send(hold.run_key, k, "{}", "ann", 1))
+    store.write(lambda tx: tx.send(other.run_key, "skip", "{}", "bob", 1))
+    found = store.read(lambda look: look.untaken(hold.run_key))
+    assert [row[1] for row in found] == ["retry", "pause", "rewind"]
+    store.write(lambda tx: tx.take(found[0][0]))
+    assert [row[1] for row in store.read(lambda look: look.untaken(hold.run_key))] == ["pause", "rewind"]
+
+
+def test_an_operation_id_is_used_once(store: SqliteStore) -> None:
+    store.write(lambda tx: tx.add_operation("op1", "skip", "digest", '{"a":1}', 1))
+    assert store.read(lambda look: look.operation("op1")) == ("skip", "digest", '{"a":1}')
+    assert store.read(lambda look: look.operation("op2")) is None
+    with pytest.raises(StoreFailed):
+        store.write(lambda tx: tx.add_operation("op1", "skip", "other", "{}", 1))
