@@ -1,16 +1,20 @@
 """Holdfast: agent work that survives being stopped."""
 
-from holdfast.domain.interrupt import Interrupt
-from holdfast.domain.plan import Plan
-from holdfast.domain.receipt import Event, Receipt
-from holdfast.domain.run import Outcome, RunRecord
-from holdfast.domain.verdict import Reason, Verdict
-from holdfast.errors import HoldfastError, NotDone, StepFailed
-from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
-from holdfast.runtime.specs import KEY
-from holdfast.sdk.flow import Flow, Step, effect, flow, inject, step
-from holdfast.sdk.hold import AsyncHoldfast, Holdfast
-from holdfast.sdk.run import AsyncRun, Run, current
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.domain.interrupt import Interrupt
+    from holdfast.domain.plan import Plan
+    from holdfast.domain.receipt import Event, Receipt
+    from holdfast.domain.run import Outcome, RunRecord
+    from holdfast.domain.verdict import Reason, Verdict
+    from holdfast.errors import HoldfastError, NotDone, StepFailed
+    from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
+    from holdfast.runtime.specs import KEY
+    from holdfast.sdk.flow import Flow, Step, effect, flow, inject, step
+    from holdfast.sdk.hold import AsyncHoldfast, Holdfast
+    from holdfast.sdk.run import AsyncRun, Run, current
 
 __version__ = "0.1.0"
 
@@ -42,3 +46,31 @@ __all__ = [
     "inject",
     "step",
 ]
+
+# A name is imported when it is first asked for: `holdfast --help` needs none of them.
+_PLACES = {
+    "domain.interrupt": ("Interrupt",),
+    "domain.plan": ("Plan",),
+    "domain.receipt": ("Event", "Receipt"),
+    "domain.run": ("Outcome", "RunRecord"),
+    "domain.verdict": ("Reason", "Verdict"),
+    "errors": ("HoldfastError", "NotDone", "StepFailed"),
+    "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),
+    "runtime.specs": ("KEY",),
+    "sdk.flow": ("Flow", "Step", "effect", "flow", "inject", "step"),
+    "sdk.hold": ("AsyncHoldfast", "Holdfast"),
+    "sdk.run": ("AsyncRun", "Run", "current"),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"holdfast.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -46,6 +46,13 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
+class Silent(Exception):
+    """Its text does not show its arguments."""
+
+    def __str__(self) -> str:
+        return "silent"
+
+
 class Textless(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]
@@ -130,6 +137,8 @@ def test_whatever_is_raised_is_the_same_live_and_on_replay(kind: type[Exception]
         Unreducible("a"),
         ValueError(object()),
         ValueError((1, 2)),
+        Silent((1, 2)),
+        Silent(float("nan")),
         ValueError(float("nan")),
         ValueError(b"raw"),
         UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"),

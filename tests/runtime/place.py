@@ -65,7 +65,8 @@ class Place:
     def hold(self) -> Holdfast:
         """The home, opened in this process."""
         if self._hold is None:
-            self._hold = Holdfast(self.home, clock=self.clock, settings=self.settings)
+            options = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel: quick, and enough here
+            self._hold = Holdfast(self.home, clock=self.clock, settings=self.settings, store_options=options)
         return self._hold
 
     def close(self) -> None:

@@ -91,6 +91,7 @@ REBUILT = [
     FileNotFoundError(2, "No such file or directory", "missing.txt"),
     PermissionError(13, "Permission denied"),
     TimeoutError("too slow"),
+    subprocess.CalledProcessError(3, "false"),
 ]
 WRAPPED = [
     Sad("tuple", (1, 2)),
@@ -98,7 +99,7 @@ WRAPPED = [
     Lonely("rain"),
     UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
     ExceptionGroup("many", [ValueError("one")]),
-    subprocess.CalledProcessError(3, "false"),
+    subprocess.CalledProcessError(3, "false", output="what it said"),
     type("Unfindable", (Exception,), {})("nowhere"),
 ]
 

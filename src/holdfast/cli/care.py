@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import Counter
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast import Holdfast
 
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several processes on one file can hit
-COUNTED = 1000
 
 
 @command("verify")
@@ -67,22 +64,10 @@ def doctor(door: Door) -> int:
 
 
 def home_facts(hold: Holdfast) -> dict[str, Any]:
-    """What the store says of itself, and how many runs of each status there are."""
-    store = hold._runtime.store.facts()
-    runs = hold.runs(limit=COUNTED)
-    return {
-        "sqlite": store["sqlite"],
-        "home": str(hold.home),
-        "database": store["path"],
-        "size_bytes": store["size_bytes"],
-        "filesystem": filesystem_of(hold.home),
-        "schema": store["schema"],
-        "journal_mode": store["journal_mode"],
-        "synchronous": store["synchronous"],
-        "runs": dict(Counter(run.status for run in runs)),
-        "runs_counted": len(runs),
-        "waits": len(hold.interrupts()),
-    }
+    """What the home says of itself, and how many waits are open."""
+    known = hold.facts()
+    known["database"] = known.pop("path")
+    return {**known, "waits": len(hold.interrupts())}
 
 
 def problems_of(known: dict[str, Any]) -> list[str]:
@@ -98,20 +83,8 @@ def problems_of(known: dict[str, Any]) -> list[str]:
     return problems
 
 
-def filesystem_of(path: Path) -> str:
-    """The type of the file system that holds a path; `unknown` where the system does not tell."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        return "unknown"
-    mounts = [(line.split()[4], line.partition(" - ")[2].split()[0]) for line in lines]
-    inside = [(len(mount), kind) for mount, kind in mounts if path.resolve().is_relative_to(mount)]
-    return max(inside, key=lambda found: found[0], default=(0, "unknown"))[1]
-
-
 def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
-    newest = f" (of the newest {COUNTED:,})" if known["runs_counted"] == COUNTED else ""
     facts(
         [
             ("holdfast", known["holdfast"]),
@@ -122,7 +95,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("database", f"{known['database']}, {known['size_bytes'] / 1024:,.0f} KiB, schema {known['schema']}"),
             ("filesystem", known["filesystem"]),
             ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
-            ("runs", counted + newest),
+            ("runs", counted),
             ("open waits", str(known["waits"])),
         ]
     )

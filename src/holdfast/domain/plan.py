@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +56,10 @@ def action_of(past: Past, poison: int) -> str:
     return "retry"
 
 
-def plan_steps(ledger: Ledger, names: Mapping[Call, str], poison: int) -> tuple[PlanStep, ...]:
-    """Every known call with its action, in the order in which the run first met them."""
+def plan_steps(
+    ledger: Ledger, names: Mapping[Call, str], poison: int, asked: Collection[Call] = ()
+) -> tuple[PlanStep, ...]:
+    """Every known call with its action, in the order in which the run first met them. `asked`: a person is."""
     known = sorted((past for past in ledger.calls.values() if past.kind in CALLS), key=lambda past: past.first)
     return tuple(
         PlanStep(
@@ -66,7 +68,7 @@ def plan_steps(ledger: Ledger, names: Mapping[Call, str], poison: int) -> tuple[
             kind=past.kind,
             status=past.last.status,
             attempts=past.attempts,
-            action=action_of(past, poison),
+            action="decide" if past.call in asked else action_of(past, poison),
         )
         for past in known
     )

@@ -13,6 +13,7 @@ from holdfast.clock import moment
 from holdfast.domain.call import Call, labels
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import CALLS, Header, Payload, Row, decode_header, decode_payload
+from holdfast.errors import IntegrityBroken
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Receipt:
     trace_id: str
     envelope: Envelope
     hash: str
+    broken: str = ""  # why the result cannot be shown: its blob is missing or was changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | No
 def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob: ReadBlob | None) -> Receipt:
     payload = decode_payload(row.payload) if row.payload else Payload()
     artifacts = tuple(payload.artifacts)
+    result, broken = _result(payload, blob)
     return Receipt(
         run_id=run_id,
         flow=flow,
@@ -113,7 +116,7 @@ def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob:
         started_at=moment(header.started_at),
         ended_at=moment(header.ended_at) if header.ended_at else None,
         input_digest=header.seen or header.inputs,
-        result=_result(payload, blob),
+        result=result,
         blob=payload.blob,
         error=payload.error,
         artifacts=artifacts,
@@ -128,6 +131,7 @@ def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob:
             state=_state(payload),
         ),
         hash=row.hash.hex(),
+        broken=broken,
     )
 
 
@@ -137,10 +141,14 @@ def _state(payload: Payload) -> dict[str, Any]:
     return {name: kept[0] for name, raw in written.items() if (kept := decode(bytes(raw)))}
 
 
-def _result(payload: Payload, blob: ReadBlob | None) -> Any:
-    if payload.blob:
-        return decode(blob(payload.blob)) if blob else None
-    return None if payload.result is msgspec.UNSET else decode(bytes(payload.result))
+def _result(payload: Payload, blob: ReadBlob | None) -> tuple[Any, str]:
+    """The result, and why it cannot be shown if its blob is not what was stored."""
+    if not payload.blob:
+        return (None if payload.result is msgspec.UNSET else decode(bytes(payload.result))), ""
+    try:
+        return (decode(blob(payload.blob)) if blob else None), ""
+    except IntegrityBroken as error:
+        return None, str(error.why)
 
 
 def events_of(run_id: str, rows: Iterable[Row]) -> list[Event]:

@@ -321,13 +321,20 @@ class Runtime:
 
         found, holder = self.store.read(look)
         waits = self.waits(row.key)
+        crashed = not holder and found.run.status == "running"
+        found = found._replace(run=found.run._replace(status="crashed")) if crashed else found
         extra = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
         extra += [
             Reason("effect_inputs_changed", wait.step, "equal inputs", wait.says, "answer: reuse, again or abort")
             for wait in waits
             if wait.type == "inputs_changed"
         ]
-        return recovery.plan_of(self, found, [wait.says for wait in waits], extra)
+        return recovery.plan_of(self, found, waits, extra)
+
+    def facts(self) -> dict[str, Any]:
+        """What this home stands on, and how many runs of each recorded status it has."""
+        counted = self.store.read(lambda look: look.count_runs())
+        return {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), "runs": counted}
 
     def verify(self, run_id: str | None = None) -> verify.Verification:
         return verify.verify(self, run_id)

@@ -164,7 +164,7 @@ def _decision(
 
     choice = answer["choice"]
     past = ledger.calls.get(call)
-    facts = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
+    facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
     header = Header(
         kind if choice in ("skip", "reuse") else "decision",
         call.step,

@@ -69,9 +69,19 @@ def _arguments(error: BaseException) -> Any:
         made = error.__reduce__()
     except Exception:
         return None
-    if not isinstance(made, tuple) or made[0] is not type(error) or (len(made) > 2 and made[2]):
+    if not isinstance(made, tuple) or made[0] is not type(error):
         return None
-    return _same(list(made[1]))
+    arguments = _same(list(made[1]))
+    carries_more = len(made) > 2 and bool(made[2])
+    return None if carries_more and not _makes(error, arguments) else arguments
+
+
+def _makes(error: Exception, arguments: Any) -> bool:
+    """Whether these arguments alone give the exception its attributes, notes included."""
+    try:
+        return arguments is not None and bool(vars(type(error)(*arguments)) == vars(error))
+    except Exception:
+        return False
 
 
 def _same(value: Any) -> Any:

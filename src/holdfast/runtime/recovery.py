@@ -6,9 +6,10 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.domain.call import Ledger, fold, labels
+from holdfast.domain.call import Call, Ledger, fold, labels
 from holdfast.domain.code import digest_function
 from holdfast.domain.codec import decode
+from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.journal import Break, Row, check, genesis
 from holdfast.domain.plan import Plan, plan_steps, reasons_of, state_of
 from holdfast.domain.verdict import Reason, Verdict, judge
@@ -101,18 +102,19 @@ def _resources(runtime: Runtime, run: RunRow) -> list[Reason]:
     ]
 
 
-def plan_of(runtime: Runtime, found: Found, waits: list[str], extra: list[Reason]) -> Plan:
+def plan_of(runtime: Runtime, found: Found, waits: list[Interrupt], extra: list[Reason]) -> Plan:
     """What resuming would do. Nothing is run or written."""
     names = labels(found.rows)
     given = [*reasons(runtime, found), *extra]
+    asked = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}
     return Plan(
         run_id=found.run.id,
         flow=found.run.flow,
         status=found.run.status,
         verdict=judge(given),
-        steps=plan_steps(found.ledger, names, runtime.settings.crashes_before_asking),
+        steps=plan_steps(found.ledger, names, runtime.settings.crashes_before_asking, asked),
         resources=tuple(decode(found.run.needs)),
         code_changed=tuple(sorted(reason.subject for reason in given if reason.code == "code_changed")),
-        waits=tuple(waits),
+        waits=tuple(wait.says for wait in waits),
         state=state_of(found.rows),
     )

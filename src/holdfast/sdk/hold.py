@@ -135,6 +135,10 @@ class _Hold:
         """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
         return self._runtime.plan(run_id)
 
+    def facts(self) -> dict[str, Any]:
+        """What this home stands on: versions, paths, settings, sizes, runs by status."""
+        return self._runtime.facts()
+
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""
         return self._runtime.verify(self._runtime.row(run_id).id if run_id else None)

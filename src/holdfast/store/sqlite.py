@@ -69,6 +69,7 @@ class SqliteStore:
         self._forks = _forks
         self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
         self._refuse_forked()
+        self._filesystem = filesystem
         refuse_network(path.parent, filesystem)
         self._sql = statements("sqlite")
         self._lock = threading.Lock()
@@ -131,6 +132,7 @@ class SqliteStore:
             "journal_mode": pragma("journal_mode"),
             "synchronous": self._synchronous,
             "size_bytes": Path(self.path).stat().st_size,
+            "filesystem": self._filesystem(Path(self.path)) or "unknown",
         }
 
     def check(self) -> list[str]:

@@ -48,6 +48,9 @@ class Reader:
             return [RunRow(*row) for row in self._all("newest_runs", below, limit)]
         return [RunRow(*row) for row in self._all("newest_runs_of_status", status, below, limit)]
 
+    def count_runs(self) -> dict[str, int]:
+        return dict(self._all("count_runs"))
+
     def children_of(self, run_id: str) -> list[RunRow]:
         return [RunRow(*row) for row in self._all("children_of", run_id)]
 

@@ -19,6 +19,9 @@ SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 -- name: newest_runs_of_status
 SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
 
+-- name: count_runs
+SELECT status, count(*) FROM runs GROUP BY status
+
 -- name: children_of
 SELECT * FROM runs WHERE parent = ? AND parent <> '' ORDER BY key
 
