@@ -59,7 +59,10 @@ class Actor:
     def hear(self, *beginning: Any) -> list[Any]:
         """Wait until the process says a line that begins so, and give it."""
         while True:
-            line = self._lines.get(timeout=PATIENCE_SECONDS)
+            try:
+                line = self._lines.get(timeout=PATIENCE_SECONDS)
+            except queue.Empty:
+                raise AssertionError(f"it did not say {beginning} in time; it said {self.said}") from None
             assert line is not None, f"it ended without saying {beginning}; it said {self.said}"
             self.said.append(line)
             if tuple(line[: len(beginning)]) == beginning:

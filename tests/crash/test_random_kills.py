@@ -20,7 +20,7 @@ from holdfast.testing import audit
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
 
 WORKER = Path(__file__).with_name("worker.py")
-FIGURES = Path(__file__).parents[2] / "build" / "crash-figures.json"
+FIGURES = Path(__file__).parents[2] / "build" / "crash-figures"
 STEPS = {1: 300, 8: 60, 64: 15}  # of each run: a second or two of work in all
 KILL_WITHIN_SECONDS = {1: 0.3, 8: 0.3, 64: 0.8}
 SHORT, LONG = 2, 36  # kills for each of the six modes
@@ -132,8 +132,7 @@ def test_nothing_acknowledged_is_lost_or_done_again_by_kill_9(
 
 
 def report(figures: Figures, capsys: pytest.CaptureFixture[str]) -> None:
-    FIGURES.parent.mkdir(exist_ok=True)
-    with FIGURES.open("a") as file:
-        file.write(json.dumps(asdict(figures)) + "\n")
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    (FIGURES / f"{figures.mode}-{figures.at_once}.json").write_text(json.dumps(asdict(figures)) + "\n")
     with capsys.disabled():
         print(f"\n{figures}")

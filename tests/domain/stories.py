@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.domain.call import Call
+from holdfast.domain.call import Call, Ledger, Past
 from holdfast.domain.journal import Entry, Header, Payload, Row, entry, genesis, link
 
 START = genesis("run", "flow", "task", "inputs")
@@ -41,6 +41,20 @@ def attempt(call: Call, number: int, status: str, *, kind: str = "", delivered: 
     )  # fmt: skip
     result = msgspec.Raw(f'"{call.step} {number}"'.encode())
     return entry(header, Payload(result=result) if status == "succeeded" else None)
+
+
+def known(ledger: Ledger) -> dict[str, Any]:
+    """Everything that a ledger knows, as values that compare."""
+    return {
+        "calls": {call: told(past) for call, past in ledger.calls.items()},
+        "effects": {place: [past.call for past in pasts] for place, pasts in ledger.effects.items()},
+        **{name: getattr(ledger, name) for name in ("endings", "accepted", "codes", "places")},
+    }
+
+
+def told(past: Past) -> dict[str, Any]:
+    """Everything that is known of one call."""
+    return {name: getattr(past, name) for name in Past.__slots__}
 
 
 def decision(call: Call, number: int, choice: str) -> Entry:

@@ -188,7 +188,7 @@ def test_a_package_that_keeps_the_rules_has_none_broken(tmp_path: Path) -> None:
     ("file", "source", "found"),
     [
         ("domain/run.py", "import holdfast.store\n", "1: domain imports store (holdfast.store)"),
-        ("domain/run.py", "from holdfast import clock\n", "1: domain imports clock (holdfast.clock)"),
+        ("domain/run.py", "from holdfast import store\n", "1: domain imports store (holdfast.store)"),
         ("domain/run.py", "from holdfast import Run\n", "1: domain imports holdfast (holdfast.Run)"),
         ("domain/run.py", "from .. import store\n", "1: domain imports store (holdfast.store)"),
         ("domain/run.py", "from ..sdk.flow import flow\n", "1: domain imports sdk (holdfast.sdk.flow.flow)"),
