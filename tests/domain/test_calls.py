@@ -228,6 +228,29 @@ def test_effects_of_another_scope_or_name_are_no_left_over(elsewhere: Call) -> N
     assert next_call(elsewhere._replace(inputs="in2"), "effect", ledger, POISON) == Fresh(1)
 
 
+@pytest.mark.parametrize(("was", "now"), [("", "left/"), ("left/", ""), ("left/", "left/~1/")])
+def test_an_effect_whose_call_was_moved_into_or_out_of_a_scope_is_shown(was: str, now: str) -> None:
+    moved = entry(Header("effect", "publish", was, "in1", 0, 1, "succeeded", delivered=True))
+    ledger = fold(chain([moved]))
+    answer = next_call(EFFECT._replace(scope=now), "effect", ledger, POISON)
+    assert answer == Changed(ledger.calls[EFFECT._replace(scope=was)])
+    assert next_call(EFFECT._replace(scope=now, inputs="in2"), "effect", ledger, POISON) == Fresh(1)
+
+
+def test_effects_of_sibling_branches_are_their_own() -> None:
+    ledger = fold(chain([entry(Header("effect", "publish", "left/", "in1", 0, 1, "succeeded", delivered=True))]))
+    assert next_call(EFFECT._replace(scope="right/"), "effect", ledger, POISON) == Fresh(1)
+
+
+def test_an_effect_whose_result_was_given_to_another_call_is_no_left_over() -> None:
+    reused = Header("effect", "publish", "", "in2", 0, 1, "succeeded", delivered=True, mark="reused")
+    given_on = entry(reused, Payload(facts={"was": list(EFFECT)}))
+    ledger = fold(chain([attempt(EFFECT, 1, "succeeded", delivered=True), given_on]))
+    assert isinstance(next_call(EFFECT._replace(inputs="in2"), "effect", ledger, POISON), Replay)
+    ledger.calls[EFFECT._replace(inputs="in2")].asked = True
+    assert next_call(EFFECT._replace(inputs="in3"), "effect", ledger, POISON) == Fresh(1)
+
+
 def test_a_plain_step_with_changed_inputs_just_runs() -> None:
     ledger = fold(chain([attempt(STEP, 1, "succeeded", delivered=True)]))
     assert next_call(STEP._replace(inputs="in2"), "step", ledger, POISON) == Fresh(1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import inject
@@ -68,10 +68,10 @@ def functions(draw: st.DrawFn) -> Callable[..., Any]:
             default = None if defaulted and default is P.empty else default
             defaulted = default is not P.empty
         parameters.append(P(name, kind, default=default))
-    if draw(st.booleans()):
+    if draw(st.integers(0, 4)) == 4:
         place = sum(p.kind is not P.KEYWORD_ONLY for p in parameters)
         parameters.insert(place, P("rest", P.VAR_POSITIONAL))
-    if draw(st.booleans()):
+    if draw(st.integers(0, 4)) == 4:
         parameters.append(P("more", P.VAR_KEYWORD))
 
     def function(*args: Any, **kwargs: Any) -> None: ...
@@ -85,13 +85,14 @@ def calls(draw: st.DrawFn, function: Callable[..., Any]) -> tuple[tuple[Any, ...
     """A call that mostly fits: each argument in its place, by name or left out; now and then something odd."""
     args: list[int] = []
     kwargs: dict[str, int] = {}
+    mixed = draw(st.booleans())
     for parameter in inspect.signature(function).parameters.values():
-        by_name = parameter.kind is P.KEYWORD_ONLY or bool(kwargs) or draw(st.booleans())
+        by_name = parameter.kind is P.KEYWORD_ONLY or bool(kwargs) or (mixed and draw(st.booleans()))
         if parameter.kind is P.VAR_POSITIONAL:
             args += draw(st.lists(st.integers(), max_size=2)) if not kwargs else []
         elif parameter.kind is P.VAR_KEYWORD:
             kwargs |= draw(st.dictionaries(st.sampled_from(["x", "y"]), st.integers(), max_size=2))
-        elif parameter.default is not P.empty and draw(st.booleans()):
+        elif parameter.default is not P.empty and mixed and draw(st.booleans()):
             continue
         elif by_name:
             kwargs[parameter.name] = draw(st.integers())
@@ -109,7 +110,8 @@ def by_inspect(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     return {name: value for name, value in bound.arguments.items() if name not in silent}
 
 
-@given(functions(), st.data(), st.sets(st.sampled_from(NAMES), max_size=2))
+@given(functions(), st.data(), st.just(set()) | st.sets(st.sampled_from(NAMES), max_size=2))
+@settings(max_examples=200)
 def test_a_call_is_bound_as_python_would_bind_it(
     function: Callable[..., Any], data: st.DataObject, ignore: set[str]
 ) -> None:
@@ -131,6 +133,17 @@ def test_every_way_to_spell_a_call_has_the_same_inputs() -> None:
     bind = Signature(fetch).bind
     assert bind((1,), {}) == bind((1, 2), {}) == bind((), {"c": 3, "a": 1}) == {"a": 1, "b": 2, "c": 3}
     assert bind((1,), {"client": object(), "key": "k"}) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_resource_given_by_position_is_not_taken_for_an_input() -> None:
+    def fetch(a: int, client: Any = inject("client"), *, b: int = 2) -> None: ...
+
+    assert Signature(fetch).bind((1, object()), {}) == {"a": 1, "b": 2}
+
+
+def test_ignored_parameters_are_no_inputs_however_they_are_given() -> None:
+    bind = Signature(work, ignore=("now",)).bind
+    assert bind((1,), {}) == bind((1, 5), {}) == bind((1,), {"now": 6}) == {"a": 1}
 
 
 def test_a_flow_s_run_is_not_an_input() -> None:

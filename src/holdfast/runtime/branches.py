@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +41,17 @@ class Branches:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
         self.changed.set()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Something that the run waits for, unless it is parked."""
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            if self.parked:
+                self.changed.set()
 
     async def park(self) -> None:
         """Wait in this branch for something from outside, until the run ends or the flow cancels it."""

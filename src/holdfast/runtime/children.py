@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.domain.call import Call
@@ -59,18 +60,33 @@ class Child(Generic[T]):
     async def _joined(self) -> T:
         from holdfast.runtime.async_calls import in_thread
 
-        await in_thread(self._done.wait)
-        if self._waits() and self._execution.branches is not None:
-            self._open_wait()
-            await self._execution.branches.park()
+        branches = self._execution.branches
+        with branches.call() if branches is not None else nullcontext():
+            await in_thread(self._done.wait)
+            if self._waits() and branches is not None:
+                self._open_wait()
+                await branches.park()
         return self._taken()
+
+    def stop(self) -> None:
+        """Ask the child to stop at its next step."""
+        live = self._execution.runtime.live.get(self.run_id)
+        if live is not None:
+            live.stopping = True
+
+    def wait(self) -> None:
+        """Until the child has ended or waits."""
+        self._done.wait()
 
     def settle(self) -> None:
         """At the end of the parent: a child that nobody asked about must have ended well too."""
         self.result()
 
     async def settle_async(self) -> None:
-        await self._joined()
+        from holdfast.runtime.async_calls import in_thread
+
+        await in_thread(self._done.wait)
+        self._taken()
 
     def _waits(self) -> bool:
         return self._outcome is not None and self._outcome.status in ("waiting", "interrupted")
@@ -91,6 +107,20 @@ class Child(Generic[T]):
             self._execution.paused = True
             raise Paused
         return cast(T, outcome.unwrap())
+
+
+def let_end(execution: Execution, error: BaseException | None) -> None:
+    """Wait for the children that still run: a parent that is over leaves nobody behind who holds a run.
+
+    A parent that was told to stop tells them.
+    """
+    if execution.severed is not None:
+        return
+    if execution.stopping or not isinstance(error, Exception | Paused | None):
+        for child in execution.children:
+            child.stop()
+    for child in execution.children:
+        child.wait()
 
 
 def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Child[Any]:

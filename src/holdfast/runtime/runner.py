@@ -18,6 +18,7 @@ from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
 from holdfast.runtime import calls, claims, failure, recovery
+from holdfast.runtime.children import let_end
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
@@ -107,6 +108,7 @@ def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], b
             result, ended = None, error
         finally:
             CURRENT.reset(token)
+        let_end(execution, ended)
         return end(runtime, execution, result, ended, back)
 
 
@@ -116,6 +118,7 @@ async def run_async(
     """The same for an async body, on the running loop."""
     import asyncio
 
+    from holdfast.runtime.async_calls import in_thread
     from holdfast.runtime.branches import Branches, run_body, watch_tasks
 
     watch_tasks(asyncio.get_running_loop())
@@ -128,6 +131,8 @@ async def run_async(
             ended: Any = None
         except BaseException as error:
             result, ended = None, error
+        if execution.children:
+            await in_thread(lambda: let_end(execution, ended))
         return end(runtime, execution, result, ended, back)
 
 
@@ -265,6 +270,7 @@ def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
             error = raised
         finally:
             CURRENT.reset(token)
+        let_end(execution, error)
         ended.outcome = end(runtime, execution, None, error, decode)
     if error is not None and not isinstance(error, Paused | Stopped | Severed):
         raise error

@@ -75,15 +75,16 @@ class Signature:
         return tuple(p.name for p in self.parameters if isinstance(p.default, Key))
 
     @cached_property
-    def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str]] | None:
-        """Positional names, defaults and all names; None when there are starred parameters."""
+    def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str], bool] | None:
+        """Positional names, defaults, all names, whether those are the same; None with starred parameters."""
         kinds = {p.kind for p in self.parameters}
         if kinds - {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
             return None
         own = [p for p in self.parameters if not isinstance(p.default, Inject | Key)]
         positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
         defaults = {p.name: p.default for p in own if p.default is not p.empty}
-        return positional, defaults, frozenset(p.name for p in own)
+        names = frozenset(p.name for p in own)
+        return positional, defaults, names, names == set(positional) and not self.ignore
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of a call by name: defaults filled in; resources, key and ignored ones left out.
@@ -93,8 +94,8 @@ class Signature:
         simple = self._simple
         if simple is None:
             return self._bind_slowly(args, kwargs)
-        positional, defaults, names = simple
-        if not kwargs and len(args) == len(names) == len(positional) and not self.ignore:
+        positional, defaults, names, exact = simple
+        if exact and not kwargs and len(args) == len(positional):
             return dict(zip(positional, args, strict=True))
         inputs = dict(zip(positional, args, strict=False))
         if kwargs:

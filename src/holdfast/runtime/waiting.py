@@ -55,13 +55,14 @@ def nap_plain(execution: Execution, left: float) -> bool:
 
 
 async def nap_async(execution: Execution, left: float) -> None:
-    if left > execution.settings.sleep_in_place_seconds and execution.branches is not None:
-        execution.branches.in_flight += 1
-        try:
-            await execution.branches.park()
-        finally:
-            execution.branches.in_flight -= 1
-    await execution.clock.sleep_async(left)
+    branches = execution.branches
+    if branches is None:
+        await execution.clock.sleep_async(left)
+        return
+    with branches.call():
+        if left > execution.settings.sleep_in_place_seconds:
+            await branches.park()
+        await execution.clock.sleep_async(left)
 
 
 def map_plain(execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Any]) -> list[Any]:
