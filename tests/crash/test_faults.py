@@ -252,7 +252,7 @@ def test_a_stale_item_in_a_batch_fails_alone(hold: Holdfast) -> None:
     lease = store.read(lambda look: look.lease_of(stale.run.id))
     store.write(lambda tx: tx.take_lease(lease, "somebody else"))
     entries = [entry(Header("emit", "here"))]
-    errors = in_one_batch(hold, [lambda c=c: store.append(c.hold, entries) for c in (first, stale, last)])
+    errors = in_one_batch(hold, [lambda c=c: store.finish(store.put(c.hold, entries)) for c in (first, stale, last)])
     assert [type(error) for error in errors] == [type(None), LeaseLost, type(None)]
     names = [[event.name for event in hold.events(c.run.id)] for c in (first, stale, last)]
     assert names == [["run.started", "here"], ["run.started"], ["run.started", "here"]]
@@ -269,7 +269,11 @@ def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(hold: Holdfast) -> 
         new = runtime.new_run(plain.spec, b"{}", task="first")._replace(id=first.run.id)
         store.write(lambda tx: tx.add_run(new, bytes(32), "me"))
 
-    works = [lambda: store.append(first.hold, entries), double, lambda: store.append(last.hold, entries)]
+    works = [
+        lambda: store.finish(store.put(first.hold, entries)),
+        double,
+        lambda: store.finish(store.put(last.hold, entries)),
+    ]
     errors = in_one_batch(hold, works)
     assert [type(error) for error in errors] == [type(None), StoreFailed, type(None)]
     assert [len(hold.events(c.run.id)) for c in (first, last)] == [2, 2]
@@ -280,7 +284,7 @@ def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(hold: Hol
     store = hold._runtime.store
     runs = [begun(hold, task) for task in ("first", "last")]
     entries = [entry(Header("emit", "here"))]
-    works = [lambda c=c: store.append(c.hold, entries) for c in runs]
+    works = [lambda c=c: store.finish(store.put(c.hold, entries)) for c in runs]
     disk.arm(failed_write())
     assert [type(error) for error in in_one_batch(hold, works)] == [StoreFailed, StoreFailed]
     assert in_one_batch(hold, works) == [None, None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, KEY, Run, current, effect, flow, step
+from holdfast import KEY, AsyncRun, Run, current, effect, flow, step
 from holdfast.errors import NameInvalid, Refused, ValueRefused
 
 from .place import KNOBS, Place, ran, reach

@@ -227,7 +227,9 @@ def an_outbox(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- what ends between intent and outcome ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", [RuntimeError("what was that"), ConnectionError("cut"), OSError(5, "io"), KeyError(1)])
+@pytest.mark.parametrize(
+    "trouble", [RuntimeError("what was that"), ConnectionError("cut"), OSError(5, "io"), KeyError(1)]
+)
 def test_an_exception_leaves_an_effect_in_doubt(place: Place, trouble: Exception) -> None:
     KNOBS["troubles"] = [trouble]
     outcome = place.run(sends, "x")
@@ -254,7 +256,7 @@ def test_a_flow_cannot_swallow_the_doubt(place: Place) -> None:
 def swallows_everything(run: Run, text: str) -> str:
     try:
         send(text)
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         ran("swallowed")
     return prepare()
 

@@ -130,7 +130,11 @@ def test_an_async_block_is_too(place: Place) -> None:
 
 
 def test_an_exception_leaves_the_block_and_fails_the_run(place: Place) -> None:
-    with pytest.raises(ZeroDivisionError), place.hold.open("block") as run:
-        run.step(add_one, 1)
-        _ = 1 // 0
+    def block() -> None:
+        with place.hold.open("block") as run:
+            run.step(add_one, 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
     assert place.hold.get(place.run_id).status == "failed"

@@ -84,7 +84,9 @@ def test_a_plan_says_what_is_in_doubt(place: Place) -> None:
     plan = place.hold.plan(place.run_id)
     assert plan.of("decide") == ("send",)
     assert str(plan.verdict) == "contested"
-    assert [(r.code, r.subject) for r in plan.verdict.reasons if r.weight == "contests"] == [("effect_in_doubt", "send")]
+    assert [(r.code, r.subject) for r in plan.verdict.reasons if r.weight == "contests"] == [
+        ("effect_in_doubt", "send")
+    ]
 
 
 def test_a_plan_says_what_a_probe_will_be_asked(place: Place) -> None:
@@ -177,7 +179,9 @@ def test_what_contests_can_be_accepted_with_a_reason_on_the_record(contested: Pl
     )
 
 
-@pytest.mark.parametrize("accept", [["resource_missing:search"], "resource_missing", ["effect_in_doubt", "resource_missing"]])
+@pytest.mark.parametrize(
+    "accept", [["resource_missing:search"], "resource_missing", ["effect_in_doubt", "resource_missing"]]
+)
 def test_an_acceptance_names_the_code_and_may_name_the_subject(contested: Place, accept: Any) -> None:
     assert contested.hold.resume(contested.run_id, accept=accept, why="fine").status == "succeeded"
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ def test_the_waits_between_attempts_double_with_jitter(place: Place, body: Any) 
     KNOBS["bad"] = 3
     place.run(body)
     times = [receipt.started_at for receipt in place.receipts()]
-    waits = [(after - before).total_seconds() for before, after in zip(times, times[1:], strict=False)]
+    waits = [(after - before).total_seconds() for before, after in pairwise(times)]
     for wait, most in zip(waits, [10, 20, 40], strict=True):
         assert most / 2 <= wait <= most
 

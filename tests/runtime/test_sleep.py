@@ -139,7 +139,7 @@ def test_a_wait_cannot_be_swallowed_by_except_exception(place: Place) -> None:
 def swallows_all(run: Run) -> str:
     try:
         run.sleep("1h")
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         ran("swallowed")
     return work("after")
 

@@ -21,7 +21,7 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 def append(store: SqliteStore, hold: Hold, number: int = 1) -> Callable[[], None]:
-    return lambda: store.append(hold, [some(number)])
+    return lambda: store.finish(store.put(hold, [some(number)]))
 
 
 def is_where_it_was_told(store: SqliteStore, hold: Hold) -> bool:
@@ -35,9 +35,9 @@ def is_where_it_was_told(store: SqliteStore, hold: Hold) -> bool:
 
 def test_entries_are_chained_in_the_order_they_are_given(store: SqliteStore) -> None:
     hold = begin(store, "run1")
-    store.append(hold, [some(1), some(2)])
-    store.append(hold, [])
-    store.append(hold, [some(3)])
+    store.finish(store.put(hold, [some(1), some(2)]))
+    store.finish(store.put(hold, []))
+    store.finish(store.put(hold, [some(3)]))
     assert broken(store, "run1", 3) is None
     assert is_where_it_was_told(store, hold)
 
@@ -48,14 +48,14 @@ def test_work_gives_its_result_once_it_is_durable(store: SqliteStore) -> None:
 
 def test_an_old_epoch_cannot_append_however_late(store: SqliteStore) -> None:
     old = begin(store, "run1")
-    store.append(old, [some(1)])
+    store.finish(store.put(old, [some(1)]))
     new = take_over(store, old)
     with pytest.raises(LeaseLost) as caught:
-        store.append(old, [some(2)])
+        store.finish(store.put(old, [some(2)]))
     assert (caught.value.run, caught.value.epoch) == ("run1", 1)
-    store.append(new, [some(2)])
+    store.finish(store.put(new, [some(2)]))
     with pytest.raises(LeaseLost):
-        store.append(old, [some(3)])
+        store.finish(store.put(old, [some(3)]))
     assert broken(store, "run1", 2) is None
     assert (old.head, new.head) == (1, 2)
 
@@ -64,13 +64,15 @@ def test_a_stale_append_leaves_no_reference_to_its_blobs(store: SqliteStore) -> 
     old = begin(store, "run1")
     take_over(store, old)
     stale = some(1)._replace(blobs=("ab" * 32,))
-    together(store, lambda: store.append(old, [stale]), lambda: begin(store, "run2"))
+    together(store, lambda: store.finish(store.put(old, [stale])), lambda: begin(store, "run2"))
     assert store.read(lambda look: look.blobs_of(old.run_key)) == []
 
 
 def test_blobs_are_referred_to_with_their_entry(store: SqliteStore) -> None:
     hold = begin(store, "run1")
-    store.append(hold, [some(1)._replace(blobs=("ab" * 32, "cd" * 32)), some(2)._replace(blobs=("ab" * 32,))])
+    store.finish(
+        store.put(hold, [some(1)._replace(blobs=("ab" * 32, "cd" * 32)), some(2)._replace(blobs=("ab" * 32,))])
+    )
     assert sorted(store.read(lambda look: look.blobs_of(hold.run_key))) == ["ab" * 32, "cd" * 32]
 
 
@@ -89,7 +91,7 @@ def test_work_that_raises_is_undone_with_the_heads_it_moved(store: SqliteStore, 
     row = store.read(lambda look: look.run_by_id("run1"))
     assert row is not None
     assert row.phase == ""
-    store.append(hold, [some(1)])
+    store.finish(store.put(hold, [some(1)]))
     assert broken(store, "run1", 1) is None
 
 
@@ -129,7 +131,7 @@ def test_a_stale_one_in_a_batch_fails_alone(store: SqliteStore, place: int) -> N
     for number, hold in enumerate(holds):
         assert broken(store, hold.run_id, 0 if number == place else 1) is None
         assert hold.head == (0 if number == place else 1)
-    store.append(new, [some(1)])
+    store.finish(store.put(new, [some(1)]))
     assert broken(store, new.run_id, 1) is None
 
 
@@ -201,7 +203,7 @@ def test_many_threads_with_runs_of_their_own_share_commits(store: SqliteStore, r
 
     def work(number: int) -> None:
         for count in range(each):
-            store.append(holds[number], [some(count)])
+            store.finish(store.put(holds[number], [some(count)]))
 
     assert in_threads(threads, work) == []
     assert [broken(store, hold.run_id, each) for hold in holds] == [None] * threads
@@ -211,7 +213,7 @@ def test_many_threads_with_runs_of_their_own_share_commits(store: SqliteStore, r
 
 def test_many_threads_on_one_run_make_one_chain(store: SqliteStore) -> None:
     hold = begin(store, "run1")
-    assert in_threads(8, lambda number: [store.append(hold, [some(number)]) for _ in range(20)]) == []
+    assert in_threads(8, lambda number: [store.finish(store.put(hold, [some(number)])) for _ in range(20)]) == []
     assert broken(store, "run1", 160) is None
 
 
@@ -222,7 +224,7 @@ def test_threads_that_lose_their_lease_do_not_disturb_the_others(store: SqliteSt
         for count in range(20):
             if count == 10 and number % 2:
                 take_over(store, holds[number])
-            store.append(holds[number], [some(count)])
+            store.finish(store.put(holds[number], [some(count)]))
 
     raised = in_threads(8, work)
     assert sorted(error.run for error in raised) == ["run1", "run3", "run5", "run7"]  # type: ignore[attr-defined]
@@ -256,7 +258,7 @@ def test_on_a_loop_with_one_run_an_append_is_done_at_once(store: SqliteStore) ->
 
     async def main() -> None:
         store.live = 1
-        assert store.append_async(hold, [some(1)]) is None
+        assert store.finish_soon(store.put(hold, [some(1)])) is None
         assert broken(store, "run1", 1) is None
 
     asyncio.run(main())
@@ -269,7 +271,7 @@ def test_with_many_runs_the_writer_thread_commits_for_all(store: SqliteStore, re
 
     async def work(hold: Hold) -> None:
         for number in range(10):
-            later = store.append_async(hold, [some(number)])
+            later = store.finish_soon(store.put(hold, [some(number)]))
             if later is not None:
                 await later
 
@@ -289,7 +291,7 @@ def test_a_lost_lease_is_raised_at_once_or_when_awaited(store: SqliteStore, live
 
     async def main() -> None:
         store.live = live
-        later = store.append_async(hold, [some(1)])
+        later = store.finish_soon(store.put(hold, [some(1)]))
         assert later is not None
         await later
 
@@ -308,7 +310,7 @@ def test_a_busy_writer_is_waited_for_without_blocking_the_loop(store: SqliteStor
 
     async def main() -> None:
         store.live = 1
-        later = store.append_async(hold, [some(1)])
+        later = store.finish_soon(store.put(hold, [some(1)]))
         assert later is not None
         await asyncio.sleep(0)
         gate.set()  # only reached because the loop was not blocked
@@ -328,10 +330,10 @@ def test_giving_up_waiting_does_not_take_the_entry_back(store: SqliteStore) -> N
 
     async def main() -> None:
         store.live = 2
-        first = store.append_async(hold, [some(1)])
+        first = store.finish_soon(store.put(hold, [some(1)]))
         assert isinstance(first, asyncio.Future)
         first.cancel()
-        second = store.append_async(hold, [some(2)])
+        second = store.finish_soon(store.put(hold, [some(2)]))
         assert second is not None
         await second
 
@@ -345,11 +347,11 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer(store: SqliteStore) -> Non
 
     async def leave() -> None:
         store.live = 2
-        assert store.append_async(hold, [some(1)]) is not None
+        assert store.finish_soon(store.put(hold, [some(1)])) is not None
         await asyncio.sleep(0)
 
     asyncio.run(leave())
-    store.append(hold, [some(2)])
+    store.finish(store.put(hold, [some(2)]))
     asyncio.run(leave())
     store.close()
     again = SqliteStore(Path(store.path))
@@ -363,7 +365,7 @@ def test_threads_and_several_loops_at_once_all_get_their_answers(store: SqliteSt
 
     async def awaiting(number: int) -> None:
         for count in range(30):
-            later = store.append_async(holds[number], [some(count)])
+            later = store.finish_soon(store.put(holds[number], [some(count)]))
             if later is not None:
                 await asyncio.wait_for(later, 30)
 
@@ -375,7 +377,7 @@ def test_threads_and_several_loops_at_once_all_get_their_answers(store: SqliteSt
             asyncio.run(loop_of([number * 3, number * 3 + 1, number * 3 + 2]))
         else:
             for count in range(30):
-                store.append(holds[4 + number], [some(count)])
+                store.finish(store.put(holds[4 + number], [some(count)]))
 
     assert in_threads(8, work) == []
     assert [broken(store, hold.run_id, 30) for hold in holds] == [None] * 12

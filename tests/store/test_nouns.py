@@ -74,7 +74,7 @@ def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(s
 
 def test_a_journal_is_read_in_pages(store: SqliteStore) -> None:
     hold = begin(store, "run1")
-    store.append(hold, [some(number) for number in range(5)])
+    store.finish(store.put(hold, [some(number) for number in range(5)]))
     rows = store.read(lambda look: look.journal_of(hold.run_key))
     assert [row.seq for row in rows] == [1, 2, 3, 4, 5]
     assert store.read(lambda look: look.journal_of(hold.run_key, 2, 2)) == rows[2:4]

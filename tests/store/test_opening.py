@@ -36,7 +36,7 @@ Open = Callable[..., SqliteStore]
 def test_a_store_opens_again_with_everything_in_it(open_store: Open) -> None:
     first = open_store()
     hold = begin(first, "run1")
-    first.append(hold, [some(1)])
+    first.finish(first.put(hold, [some(1)]))
     first.close()
     assert broken(open_store(), "run1", 1) is None
 
@@ -102,7 +102,7 @@ def test_two_stores_on_one_file_in_one_process_see_each_other(open_store: Open) 
     first, second = open_store(), open_store()
     one, other = begin(first, "run1"), begin(second, "run2")
     for number in range(20):
-        first.append(one, [some(number)])
+        first.finish(first.put(one, [some(number)]))
         second.append(other, [some(number)])
     assert broken(second, "run1", 20) is broken(first, "run2", 20) is None
 
@@ -134,7 +134,10 @@ def test_a_closed_store_says_so_and_nothing_else(open_store: Open) -> None:
     store = open_store()
     hold = begin(store, "run1")
     store.close()
-    for use in (lambda: store.append(hold, [some(1)]), lambda: store.read(lambda look: look.lease_of("run1"))):
+    for use in (
+        lambda: store.finish(store.put(hold, [some(1)])),
+        lambda: store.read(lambda look: look.lease_of("run1")),
+    ):
         with pytest.raises(StoreFailed):
             use()
 
@@ -171,8 +174,8 @@ def in_child(use: Callable[[], Any]) -> str:
 def test_a_store_that_was_open_before_a_fork_is_refused_in_the_child(store: SqliteStore) -> None:
     hold = begin(store, "run1")
     uses: list[Callable[[], Any]] = [
-        lambda: store.append(hold, [some(1)]),
-        lambda: store.append_async(hold, [some(1)]),
+        lambda: store.finish(store.put(hold, [some(1)])),
+        lambda: store.finish_soon(store.put(hold, [some(1)])),
         lambda: store.write(lambda tx: None),
         lambda: store.read(lambda look: None),
         lambda: store.facts(),
@@ -181,7 +184,7 @@ def test_a_store_that_was_open_before_a_fork_is_refused_in_the_child(store: Sqli
     ]
     assert [in_child(use) for use in uses] == ["StoreForked"] * len(uses)
     assert in_child(store.close) == "None"
-    store.append(hold, [some(1)])  # the parent goes on
+    store.finish(store.put(hold, [some(1)]))  # the parent goes on
     assert broken(store, "run1", 1) is None
 
 
@@ -190,7 +193,7 @@ def test_a_child_may_open_what_was_not_open(store: SqliteStore, tmp_path: Path, 
     def work() -> str:
         other = SqliteStore(tmp_path / "other.db")
         hold = begin(other, "run1")
-        other.append(hold, [some(1)])
+        other.finish(other.put(hold, [some(1)]))
         other.close()
         return "written"
 
@@ -214,7 +217,7 @@ def test_a_lock_that_is_let_go_in_time_is_nobody_s_problem(store: SqliteStore) -
         connection.execute("BEGIN IMMEDIATE")
         timer = threading.Timer(0.1, connection.execute, ["COMMIT"])
         timer.start()
-        store.append(hold, [some(1)])
+        store.finish(store.put(hold, [some(1)]))
         timer.join()
     assert broken(store, "run1", 1) is None
 
@@ -222,16 +225,16 @@ def test_a_lock_that_is_let_go_in_time_is_nobody_s_problem(store: SqliteStore) -
 def test_a_lock_held_beyond_the_limit_is_store_busy_and_nothing_is_lost(open_store: Open) -> None:
     store = open_store(busy_seconds=0.05)
     hold = begin(store, "run1")
-    store.append(hold, [some(1)])
+    store.finish(store.put(hold, [some(1)]))
     with outsider(store.path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy, match=r"0\.05 s"):
-            store.append(hold, [some(2)])
+            store.finish(store.put(hold, [some(2)]))
         with pytest.raises(StoreBusy):
             store.write(lambda tx: None)
         assert lease_of(store, "run1").head == hold.head == 1  # readers are never in the way
         connection.execute("ROLLBACK")
-    store.append(hold, [some(2)])
+    store.finish(store.put(hold, [some(2)]))
     assert broken(store, "run1", 2) is None
 
 

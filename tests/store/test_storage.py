@@ -32,7 +32,7 @@ def test_a_step_with_a_1_kb_result_takes_at_most_2_kb_and_growth_is_linear(path:
     holds = [begin(store, f"run{number}") for number in range(runs)]
     sizes = []
     for number in range(STEPS):
-        store.append(holds[number % runs], [finished_step(number)])
+        store.finish(store.put(holds[number % runs], [finished_step(number)]))
         if number + 1 in (STEPS // 2, STEPS):
             store._writer._tx.connection.wal_checkpoint(mode=3)
             sizes.append(size(path))

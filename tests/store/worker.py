@@ -19,7 +19,7 @@ def main(path: str, name: str, count: int) -> None:
     hold = store.write(lambda tx: tx.add_run(run(name), genesis(name, "m:flow", name, "digest"), name))
     for number in range(count):
         header = Header("step", "fetch", inputs=f"in{number}", attempt=1, status="succeeded", delivered=True)
-        store.append(hold, [entry(header, Payload(facts=number))])
+        store.finish(store.put(hold, [entry(header, Payload(facts=number))]))
         if number % 20 == 0:
             other = f"{name}-{number}"
             store.write(lambda tx, o=other: tx.add_run(run(o), genesis(o, "m:flow", o, "digest"), name))

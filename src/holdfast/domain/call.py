@@ -25,7 +25,7 @@ class Call(NamedTuple):
     occurrence: int
 
 
-class Past(Struct, eq=False):
+class Past(Struct, eq=False, gc=False):
     """What the journal knows of one call."""
 
     call: Call
@@ -67,6 +67,7 @@ class Ledger(Struct, eq=False):
     effects: dict[str, list[Past]] = field(default_factory=dict)  # by name
     endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
     accepted: list[dict[str, str]] = field(default_factory=list)
+    needs: set[str] = field(default_factory=set)  # keys of the resources that its steps asked for
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
 
@@ -206,6 +207,8 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         _set_aside(ledger, int(facts["to"]))
     elif header.name == "accepted" and facts:
         ledger.accepted.append(facts)
+    elif header.name == "needs" and facts:
+        ledger.needs.add(str(facts["resource"]))
     ledger.endings.append((header.name, seq))
 
 

@@ -195,7 +195,8 @@ def _difference(value: Any, copy: Any, path: str) -> tuple[str, Any, Any] | None
 
 def _tells_itself_apart(value: Any) -> bool:
     """Whether its own `__eq__` found the difference: a field that is not encoded, such as an excluded one."""
-    return type(value).__eq__ is not object.__eq__ and value == value  # a Decimal NaN is not even itself
+    own: bool = type(value).__eq__ is not object.__eq__  # type: ignore[comparison-overlap]
+    return own and bool(value == value)  # a Decimal NaN is not even itself
 
 
 def jsonable(value: Any) -> Any:

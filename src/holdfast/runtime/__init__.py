@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ class Runtime:
         self.process = this_process(ids)
         self.resources = Resources()
         self.live: dict[str, Execution] = {}
+        self.claimed: set[str] = set()  # by this process, and not live yet
         self._lock = threading.Lock()
         self._idle = threading.Event()  # set while nothing executes here
         self._idle.set()
@@ -97,6 +99,7 @@ class Runtime:
         """A run begins to execute in this process."""
         with self._lock:
             self.live[execution.id] = execution
+            self.claimed.discard(execution.id)
             self.store.live = len(self.live)
             self._idle.clear()
         self.heart.start()
@@ -166,7 +169,10 @@ class Runtime:
             return self.begin(spec, new)
         if started.inputs_digest != new.inputs_digest:
             raise InputsConflict(new.task, started.id)
-        return self._standing(started) or claims.claim(self, started.id)
+        try:
+            return self._standing(started) or claims.claim(self, started.id)
+        except RunFinished:  # a moment ago, by whoever else was running it
+            return self.begin(spec, new)
 
     def _standing(self, row: RunRow) -> Outcome[Any] | None:
         """How a waiting run stands, when nothing has happened that lets it go on."""
@@ -193,12 +199,12 @@ class Runtime:
         """Run a claimed run's body until it ends or waits."""
         import asyncio
 
-        spec = self._spec_for(claimed, spec)
+        spec = self._spec_for(claimed, spec, blocking=True)
         if spec.is_async:
-            refuse_loop(f"running the async flow {spec.name}")
             return asyncio.run(self.go_on_async(claimed, spec, accept))
-        execution, verdict = runner.prepare(self, claimed, accept)
-        inputs = spec.typed(decode(claimed.run.inputs))
+        with self._taken_up(claimed):
+            execution, verdict = runner.prepare(self, claimed, accept)
+            inputs = spec.typed(decode(claimed.run.inputs))
         run = self._facade(execution, False)
         outcome = runner.run_plain(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
@@ -213,15 +219,28 @@ class Runtime:
         if not spec.is_async:
             found: Outcome[Any] = await in_thread(lambda: self.go_on(claimed, spec, accept))
             return found
-        execution, verdict = runner.prepare(self, claimed, accept)
-        inputs = spec.typed(decode(claimed.run.inputs))
+        with self._taken_up(claimed):
+            execution, verdict = runner.prepare(self, claimed, accept)
+            inputs = spec.typed(decode(claimed.run.inputs))
         run = self._facade(execution, True)
         outcome = await runner.run_async(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
 
-    def _spec_for(self, claimed: Claim, spec: FlowSpec | None) -> FlowSpec:
+    @contextmanager
+    def _taken_up(self, claimed: Claim) -> Iterator[None]:
+        """From its claim to its body a run is held; if it gets no further, it is not."""
         try:
-            return spec or self.flow(claimed.run.source)
+            yield
+        except BaseException:
+            self.claimed.discard(claimed.run.id)
+            raise
+
+    def _spec_for(self, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False) -> FlowSpec:
+        try:
+            found = spec or self.flow(claimed.run.source)
+            if found.is_async and blocking:
+                refuse_loop(f"running the async flow {found.name}")
+            return found
         except BaseException:
             claims.release(self, claimed, claimed.found if claimed.found != "new" else "interrupted")
             raise

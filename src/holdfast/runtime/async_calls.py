@@ -12,13 +12,16 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
+from holdfast.domain.call import Replay
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
 from holdfast.runtime.attempt import BODY, HANG, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.branches import Branches, watch_tasks
 from holdfast.runtime.calls import judged, lingering, still_runs
 from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.driving import drive
 from holdfast.runtime.effects import probe_arguments, understood
-from holdfast.runtime.execution import Entries, Execution
+from holdfast.runtime.execution import Execution
+from holdfast.runtime.pen import Entries
 from holdfast.runtime.specs import StepSpec
 
 
@@ -35,7 +38,10 @@ def call_async(
 
 async def drive_async(execution: Execution, asked: Asked) -> Any:
     """Do what the call asks for. A wait parks this branch; the run waits when all of them do."""
-    driven = execution.drive(asked)
+    found = asked.next
+    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+        return execution.recorded(asked, found.past)
+    driven = drive(execution, asked)
     branches = execution.branches
     answer: Any = None
     if branches is not None:
@@ -46,7 +52,7 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
         while True:
             what, given = driven.send(answer)
             if what == WRITE:
-                later = execution.write_soon(given)
+                later = execution.pen.write_soon(given)
                 if later is not None:
                     await _written(execution, asked, given, later)
                 answer = None
@@ -74,7 +80,7 @@ async def _wait(execution: Execution, asked: Asked, what: int, seconds: float) -
         try:
             await Branches.hang()
         finally:
-            execution.was_cancelled(asked.call)
+            execution.endings.cancelled(asked.call)
     elif execution.branches is not None:
         await execution.branches.park()
     else:  # on a loop of the user's own, inside a plain body
@@ -87,11 +93,11 @@ async def _written(execution: Execution, asked: Asked, entries: Entries, later: 
     try:
         await later
     except HoldfastError as error:
-        execution.sever(error)
+        execution.pen.sever(error)
     except asyncio.CancelledError:
         execution.cancelled_late(asked, entries)
         raise
-    execution.values_safe(entries)
+    execution.pen.is_safe(entries)
 
 
 async def run_body(execution: Execution, attempt: Attempt) -> Ended:

@@ -1,6 +1,6 @@
 """Making calls from a plain body: the only code that calls the user's. The async half is async_calls.py.
 
-The logic of a call is Execution.drive; here a body is run, a probe is asked, time is waited, a write is made.
+The logic of a call is driving.py; here a body is run, a probe is asked, time is waited, a write is made.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.domain.call import Replay
 from holdfast.errors import (
     EffectInsideStep,
     Paused,
@@ -23,6 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.attempt import BODY, HANG, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.driving import drive
 from holdfast.runtime.effects import probe_arguments, understood
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.specs import StepSpec
@@ -90,14 +92,17 @@ def call_plain(
 
 def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait ends the body, unless `park` is left to the caller."""
-    driven = execution.drive(asked)
+    found = asked.next
+    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+        return execution.recorded(asked, found.past)
+    driven = drive(execution, asked)
     answer: Any = None
     try:
         while True:
             what, given = driven.send(answer)
             answer = None
             if what == WRITE:
-                execution.write(given)
+                execution.pen.write(given)
             elif what == BODY:
                 answer = _body(execution, given)
             elif what == PROBE:

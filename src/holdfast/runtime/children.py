@@ -17,7 +17,6 @@ from holdfast.runtime import claims
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.specs import FlowSpec
-from holdfast.store.contract import Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -93,7 +92,7 @@ class Child(Generic[T]):
 
     def _open_wait(self) -> None:
         if self._call not in self._execution.waits:
-            self._execution.open_wait(None, "child", {"child": self.run_id}, call=self._call)
+            self._execution.open_wait(self._call, "child", {"child": self.run_id})
 
     def _taken(self) -> T:
         if self._error is not None:
@@ -114,7 +113,7 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
     A parent that was told to stop tells them.
     """
-    if execution.severed is not None:
+    if execution.pen.severed is not None:
         return
     if execution.stopping or not isinstance(error, Exception | Paused | None):
         for child in execution.children:
@@ -152,14 +151,10 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Cla
     task = f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
     new = runtime.new_run(spec, raw, task=task, parent=execution.id, trace_id=execution.trace_id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
-    with execution.lock:
-        entries = execution._take_pending(execution.fact("spawn", "run.spawn", {"child": new.id}, call))
-
-    def work(tx: Writing) -> Claim:
-        tx.append(execution.hold, entries)
-        return claims.add(runtime, tx, new, start, {"flow": new.flow, "task": new.task, "parent": execution.id})
-
-    try:
-        return runtime.store.write(work)
-    except HoldfastError as error:
-        execution.sever(error)
+    facts = {"flow": new.flow, "task": new.task, "parent": execution.id}
+    pen = execution.pen
+    with pen.lock:
+        known = pen.fact("spawn", "run.spawn", {"child": new.id}, call)
+        queued = pen.queue_work(lambda tx: claims.add(runtime, tx, new, start, facts), known)
+    claimed: Claim = pen.write(queued)
+    return claimed

@@ -55,6 +55,7 @@ def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[st
     tx.append(hold, [run_fact("started", facts, epoch=1, at=run.at, trace_id=run.trace_id)])
     row = tx.run_by_id(run.id)
     assert row is not None
+    runtime.claimed.add(run.id)
     return Claim(hold, row, "new")
 
 
@@ -82,6 +83,7 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
         found = "crashed" if row.status == "running" else row.status
         tx.set_run_status(row.key, "running", runtime.clock.now())
         hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+        runtime.claimed.add(run_id)
         return Claim(hold, row, found)
 
     return runtime.store.write(work)
@@ -99,7 +101,7 @@ def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> 
     if lease.holder is None:
         return ""
     if lease.holder == runtime.process.id:
-        return "this process" if run_id in runtime.live else ""
+        return "this process" if run_id in runtime.live or run_id in runtime.claimed else ""
     beat = look.beat_of(lease.holder)
     if beat is None:
         return ""
@@ -116,6 +118,7 @@ def release(runtime: Runtime, claimed: Claim, status: str) -> None:
         tx.set_run_status(claimed.run.key, status, runtime.clock.now())
         tx.release_lease(claimed.hold)
 
+    runtime.claimed.discard(claimed.run.id)
     runtime.store.write(work)
 
 

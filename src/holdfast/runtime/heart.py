@@ -61,8 +61,8 @@ class Heart:
     def _tend(self, execution: Execution) -> None:
         runtime = self._runtime
         late = execution.late_starts()
-        if late:
-            execution.write(late)
+        if late is not None:
+            execution.pen.write(late)
         if execution.phase_changed:
             execution.phase_changed = False
             runtime.store.write(lambda tx: tx.set_run_phase(execution.hold.run_key, execution.phase))

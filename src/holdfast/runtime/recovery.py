@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.call import Call, Ledger, fold, labels
 from holdfast.domain.code import digest_function
-from holdfast.domain.codec import decode
+from holdfast.domain.digest import identity
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.journal import Break, Row, check, genesis
 from holdfast.domain.plan import Plan, plan_steps, reasons_of, state_of
@@ -35,6 +35,8 @@ def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
     rows = look.journal_of(run.key)
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
     broken = check(run.id, start, rows, lease.head, lease.hash)
+    if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
+        broken = Break(f"run {run.id}", "its inputs were changed")
     return Found(run, lease, rows, broken, fold(rows) if broken is None else Ledger())
 
 
@@ -46,7 +48,7 @@ def reasons(runtime: Runtime, found: Found) -> list[Reason]:
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), run.id) if _interesting(found.ledger) else []
-    return given + _code(runtime, found.ledger) + _blobs(runtime, run) + _resources(runtime, run)
+    return given + _code(runtime, found.ledger) + _blobs(runtime, run) + _resources(runtime, found.ledger)
 
 
 def verdict_of(runtime: Runtime, found: Found) -> Verdict:
@@ -94,8 +96,8 @@ def _blob(runtime: Runtime, name: str) -> list[Reason]:
     return []
 
 
-def _resources(runtime: Runtime, run: RunRow) -> list[Reason]:
-    missing = [key for key in decode(run.needs) if not runtime.resources.has(key)]
+def _resources(runtime: Runtime, ledger: Ledger) -> list[Reason]:
+    missing = [key for key in sorted(ledger.needs) if not runtime.resources.has(key)]
     return [
         Reason("resource_missing", key, "provided", "nothing", f"hold.resource({key!r}, …) before resuming")
         for key in missing
@@ -113,7 +115,7 @@ def plan_of(runtime: Runtime, found: Found, waits: list[Interrupt], extra: list[
         status=found.run.status,
         verdict=judge(given),
         steps=plan_steps(found.ledger, names, runtime.settings.crashes_before_asking, asked),
-        resources=tuple(decode(found.run.needs)),
+        resources=tuple(sorted(found.ledger.needs)),
         code_changed=tuple(sorted(reason.subject for reason in given if reason.code == "code_changed")),
         waits=tuple(wait.says for wait in waits),
         state=state_of(found.rows),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
 from holdfast.domain.codec import Decode, decode, encode, pack
+from holdfast.domain.digest import digest
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
@@ -66,9 +67,9 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
             text = "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing)
             raise Contested(claimed.run.id, text)
         facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
-        execution.note("run", "accepted", facts)
+        execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
-    execution.note("run", "resumed", facts)
+    execution.pen.note(execution.pen.fact("run", "resumed", facts))
     return execution, verdict
 
 
@@ -140,8 +141,8 @@ def end(runtime: Runtime, execution: Execution, result: Any, error: BaseExceptio
     """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
     if failpoints.armed:
         failpoints.armed("run.ended")
-    if execution.severed is not None:
-        return _severed(runtime, execution, execution.severed)
+    if execution.pen.severed is not None:
+        return _severed(runtime, execution, execution.pen.severed)
     if execution.paused or isinstance(error, Paused):
         return _finish(runtime, execution, "waiting")
     if isinstance(error, Exception):
@@ -182,7 +183,7 @@ def _finish(
     if changed:
         facts["inputs_changed"] = changed
     if status == "failed" and error is not None:
-        facts["ended_by"] = [list(call) for call in execution.ended_by(error)]
+        facts["ended_by"] = [list(call) for call in execution.endings.ended_by(error)]
     if kept:
         facts["error"] = kept
     if execution.code_changed:
@@ -196,6 +197,8 @@ def _finish(
         encode(sorted(execution.needs)).decode(),
         runtime.clock.now(),
     )
+    if stored is not None:
+        facts["result"] = digest(stored.encode())
     _write_end(runtime, execution, ending, facts)
     waits = tuple(runtime.waits(execution.hold.run_key)) if status == "waiting" else ()
     return Outcome(
@@ -213,21 +216,20 @@ def _finish(
 
 def _write_end(runtime: Runtime, execution: Execution, ending: Ending, facts: dict[str, Any]) -> None:
     hold = execution.hold
-    with execution.lock:
-        entries = execution.taken_at_end(ending.status, facts)
+    blob = str(decode(ending.result).get("blob", "")) if ending.result else ""
 
     def work(tx: Writing) -> None:
-        tx.append(hold, entries)
         for wait in tx.waits_of(hold.run_key):
             if wait.status == "open" and Call(*decode(wait.call)) not in execution.waits:
                 tx.use_interrupt(wait.id)
         tx.end_run(hold.run_key, ending)
         tx.release_lease(hold)
 
+    queued = execution.last_entries(ending.status, facts, work, blob)
     try:
-        runtime.store.write(work)
+        runtime.store.finish(queued.ticket)
     except LeaseLost as error:
-        execution.severed = error
+        execution.pen.severed = error
         raise
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.domain.digest import identity
+from holdfast.domain.digest import digest
+from holdfast.domain.journal import decode_payload
 from holdfast.domain.run import FINISHED
 from holdfast.errors import HoldfastError
 from holdfast.runtime.recovery import Found, find
@@ -78,12 +79,19 @@ def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: list[st
         return
     if found.broken:
         yield Problem(row.id, found.broken.record, found.broken.why)
-    elif identity(row.inputs.encode()) != row.inputs_digest:
-        yield Problem(row.id, f"run {row.id}", "its inputs were changed")
     elif row.status in FINISHED and found.ledger.endings[-1][0] != row.status:
         yield Problem(row.id, f"run {row.id}", f"its journal ends {found.ledger.endings[-1][0]}, not {row.status}")
+    elif row.status == "succeeded" and _recorded_result(found) != digest((row.result or "").encode()):
+        yield Problem(row.id, f"run {row.id}", "its result was changed")
     for name in names:
         try:
             runtime.blobs.get(name)
         except HoldfastError as error:
             yield Problem(row.id, f"blob {name[:12]}", str(error.facts.get("why", error)))
+
+
+def _recorded_result(found: Found) -> str:
+    """The digest of the result that the run's last entry proves."""
+    payload = found.rows[-1].payload
+    facts = decode_payload(payload).facts if payload else None
+    return str(facts.get("result", "")) if isinstance(facts, dict) else ""

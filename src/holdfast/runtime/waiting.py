@@ -27,9 +27,10 @@ def sleep_left(frame: Frame, duration: float) -> float:
         due = int(decode_payload(past.payload).facts["due"])
     else:
         due = execution.clock.now() + int(duration * 1_000_000)
-        with execution.lock:
-            entries = execution._take_pending(execution.fact("sleep", "run.sleep", {"due": due}, call))
-        execution.write(entries)
+        pen = execution.pen
+        with pen.lock:
+            queued = pen.queue(pen.fact("sleep", "run.sleep", {"due": due}, call))
+        pen.write(queued)
     left = (due - execution.clock.now()) / 1_000_000
     if left > execution.settings.sleep_in_place_seconds:
         _save_timer(execution, call, due)
@@ -39,7 +40,7 @@ def sleep_left(frame: Frame, duration: float) -> float:
 def _save_timer(execution: Execution, call: Call, due: int) -> None:
     from holdfast.clock import moment
 
-    execution.open_wait(None, "timer", {"due": moment(due).isoformat(timespec="seconds")}, call=call, due=due)
+    execution.open_wait(call, "timer", {"due": moment(due).isoformat(timespec="seconds")}, due)
 
 
 def nap_plain(execution: Execution, left: float) -> bool:

@@ -324,7 +324,9 @@ class AsyncHoldfast(_Hold):
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
             done.set_result(begun)
             return AsyncStarted(begun.run_id, done)
-        return AsyncStarted(begun.run.id, asyncio.ensure_future(self._runtime.go_on_async(begun, spec)))
+        going = asyncio.ensure_future(self._runtime.go_on_async(begun, spec))
+        going.add_done_callback(lambda _: self._runtime.claimed.discard(begun.run.id))  # cancelled before it began
+        return AsyncStarted(begun.run.id, going)
 
     async def resume(self, run_id: str, *, accept: Iterable[str] = (), why: str = "") -> Outcome[Any]:
         """Continue a run by its id. See Holdfast.resume."""

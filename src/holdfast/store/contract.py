@@ -15,6 +15,7 @@ from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
 
 T = TypeVar("T")
+Ticket = Any  # what a store gives for something queued; only the store knows what it is
 
 
 class Hold(Struct, eq=False):
@@ -152,10 +153,16 @@ class Store(Protocol):
 
     path: str
 
-    def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
-        """Make entries durable. Raises LeaseLost when the epoch is over."""
+    def put(self, hold: Hold, entries: Sequence[Entry]) -> Ticket:
+        """Queue entries. They are committed in the order in which they were queued, once `finish` is called."""
 
-    def append_async(self, hold: Hold, entries: Sequence[Entry]) -> Awaitable[None] | None:
+    def put_work(self, work: Callable[[Writing], Any]) -> Ticket:
+        """Queue a piece of work, in the same order."""
+
+    def finish(self, ticket: Ticket) -> Any:
+        """Make what was queued durable and give the work's result. Raises LeaseLost when the epoch is over."""
+
+    def finish_soon(self, ticket: Ticket) -> Awaitable[None] | None:
         """The same on an event loop: None when it was done at once, else what to await."""
 
     def write(self, work: Callable[[Writing], T]) -> T:

@@ -83,29 +83,31 @@ class SqliteStore:
 
     # -- the contract ----------------------------------------------------------------------------
 
-    def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
+    def put(self, hold: Hold, entries: Sequence[Entry]) -> Item:
         if self._forks != _forks:
             self._refuse_forked()
-        self._writer.commit(Item(hold, entries))
+        return self._writer.put(Item(hold, entries))
 
-    def append_async(self, hold: Hold, entries: Sequence[Entry]) -> Awaitable[None] | None:
+    def put_work(self, work: Callable[[Writing], Any]) -> Item:
         if self._forks != _forks:
             self._refuse_forked()
-        item = Item(hold, entries)
-        if self.live <= 1 and self._writer.commit_if_free(item):
+        return self._writer.put(Item(None, (), work))
+
+    def finish(self, ticket: Item) -> Any:
+        self._writer.commit(ticket)
+        return ticket.result
+
+    def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
+        if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
         from asyncio import get_running_loop
 
         future = get_running_loop().create_future()
-        self._writer.commit_later(item, future)
+        self._writer.commit_later(ticket, future)
         return future
 
     def write(self, work: Callable[[Writing], T]) -> T:
-        if self._forks != _forks:
-            self._refuse_forked()
-        item = Item(None, (), work)
-        self._writer.commit(item)
-        return item.result  # type: ignore[no-any-return]
+        return self.finish(self.put_work(work))  # type: ignore[no-any-return]
 
     def read(self, look: Callable[[Reading], T]) -> T:
         if self._forks != _forks:

@@ -21,13 +21,24 @@ import apsw
 
 from holdfast import failpoints
 from holdfast.domain.journal import Entry
-from holdfast.errors import LeaseLost
 from holdfast.store.contract import Hold, Writing
 from holdfast.store.transaction import Transaction
 
 if TYPE_CHECKING:
     import asyncio
 
+# Errors of the file, not of an item: they fail a whole batch. After any other one each item is tried alone.
+WHOLE = (
+    apsw.IOError,
+    apsw.FullError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.NoMemError,
+)
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
@@ -81,13 +92,17 @@ class Writer:
 
     # -- for callers -----------------------------------------------------------------------------
 
+    def put(self, item: Item) -> Item:
+        """Queue an item. Whoever commits next takes it along."""
+        self._queue.append(item)
+        return item
+
     def commit(self, item: Item) -> None:
-        """Make an item durable before returning. Raises what became of it.
+        """Make a queued item durable before returning. Raises what became of it.
 
         One thread leads: it commits everything queued, then hands the lead to whoever waits first. The others are
         woken once, when their item is done.
         """
-        self._queue.append(item)
         if self._mutex.acquire(blocking=False):
             self._lead(item)
         else:
@@ -96,21 +111,21 @@ class Writer:
             raise item.error
 
     def commit_if_free(self, item: Item) -> bool:
-        """Commit at once if nobody else is writing; False, and nothing done, otherwise."""
-        if self._queue or not self._mutex.acquire(blocking=False):
+        """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise."""
+        if len(self._queue) > 1 or not self._mutex.acquire(blocking=False):
             return False
-        self._queue.append(item)
         self._lead(item)
         if item.error is not None:
             raise item.error
         return True
 
     def commit_later(self, item: Item, future: asyncio.Future[None]) -> None:
-        """Let the writer thread commit it and resolve the future on its loop."""
+        """Let the writer thread commit a queued item and resolve the future on its loop."""
         item.future = future
-        self._queue.append(item)
         loop = future.get_loop()
-        if self._told is not loop:
+        if item.done:  # somebody took it along already
+            loop.call_soon(_resolve, [item])
+        elif self._told is not loop:
             self._told = loop
             loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
 
@@ -168,14 +183,13 @@ class Writer:
 
     def _hand_over(self) -> None:
         """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
-        try:
-            waiting = self._queue[0]
-        except IndexError:
-            return
-        if waiting.gate is not None:
-            _open(waiting.gate)
-        elif waiting.future is not None:
-            self._wake_thread()
+        for waiting in list(self._queue):
+            if waiting.gate is not None:
+                _open(waiting.gate)
+                return
+            if waiting.future is not None:
+                self._wake_thread()
+                return
 
     def _drain(self) -> None:
         batch: list[Item] = []
@@ -199,13 +213,11 @@ class Writer:
     def _commit_together(self, batch: list[Item]) -> None:
         try:
             self._commit(batch)
-        except (apsw.ConstraintError, LeaseLost) as error:
-            if len(batch) == 1:
-                raise self._translate(error) if isinstance(error, apsw.Error) else error from error
+        except WHOLE as error:
+            raise self._translate(error) from error
+        except Exception:
             for item in batch:  # one of them is at fault: each alone, so that only that one fails
                 self._commit_alone(item)
-        except apsw.Error as error:
-            raise self._translate(error) from error
 
     def _commit_alone(self, item: Item) -> None:
         item.error = None
@@ -213,15 +225,15 @@ class Writer:
             self._commit([item])
         except apsw.Error as error:
             item.error = self._translate(error)
-        except LeaseLost as error:
+        except Exception as error:
             item.error = error
 
     def _commit(self, batch: list[Item]) -> None:
         tx = self._tx
         if failpoints.armed:
             failpoints.armed("commit.begin")
-        tx.do("BEGIN IMMEDIATE")
         try:
+            tx.do("BEGIN IMMEDIATE")
             _apply(batch, tx)
             if failpoints.armed:
                 failpoints.armed("commit.applied")
@@ -234,7 +246,7 @@ class Writer:
             self._roll_back()
             raise
         except apsw.Error:
-            if not self._landed(batch):
+            if not self._landed():
                 raise
         self._tx.moved.clear()
         if failpoints.armed:
@@ -243,25 +255,25 @@ class Writer:
     def _roll_back(self) -> None:
         self._tx.put_back()
         if not self._tx.connection.getautocommit():
-            self._tx.execute("ROLLBACK")
+            self._tx.do("ROLLBACK")
 
-    def _landed(self, batch: list[Item]) -> bool:
-        """Whether a batch whose COMMIT failed is in the file after all: reopen, sync by a checkpoint, look."""
-        moved, self._tx.moved = self._tx.moved, []
+    def _landed(self) -> bool:
+        """Whether a batch whose COMMIT failed is in the file after all: reopen, sync by a checkpoint, look.
+
+        Only journals can tell: a batch without entries is reported as failed, and asking again finds what it did.
+        """
+        moved = list(self._tx.moved)
         expected = {hold: (hold.head, hold.hash) for hold, _, _ in moved}
-        landed = False
-        try:
-            self._tx.connection.close(True)
-            self._tx = self._connect()
-            self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            found = {hold: self._tx.lease_of(hold.run_id) for hold in expected}
-            landed = bool(expected) and all(
-                row is not None and (row.head, row.hash) == expected[hold] for hold, row in found.items()
-            )
-        finally:
-            if not landed:
-                for hold, head, before in reversed(moved):
-                    hold.head, hold.hash = head, before
+        self._tx.put_back()
+        fresh = self._connect()
+        self._tx.connection.close(True)
+        self._tx = fresh
+        fresh.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        found = {hold: fresh.lease_of(hold.run_id) for hold in expected}
+        landed = bool(expected) and all(row and (row.head, row.hash) == expected[hold] for hold, row in found.items())
+        if landed:
+            for hold, (head, hash_) in expected.items():
+                hold.head, hold.hash = head, hash_
         return landed
 
 
