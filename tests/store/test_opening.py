@@ -103,7 +103,7 @@ def test_two_stores_on_one_file_in_one_process_see_each_other(open_store: Open) 
     one, other = begin(first, "run1"), begin(second, "run2")
     for number in range(20):
         first.finish(first.put(one, [some(number)]))
-        second.append(other, [some(number)])
+        second.finish(second.put(other, [some(number)]))
     assert broken(second, "run1", 20) is broken(first, "run2", 20) is None
 
 
