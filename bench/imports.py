@@ -43,9 +43,7 @@ def _taken(plan: Plan, memory: dict[str, list[float]]) -> Rounds:
         memory.setdefault(name, []).append(int(line) * 1024 / 1e6)
         return sample
 
-    asks: dict[str, Ask] = {
-        name: partial(ask, name, sys.executable, text) for name, text in STATEMENTS.items()
-    }
+    asks: dict[str, Ask] = {name: partial(ask, name, sys.executable, text) for name, text in STATEMENTS.items()}
     if plan.peers:
         asks |= {name: partial(ask, name, plan.peers[0].python, text) for name, text in PEERS.items()}
     taken = Rounds()

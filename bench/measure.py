@@ -161,9 +161,7 @@ def begin(target: Target, home: Path, steps: int) -> None:
     """Leave in `home` a run that was killed in the step after `steps`."""
     stop = {"BENCH_STOP_AT": str(steps), "BENCH_DIE": "1"}
     command = target.command(home, "begin", str(steps))
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment(stop), timeout=PATIENCE_SECONDS
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(stop), timeout=PATIENCE_SECONDS)
     if done.returncode != 9:
         raise NotMeasured(last_of(done.stderr.splitlines()))
 

@@ -22,9 +22,7 @@ def cold_process(plan: Plan, homes: Homes) -> Row:
             row.lines.append(_cold_line(plan, taken, target, targets[0]))
     for target in (DEF, ASYNC):
         slope = _slope(plan, taken, target, "wall") if _both(taken, target) else None
-        row.goals.append(
-            Goal(f"cold resume, {target.name}, per replayed step", 10, True, slope, microseconds)
-        )
+        row.goals.append(Goal(f"cold resume, {target.name}, per replayed step", 10, True, slope, microseconds))
     row.goals.append(Goal("cold resume, command flow, × the limit", 2, True, None, times))
     row.notes.append(
         "From starting a process to the first line of the step its predecessor was killed in. Per step done: "

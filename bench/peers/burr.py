@@ -33,9 +33,7 @@ def builder(node: Any, persister: Any, name: str) -> Any:
         .with_transitions(("work", "work", default))
         .with_identifiers(app_id=name)
         .with_state_persister(persister)
-        .initialize_from(
-            persister, resume_at_next_action=True, default_state={"i": 0}, default_entrypoint="work"
-        )
+        .initialize_from(persister, resume_at_next_action=True, default_state={"i": 0}, default_entrypoint="work")
     )
 
 

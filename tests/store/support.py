@@ -88,7 +88,9 @@ def together(store: SqliteStore, *jobs: Job) -> list[Any]:
     for place, job in enumerate(jobs):
         threads.append(threading.Thread(target=attempt, args=(place, job)))
         threads[-1].start()
+        deadline = time.monotonic() + 30
         while len(store._writer._queue) <= place:
+            assert time.monotonic() < deadline, f"job {place} was never queued: {outcomes}"
             time.sleep(0.0005)
     gate.set()
     for thread in threads:
