@@ -43,17 +43,19 @@ def _from_json(kind: Any, value: Any) -> Any:
 _plain = msgspec.json.Encoder(enc_hook=_to_json)
 _sorted = msgspec.json.Encoder(enc_hook=_to_json, order="deterministic")
 _any = msgspec.json.Decoder()
+_to_json_values = _any.decode  # one object, so that it can be recognised
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 Decode = Callable[[bytes], Any]
 
 
 def decoder(annotation: Any) -> Decode:
     """The decoder for an annotation; one that JSON cannot honour decodes to plain JSON values."""
     if annotation is None or annotation is type(None):
-        return _any.decode
+        return _to_json_values
     try:
         return msgspec.json.Decoder(annotation, dec_hook=_from_json).decode
     except TypeError:
-        return _any.decode
+        return _to_json_values
 
 
 def encode(value: Any) -> bytes:
@@ -78,6 +80,8 @@ def pack(value: Any, back: Decode, path: str) -> tuple[bytes, Any]:
         raise _refusal(value, path, error) from error
     if copy != value:
         _refuse_difference(value, copy, path)
+    if back is _to_json_values and type(value) not in _SCALARS and not _is_plain(value):
+        _refuse_subtype(value, path)
     return raw, copy
 
 
@@ -95,10 +99,31 @@ def digest_inputs(arguments: dict[str, Any], path: str) -> str:
 
 def pack_json(value: Any, path: str) -> bytes:
     """Encode a plain JSON value. Raises ValueRefused for anything else."""
-    return pack(value, _any.decode, path)[0]
+    return pack(value, _to_json_values, path)[0]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether every part is exactly of a JSON type: an IntEnum equals its int, and would come back as one."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if type(item) is dict:
+            todo.extend(item.values())
+        elif type(item) is list:
+            todo.extend(item)
+        elif type(item) not in _SCALARS:
+            return False
+    return True
 
 
 # -- finding the offending value (only reached when something is wrong) -------------------------------
+
+
+def _refuse_subtype(value: Any, path: str) -> None:
+    for where, item in _walk(value, path):
+        if type(item) not in _SCALARS and type(item) not in (dict, list):
+            kind = next(base.__name__ for base in type(item).__mro__ if base in (*_SCALARS, dict, list, object))
+            raise ValueRefused(where, f"{type(item).__qualname__} would come back as {kind}", ANNOTATE)
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
