@@ -15,7 +15,6 @@ from holdfast.domain.journal import (
     Payload,
     Row,
     check,
-    check_payload,
     decode_header,
     decode_payload,
     encode_header,
@@ -190,7 +189,8 @@ def test_a_header_proves_its_payload_and_both_read_back(header: Header, payload:
     made = entry(header, payload)
     read = decode_header(made.header)
     assert msgspec.structs.replace(read, payload="") == header
-    assert check_payload(made.header, made.payload) == ""
+    hash_ = link(START, made.header)
+    assert check("run1", START, [Row(1, made.header, hash_, made.payload)], 1, hash_) is None
     if made.payload is None:
         assert read.payload == ""
         assert payload in (None, Payload())

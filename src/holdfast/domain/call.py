@@ -163,6 +163,9 @@ def fold(rows: Iterable[Row]) -> Ledger:
             past = calls[call] = Past(call, header.kind, seq, seq, header, payload)
             if header.kind == "effect":
                 ledger.effects.setdefault(call.step, []).append(past)
+            elif header.kind == "step" and header.status == "succeeded" and header.code in ledger.codes:
+                past.attempts = header.attempt  # nearly every entry of a long run: nothing else to learn from it
+                continue
         if header.kind == "decision":
             _fold_decision(past, header)
         else:

@@ -104,7 +104,6 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     """Run a body on the loop, or in a thread when it is a plain one."""
     asked = attempt.asked
     spec = asked.spec
-    before = _cancelling()
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     try:
         if spec.timeout is not None:
@@ -115,16 +114,16 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     except asyncio.CancelledError as error:
         if execution.ending:
             return Raised(error, "interrupted")
-        return Raised(error, "cancelled" if _cancelling() > before else "failed")  # failed: nobody cancelled it
+        return Raised(error, "cancelled" if _being_cancelled() else "failed")  # failed: it raised this by itself
     except BaseException as error:
         return judged(execution, error)
     finally:
         CURRENT.reset(token)
 
 
-def _cancelling() -> int:
+def _being_cancelled() -> bool:
     task = asyncio.current_task()
-    return task.cancelling() if task else 0
+    return task is not None and task.cancelling() > 0
 
 
 async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: float) -> Ended:

@@ -14,11 +14,12 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     """Apply what is missing, each migration whole. Raises StoreNewer, StoreForeign."""
     steps = migrations("sqlite")
     newest = steps[-1][0]
-    if _version(connection, path, newest) == newest:
+    if int(connection.pragma("user_version")) == newest:
+        refuse_foreign(connection, path)
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = _version(connection, path, newest)  # again: another process may have been first
+        found = _version(connection, path, newest)  # under the lock: another process may have been first
         for number, text in steps:
             if number > found:
                 for _ in connection.execute(text):  # iterating runs every statement of the text
@@ -34,8 +35,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
 
 def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     """Raises StoreForeign for a database that is not ours, before anything in it is changed."""
-    application = connection.pragma("application_id")
-    tables = next(connection.execute("SELECT count(*) FROM sqlite_schema"))[0]
+    both = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"
+    application, tables = next(connection.execute(both))  # of one moment: another process may be making it now
     if application != APPLICATION_ID and tables:
         raise StoreForeign(path, "it is a database of another program")
 

@@ -7,12 +7,13 @@ and how it is batched is `writer.py`; the statements are in `sql/`.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -34,6 +35,9 @@ from holdfast.store.mounts import FilesystemOf, filesystem_of, refuse_network
 from holdfast.store.statements import statements
 from holdfast.store.transaction import Reader, Transaction
 from holdfast.store.writer import Item, Writer
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
@@ -100,9 +104,7 @@ class SqliteStore:
     def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
         if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
-        from asyncio import get_running_loop
-
-        future = get_running_loop().create_future()
+        future: Future[None] = sys.modules["asyncio"].get_running_loop().create_future()  # on a loop: it is loaded
         self._writer.commit_later(ticket, future)
         return future
 
@@ -182,11 +184,25 @@ class SqliteStore:
         connection.set_busy_handler(_patient(self._busy_seconds))
         if connection.pragma("journal_mode") != "wal":
             refuse_foreign(connection, self.path)
-            connection.pragma("page_size", 4096)
-            connection.pragma("journal_mode", "WAL")
+            self._switch_to_wal(connection)
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)
         connection.pragma("trusted_schema", False)
+
+    def _switch_to_wal(self, connection: apsw.Connection) -> None:
+        """SQLite asks no busy handler here, and several processes may be making the store at once."""
+        wait, tries = _patient(self._busy_seconds), 0
+        while True:
+            try:
+                connection.pragma("page_size", 4096)
+                mode = connection.pragma("journal_mode", "WAL")
+                break
+            except apsw.BusyError:
+                if not wait(tries):
+                    raise
+                tries += 1
+        if mode != "wal":
+            raise StoreFailed(self.path, f"its journal cannot be a WAL here, only {mode!r}")
 
     def translate(self, error: apsw.Error) -> HoldfastError:
         """Our error for a driver's: the only place where they meet."""

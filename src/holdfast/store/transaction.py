@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
 import apsw
 
-from holdfast.domain.journal import Entry, Row
+from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
 from holdfast.errors import LeaseLost
 from holdfast.store.contract import Ending, Hold, InterruptRow, LeaseRow, NewRun, RunRow
@@ -119,7 +118,7 @@ class Transaction(Reader):
             seq = head
             for header, payload, names in entries:
                 seq += 1
-                before = sha256(before + header).digest()
+                before = link(before, header)
                 rows.append((run_key, seq, header, before, payload))
                 if names:
                     blobs += [(name, run_key, seq) for name in names]
