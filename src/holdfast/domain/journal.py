@@ -8,7 +8,6 @@ stored and carries the payload's digest, so a payload can be pruned and the chai
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -101,8 +100,7 @@ def link(before: bytes, header: bytes) -> bytes:
     return sha256(before + header).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(NamedTuple):
     """The first entry of a chain that is not what was stored, and why."""
 
     record: str

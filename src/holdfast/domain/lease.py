@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A worker process, known so well that its death can be told from its silence."""
 
     id: str
@@ -20,8 +19,7 @@ class Process:
         return f"pid {self.pid} on {self.host}"
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Struct, frozen=True):
     """A process's last sign of life."""
 
     process: Process

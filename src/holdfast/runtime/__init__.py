@@ -10,17 +10,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.lease import Beat
-from holdfast.domain.plan import Plan
-from holdfast.domain.receipt import Event, Receipt, events_of, receipts_of
 from holdfast.domain.run import FINISHED, Outcome, RunRecord
-from holdfast.domain.verdict import Reason
 from holdfast.errors import (
     AmbiguousPrefix,
     FlowNotFound,
@@ -31,7 +27,7 @@ from holdfast.errors import (
     SyncInLoop,
 )
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import claims, decisions, recovery, runner, verify
+from holdfast.runtime import claims, runner
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.heart import Heart, beat_of
@@ -46,6 +42,13 @@ from holdfast.runtime.views import interrupt_of, run_record
 from holdfast.store.blobs import Blobs
 from holdfast.store.contract import InterruptRow, NewRun, Reading, RunRow
 from holdfast.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run that starts needs none of it
+    from holdfast.domain.interrupt import Interrupt
+    from holdfast.domain.plan import Plan
+    from holdfast.domain.receipt import Event, Receipt
+    from holdfast.runtime.recovery import Found
+    from holdfast.runtime.verify import Verification
 
 Facade = Callable[[Execution, bool], Any]
 NOTHING_ACCEPTED = Acceptance()
@@ -165,6 +168,8 @@ class Runtime:
         if isinstance(started, Claim):
             return started
         if fresh:
+            from holdfast.runtime import decisions
+
             decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True)
             return self.begin(spec, new)
         if started.inputs_digest != new.inputs_digest:
@@ -310,11 +315,15 @@ class Runtime:
         return [record for record in found if status is None or record.status == status][:limit]
 
     def receipts(self, run_id: str) -> list[Receipt]:
+        from holdfast.domain.receipt import receipts_of
+
         row = self.row(run_id)
         rows = self.store.read(lambda look: look.journal_of(row.key))
         return receipts_of(row.id, row.flow, rows, self.blobs.get)
 
     def events(self, run_id: str, after: int, limit: int) -> list[Event]:
+        from holdfast.domain.receipt import events_of
+
         row = self.row(run_id)
         return events_of(row.id, self.store.read(lambda look: look.journal_of(row.key, after, limit)))
 
@@ -329,11 +338,14 @@ class Runtime:
 
     def plan(self, run_id: str) -> Plan:
         """What resuming would do, from the ledger alone."""
+        from holdfast.domain.verdict import Reason
+        from holdfast.runtime import recovery
+
         row = self.row(run_id)
         if row.status in FINISHED:
             raise RunFinished(row.id, row.status)
 
-        def look(reading: Reading) -> tuple[recovery.Found, str]:
+        def look(reading: Reading) -> tuple[Found, str]:
             lease = reading.lease_of(row.id)
             assert lease is not None
             return recovery.find(reading, row, lease), claims.holder_of(self, reading, row.id, lease)
@@ -355,8 +367,11 @@ class Runtime:
         counted = self.store.read(lambda look: look.count_runs())
         return {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), "runs": counted}
 
-    def verify(self, run_id: str | None = None) -> verify.Verification:
-        return verify.verify(self, run_id)
+    def verify(self, run_id: str | None = None) -> Verification:
+        """Check every record of a run, or of the whole store."""
+        from holdfast.runtime.verify import verify
+
+        return verify(self, run_id)
 
 
 def refuse_loop(what: str) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
@@ -18,7 +17,7 @@ from holdfast.domain.digest import digest
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
-from holdfast.runtime import calls, claims, failure, recovery
+from holdfast.runtime import calls, claims, failure
 from holdfast.runtime.children import let_end
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.context import CURRENT, Frame
@@ -27,10 +26,10 @@ from holdfast.store.contract import Ending, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
+    from holdfast.runtime.recovery import Found
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(NamedTuple):
     """Contested reasons that somebody takes upon themselves: `code` or `code:subject`, and why."""
 
     codes: tuple[str, ...] = ()
@@ -54,6 +53,8 @@ def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execu
 
 
 def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict]:
+    from holdfast.runtime import recovery
+
     hold = claimed.hold
     found = _find(runtime, claimed)
     if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
@@ -73,8 +74,10 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
     return execution, verdict
 
 
-def _find(runtime: Runtime, claimed: Claim) -> recovery.Found:
-    def look(reading: Any) -> recovery.Found:
+def _find(runtime: Runtime, claimed: Claim) -> Found:
+    from holdfast.runtime import recovery
+
+    def look(reading: Any) -> Found:
         lease = reading.lease_of(claimed.run.id)
         return recovery.find(reading, claimed.run, lease)
 

@@ -8,23 +8,25 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.domain.interrupt import Interrupt
-from holdfast.domain.plan import Plan
-from holdfast.domain.receipt import Event, Receipt
 from holdfast.domain.run import Outcome, RunRecord
 from holdfast.errors import ExtraMissing, NameInvalid, RunWaiting
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import Runtime, decisions, refuse_loop, runner
+from holdfast.runtime import Runtime, refuse_loop, runner
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.specs import FlowSpec, Signature
-from holdfast.runtime.verify import Verification
 from holdfast.sdk.flow import Flow
 from holdfast.sdk.run import AsyncRun, Run, make_run
+
+if TYPE_CHECKING:
+    from holdfast.domain.interrupt import Interrupt
+    from holdfast.domain.plan import Plan
+    from holdfast.domain.receipt import Event, Receipt
+    from holdfast.runtime.verify import Verification
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
@@ -84,25 +86,32 @@ class _Hold:
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""
+        from holdfast.runtime import decisions
+
         row = self._runtime.row(run_id)
         return self._after(row.id, decisions.abort(self._runtime, row.id, why, operation_id))
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
         """Ask a running run to stop at its next step; it ends `interrupted`."""
+        from holdfast.runtime import decisions
+
         row = self._runtime.row(run_id)
         return self._after(row.id, decisions.pause(self._runtime, row.id, operation_id))
 
     def answer(self, interrupt_id: str, answer: JsonMap, *, operation_id: str | None = None) -> Interrupt:
         """Answer a wait. It is durable before it takes effect, checked, and used once."""
+        from holdfast.runtime import decisions
+        from holdfast.runtime.views import interrupt_of
+
         runtime = self._runtime
         row = runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id))
         replayed = decisions.answer(runtime, row.id, dict(answer), operation_id)
-        from holdfast.runtime.views import interrupt_of
-
         found = runtime.store.read(lambda look: runtime.interrupt_row(look, row.id))
         return replace(interrupt_of(found), replayed=replayed)
 
     def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
+        from holdfast.runtime import decisions
+
         row = self._runtime.row(run_id)
         return self._after(row.id, decisions.ask(self._runtime, row.id, kind, step, body, operation_id))
 
