@@ -24,6 +24,8 @@ QUESTIONS: dict[str, str] = {
     "child": "child run {child} has not finished",
 }
 
+QUESTIONS_FOR_PEOPLE = ("in_doubt", "crash_loop", "inputs_changed")  # nothing but an answer settles these
+
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:

@@ -81,15 +81,13 @@ def state_of(rows: Iterable[Row]) -> dict[str, Any]:
         if row.payload is None or (b'"state":' not in row.payload and b'"wrote":' not in row.payload):
             continue
         payload = decode_payload(row.payload)
+        last = payload.facts.get("state", {}) if isinstance(payload.facts, dict) else {}
         written = {**(payload.state or {}), **(payload.wrote or {})}
-        for name, raw in written.items():
-            kept = decode(bytes(raw))
+        for name, kept in [*((name, decode(bytes(raw))) for name, raw in written.items()), *last.items()]:
             if kept:
                 state[name] = kept[0]
             else:
                 state.pop(name, None)
-        if isinstance(payload.facts, dict) and isinstance(payload.facts.get("state"), dict):
-            state.update(payload.facts["state"])
     return state
 
 

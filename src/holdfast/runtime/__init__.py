@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +170,8 @@ class Runtime:
         if fresh:
             from holdfast.runtime import decisions
 
-            decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True)
+            with suppress(RunFinished):  # then there is nothing to give up
+                decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True)
             return self.begin(spec, new)
         if started.inputs_digest != new.inputs_digest:
             raise InputsConflict(new.task, started.id)
@@ -204,12 +205,11 @@ class Runtime:
         """Run a claimed run's body until it ends or waits."""
         import asyncio
 
-        spec = self._spec_for(claimed, spec, blocking=True)
+        spec, inputs = self._ready(claimed, spec, blocking=True)
         if spec.is_async:
             return asyncio.run(self.go_on_async(claimed, spec, accept))
         with self._taken_up(claimed):
             execution, verdict = runner.prepare(self, claimed, accept)
-            inputs = spec.typed(decode(claimed.run.inputs))
         run = self._facade(execution, False)
         outcome = runner.run_plain(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
@@ -218,18 +218,30 @@ class Runtime:
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The same on the running event loop. A plain flow runs in a thread."""
-        from holdfast.runtime.async_calls import in_thread
-
-        spec = self._spec_for(claimed, spec)
+        spec, inputs = self._ready(claimed, spec)
         if not spec.is_async:
-            found: Outcome[Any] = await in_thread(lambda: self.go_on(claimed, spec, accept))
-            return found
+            return await self._go_on_in_thread(claimed, spec, accept)
         with self._taken_up(claimed):
             execution, verdict = runner.prepare(self, claimed, accept)
-            inputs = spec.typed(decode(claimed.run.inputs))
         run = self._facade(execution, True)
         outcome = await runner.run_async(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
+
+    async def _go_on_in_thread(self, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+        """Cancelling this asks the flow to stop, and waits until it has."""
+        import asyncio
+
+        from holdfast.runtime.async_calls import in_thread
+
+        work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(lambda: self.go_on(claimed, spec, accept)))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            execution = self.live.get(claimed.run.id)
+            if execution is not None:
+                execution.stopping = True
+            await asyncio.wait({work})
+            raise
 
     @contextmanager
     def _taken_up(self, claimed: Claim) -> Iterator[None]:
@@ -240,12 +252,15 @@ class Runtime:
             self.claimed.discard(claimed.run.id)
             raise
 
-    def _spec_for(self, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False) -> FlowSpec:
+    def _ready(
+        self, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False
+    ) -> tuple[FlowSpec, dict[str, Any]]:
+        """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, InputsInvalid."""
         try:
             found = spec or self.flow(claimed.run.source)
             if found.is_async and blocking:
                 refuse_loop(f"running the async flow {found.name}")
-            return found
+            return found, found.typed(decode(claimed.run.inputs))
         except BaseException:
             claims.release(self, claimed, claimed.found if claimed.found != "new" else "interrupted")
             raise

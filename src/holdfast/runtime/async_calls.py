@@ -72,10 +72,9 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
                 branches.changed.set()
 
 
-async def _wait(execution: Execution, asked: Asked, what: int, seconds: float) -> None:
+async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> None:
     if what == SLEEP:
-        await execution.clock.sleep_async(seconds)
-        execution.gate()
+        await _nap(execution, given)
     elif what == HANG:
         try:
             await Branches.hang()
@@ -86,6 +85,16 @@ async def _wait(execution: Execution, asked: Asked, what: int, seconds: float) -
     else:  # on a loop of the user's own, inside a plain body
         execution.paused = True
         raise Paused
+
+
+async def _nap(execution: Execution, attempt: Attempt) -> None:
+    """Wait before the next attempt. If the flow cancels the call meanwhile, that is what was delivered."""
+    try:
+        await execution.clock.sleep_async(attempt.asked.spec.delay(attempt.failures))
+    except asyncio.CancelledError:
+        execution.cancelled_between(attempt)
+        raise
+    execution.gate()
 
 
 async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
@@ -104,6 +113,8 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     """Run a body on the loop, or in a thread when it is a plain one."""
     asked = attempt.asked
     spec = asked.spec
+    if lingering and not await _has_ended(execution, asked):
+        return Raised(StillRunning(spec.name))
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     try:
         if spec.timeout is not None:
@@ -119,6 +130,15 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
         return judged(execution, error)
     finally:
         CURRENT.reset(token)
+
+
+async def _has_ended(execution: Execution, asked: Asked) -> bool:
+    """Whether no earlier body of this call works any more; one that timed out is given that time once more."""
+    before = lingering.get((execution.id, asked.call))
+    if before is None:
+        return True
+    await in_thread(lambda: before.join(asked.spec.timeout))
+    return not before.is_alive()
 
 
 def _being_cancelled() -> bool:
@@ -143,8 +163,6 @@ async def _awaited(execution: Execution, attempt: Attempt) -> Any:
     given = execution.arguments(attempt)
     if asked.spec.is_async:
         return await asked.spec.function(*asked.args, **given)
-    if still_runs(execution, asked):
-        raise StillRunning(asked.spec.name)
     return await in_thread(lambda: asked.spec.function(*asked.args, **given), (execution.id, asked.call))
 
 
@@ -191,5 +209,9 @@ async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
         if inspect.iscoroutinefunction(confirm):
             return understood(await confirm(**given))
         return understood(await in_thread(lambda: confirm(**given)))
+    except asyncio.CancelledError:
+        if not execution.ending:
+            execution.cancelled_in_doubt(attempt)
+        raise
     except Exception as error:
         return error

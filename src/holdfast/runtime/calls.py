@@ -108,7 +108,7 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
             elif what == PROBE:
                 answer = _probe(execution, given)
             elif what == SLEEP:
-                _nap(execution, given)
+                _nap(execution, given.asked.spec.delay(given.failures))
             elif what == HANG:  # an async flow cancelled it before; a plain one cannot
                 raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
             else:
@@ -167,10 +167,14 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
     thread.start()
-    thread.join(spec.timeout)
-    if ended:
-        return ended[0]
     lingering[place] = thread
+    try:
+        thread.join(spec.timeout)
+    except BaseException as error:  # Ctrl-C while we wait: the body works on, and is not forgotten
+        return judged(execution, error)
+    if ended:
+        del lingering[place]
+        return ended[0]
     return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.call import Call, Ledger
@@ -9,7 +10,7 @@ from holdfast.domain.codec import decode, encode
 from holdfast.domain.journal import Entry, Header, Payload, entry, genesis
 from holdfast.domain.lease import is_over
 from holdfast.domain.run import FINISHED
-from holdfast.errors import RunFinished, RunHeld, RunNotFound
+from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
 from holdfast.runtime.processes import is_alive
 from holdfast.store.contract import Hold, LeaseRow, NewRun, Reading, RunRow, Writing
 
@@ -112,14 +113,16 @@ def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> 
 
 
 def release(runtime: Runtime, claimed: Claim, status: str) -> None:
-    """Give a run back as it was found."""
+    """Give a run back as it was found, unless somebody has taken it or ended it meanwhile."""
 
     def work(tx: Writing) -> None:
+        tx.append(claimed.hold, [])  # the guard
         tx.set_run_status(claimed.run.key, status, runtime.clock.now())
         tx.release_lease(claimed.hold)
 
     runtime.claimed.discard(claimed.run.id)
-    runtime.store.write(work)
+    with suppress(LeaseLost):
+        runtime.store.write(work)
 
 
 # -- what people decided, taken under the new owner's epoch ------------------------------------------
@@ -145,8 +148,7 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
             if kind != "pause":
                 entries.append(_request(kind, decode(body) | {"by": actor}, ledger, hold.epoch, at))
             tx.take(key)
-        if entries:
-            tx.append(hold, entries)
+        tx.append(hold, entries)  # also when there are none: it is the guard
         return bool(entries)
 
     return runtime.store.write(work)

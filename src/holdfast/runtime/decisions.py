@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.call import Call, labels
+from holdfast.domain.call import Call, fold, labels
 from holdfast.domain.codec import decode, encode, pack_json
 from holdfast.domain.digest import identity
 from holdfast.domain.interrupt import check_answer
 from holdfast.domain.journal import CALLS, decode_header
 from holdfast.domain.run import FINISHED
 from holdfast.errors import AlreadyAnswered, Invalid, OperationConflict, RunFinished, RunNotFound, StepNotFound
-from holdfast.runtime.claims import refuse_held, run_fact
+from holdfast.runtime.claims import holder_of, refuse_held, run_fact
 from holdfast.runtime.views import interrupt_of
 from holdfast.store.contract import Ending, Hold, LeaseRow, Reading, RunRow, Writing
 
@@ -69,11 +69,12 @@ def ask(runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
-        if kind == "rewind":
-            lease = tx.lease_of(run_id)
-            assert lease is not None
-            refuse_held(runtime, tx, run_id, lease)
+        lease = tx.lease_of(run_id)
+        assert lease is not None
+        refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
         call, call_kind, first = find_call(tx, run, step)
+        if kind != "rewind":
+            _refuse_done(tx, run, call, step, kind)
         wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
         if wait is not None and kind in interrupt_of(wait).choices:
             choice = {"choice": kind, **body}
@@ -85,13 +86,21 @@ def ask(runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any
     return once(runtime, operation_id, kind, [run_id, step, body], work)
 
 
+def _refuse_done(look: Reading, run: RunRow, call: Call, step: str, kind: str) -> None:
+    """What has succeeded is final: an effect would happen twice, a step's result was used already."""
+    past = fold(look.journal_of(run.key)).calls.get(call)
+    if past is not None and past.finished and past.last.status == "succeeded":
+        raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
+
+
 def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> bool:
     """Ask a live run to stop at its next step; it ends `interrupted`."""
 
     def work(tx: Writing) -> None:
-        run = unfinished(tx, run_id)
-        if run.status != "running":
-            raise Invalid(detail=f"run {run_id} is {run.status}; only a running one can be asked to stop")
+        run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
+        if lease is None or not holder_of(runtime, tx, run_id, lease):
+            status = "crashed" if run.status == "running" else run.status
+            raise Invalid(detail=f"run {run_id} is {status}; only a running one can be asked to stop")
         tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, "pause", [run_id], work)

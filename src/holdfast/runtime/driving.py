@@ -75,7 +75,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), call)
-    yield SLEEP, spec.delay(attempt.failures)
+    yield SLEEP, attempt
     return None
 
 
@@ -104,8 +104,7 @@ def _in_doubt(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     yield WRITE, execution.close(attempt, ended.status, False, mark_of(asked.spec), _error(ended.error))
     if ended.status != "cancelled":
         return (yield from _ask_probe(execution, attempt, ended.error))
-    execution.open_wait(asked.call, "in_doubt", {"attempt": attempt.number})
-    execution.paused = True
+    execution.cancelled_in_doubt(attempt)
     raise ended.error
 
 
@@ -122,6 +121,7 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
         packed = execution.pack(attempt, answer.value)
         if not isinstance(packed, Raised):
             yield WRITE, execution.close(attempt, "succeeded", True, "confirmed", packed[1])
+            execution.settled.add(asked.call)
             return (packed[0],)
         answer = packed.error
     if answer is not NOT_DONE:
@@ -137,11 +137,12 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     final = error is not None and attempt.failures > spec.retries
     kept = _error(error) if error is not None else Payload()
     yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
+    execution.settled.add(attempt.asked.call)
     if error is None:
         return None
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), attempt.asked.call)
-    yield SLEEP, spec.delay(attempt.failures)
+    yield SLEEP, attempt
     return None
 
 

@@ -44,7 +44,8 @@ class Execution:
         self.state = State(self.settings.state_bytes)
         self.phase = ""
         self.phase_changed = False
-        self.waits: set[Call] = set()  # that this execution opened or found still open
+        self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
+        self.settled: set[Call] = set()  # effects in doubt that their probe has settled
         self.open: dict[int, Attempt] = {}
         self.ticks = 0  # of the process's heart since this execution began
         self.replayed = 0
@@ -55,6 +56,7 @@ class Execution:
         self.children: list[Child[Any]] = []
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
+        self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
         self._functions: dict[str, Any] = {}
@@ -68,19 +70,19 @@ class Execution:
             raise Severed from self.pen.severed
         if self.paused:
             raise Paused
-        if self.stopping:
+        if self.stopping or self.over:
             raise Stopped
 
     @property
     def ending(self) -> bool:
         """Whether the run's part in this process is over: calls that end now are not the flow's doing."""
-        return self.stopping or self.paused or self.failing or self.pen.severed is not None
+        return self.stopping or self.paused or self.failing or self.over or self.pen.severed is not None
 
     def ask(
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
     ) -> Asked:
         """Which call this is, and what it does: replay, run, or wait."""
-        if self.pen.severed is not None or self.paused or self.stopping:
+        if self.pen.severed is not None or self.paused or self.stopping or self.over:
             self.gate()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
@@ -166,6 +168,8 @@ class Execution:
     # -- the start and the end of an attempt -----------------------------------------------------
 
     def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
+        """A new attempt, unless the body must end."""
+        self.gate()
         key = self.key_of(asked.call) if asked.spec.is_effect else ""
         return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
 
@@ -259,6 +263,19 @@ class Execution:
             queued = self.pen.queue(Entry(encode_header(msgspec.structs.replace(last, **changed)), None))
         self.pen.write(queued)
 
+    def cancelled_between(self, attempt: Attempt) -> None:
+        """The flow cancelled a call while it waited for its next attempt: that is what the flow was given."""
+        if self.ending:
+            return
+        self.endings.cancelled(attempt.asked.call)
+        mark = "not_done" if attempt.asked.spec.is_effect else ""
+        self.pen.write(self.close(attempt, "cancelled", True, mark, Payload()))
+
+    def cancelled_in_doubt(self, attempt: Attempt) -> None:
+        """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
+        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number})
+        self.paused = True
+
     # -- the body's own calls --------------------------------------------------------------------
 
     def value(self, frame: Frame, name: str, make: Callable[[], Any]) -> Any:
@@ -288,7 +305,7 @@ class Execution:
 
     def open_wait(self, call: Call, kind: str, payload: dict[str, Any], due: int | None = None) -> None:
         """Save a wait, with everything that led to it, before anyone can see it."""
-        self.waits.add(call)
+        self.waits[call] = kind
         at, label = self.clock.now(), f"{call.scope}{call.step}"
         saved = (encode(list(call)).decode(), label, encode(payload).decode())
 
@@ -299,6 +316,12 @@ class Execution:
             queued = self.pen.queue_work(work)
         self.pen.write(queued)
 
+    def write_phase(self) -> None:
+        """Show the phase to those who look at the run."""
+        with self.pen.lock:
+            queued = self.pen.queue_work(lambda tx: tx.set_run_phase(self.hold.run_key, self.phase))
+        self.pen.write(queued)
+
     def last_entries(
         self, status: str, facts: dict[str, Any], work: Callable[[Writing], None], blob: str = ""
     ) -> Entries:
@@ -306,7 +329,7 @@ class Execution:
         with self.pen.lock:
             dirty = self.state.take_dirty()
             if dirty:
-                facts = facts | {"state": {name: msgspec.Raw(raw or b"null") for name, raw in dirty.items()}}
+                facts = facts | {"state": _wrapped(dirty)}
             return self.pen.queue_work(work, self.pen.fact("run", status, facts or None, blob=blob))
 
     def unasked(self) -> list[Past]:

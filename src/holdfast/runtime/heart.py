@@ -65,7 +65,7 @@ class Heart:
             execution.pen.write(late)
         if execution.phase_changed:
             execution.phase_changed = False
-            runtime.store.write(lambda tx: tx.set_run_phase(execution.hold.run_key, execution.phase))
+            execution.write_phase()
         for _, kind, _, _ in runtime.store.read(lambda look: look.untaken(execution.hold.run_key)):
             if kind == "pause":
                 execution.stopping = True

@@ -14,6 +14,7 @@ from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
 from holdfast.domain.codec import Decode, decode, encode, pack
 from holdfast.domain.digest import digest
+from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
@@ -142,73 +143,75 @@ async def run_async(
 
 def end(runtime: Runtime, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
     """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
+    execution.over = True
     if failpoints.armed:
         failpoints.armed("run.ended")
-    if execution.pen.severed is not None:
-        return _severed(runtime, execution, execution.pen.severed)
+    try:
+        if execution.pen.severed is not None:
+            raise execution.pen.severed
+        outcome = _finish(runtime, execution, _ended(execution, result, error, back))
+    except LeaseLost as lost:
+        return _aborted(runtime, execution, lost)
+    if outcome.status == "interrupted" and error is not None and not isinstance(error, Stopped | Severed):
+        raise error
+    return outcome
+
+
+class Ended(NamedTuple):
+    """How a body ended, before it is written."""
+
+    status: str
+    raw: bytes | None = None
+    result: Any = None
+    error: BaseException | None = None
+
+
+def _ended(execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Ended:
+    """Succeeded only if nothing is left in doubt: a flow cannot cancel or catch its way past a question."""
     if execution.paused or isinstance(error, Paused):
-        return _finish(runtime, execution, "waiting")
+        return Ended("waiting")
     if isinstance(error, Exception):
-        return _finish(runtime, execution, "failed", error=error)
+        return Ended("failed", error=error)
     if execution.stopping or error is not None:
-        outcome = _finish(runtime, execution, "interrupted", error=error)
-        if error is not None and not isinstance(error, Stopped | Severed):
-            raise error
-        return outcome
+        return Ended("interrupted", error=error)
+    if any(kind in QUESTIONS_FOR_PEOPLE for kind in execution.waits.values()):
+        return Ended("waiting")
     try:
         raw, copy = pack(result, back, "the flow's result")
     except HoldfastError as refused:
-        return _finish(runtime, execution, "failed", error=refused)
-    return _finish(runtime, execution, "succeeded", raw=raw, result=copy)
+        return Ended("failed", error=refused)
+    return Ended("succeeded", raw, copy)
 
 
-def _severed(runtime: Runtime, execution: Execution, error: HoldfastError) -> Outcome[Any]:
-    if isinstance(error, LeaseLost):
-        row = runtime.store.read(lambda look: look.run_by_id(execution.id))
-        if row is not None and row.status == "aborted":
-            return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
-    raise error
+def _aborted(runtime: Runtime, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
+    """The lease is gone: given up by somebody (then that is the outcome), or taken by another worker."""
+    row = runtime.store.read(lambda look: look.run_by_id(execution.id))
+    if row is None or row.status != "aborted":
+        raise lost
+    return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
 
 
-def _finish(
-    runtime: Runtime,
-    execution: Execution,
-    status: str,
-    *,
-    raw: bytes | None = None,
-    result: Any = None,
-    error: BaseException | None = None,
-) -> Outcome[Any]:
-    left = _left_over(execution) if status == "succeeded" else {}
+def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any]:
+    error = ended.error
+    left = _left_over(execution) if ended.status == "succeeded" else {}
     changed = [label for label, past in left.items() if past.call.step in execution.ran]
     kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
-    facts: dict[str, Any] = {"unasked": list(left)} if left else {}
-    if changed:
-        facts["inputs_changed"] = changed
-    if status == "failed" and error is not None:
-        facts["ended_by"] = [list(call) for call in execution.endings.ended_by(error)]
-    if kept:
-        facts["error"] = kept
-    if execution.code_changed:
-        facts["code_changed"] = sorted(execution.code_changed)
-    stored = _stored_result(runtime, raw) if raw is not None else None
-    ending = Ending(
-        status,
-        execution.phase,
-        stored,
-        encode(kept).decode() if kept else None,
-        encode(sorted(execution.needs)).decode(),
-        runtime.clock.now(),
-    )
-    if stored is not None:
-        facts["result"] = digest(stored.encode())
-    _write_end(runtime, execution, ending, facts)
-    waits = tuple(runtime.waits(execution.hold.run_key)) if status == "waiting" else ()
+    undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
+    stored = _stored_result(runtime, ended.raw) if ended.raw is not None else None
+    facts = {
+        "unasked": list(left),
+        "inputs_changed": changed,
+        "ended_by": [list(call) for call in undone],
+        "error": kept,
+        "code_changed": sorted(execution.code_changed),
+        "result": digest(stored.encode()) if stored is not None else None,
+    }
+    _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     return Outcome(
         execution.id,
-        status,
-        result,
-        waits,
+        ended.status,
+        ended.result,
+        tuple(runtime.waits(execution.hold.run_key)) if ended.status == "waiting" else (),
         kept,
         replayed_steps=execution.replayed,
         unasked=tuple(left),
@@ -217,23 +220,28 @@ def _finish(
     )
 
 
-def _write_end(runtime: Runtime, execution: Execution, ending: Ending, facts: dict[str, Any]) -> None:
+def _write_end(
+    runtime: Runtime,
+    execution: Execution,
+    status: str,
+    stored: str | None,
+    error: dict[str, Any] | None,
+    facts: dict[str, Any],
+) -> None:
     hold = execution.hold
-    blob = str(decode(ending.result).get("blob", "")) if ending.result else ""
+    needs = encode(sorted(execution.needs)).decode()
+    kept = encode(error).decode() if error else None
+    ending = Ending(status, execution.phase, stored, kept, needs, runtime.clock.now())
 
     def work(tx: Writing) -> None:
         for wait in tx.waits_of(hold.run_key):
-            if wait.status == "open" and Call(*decode(wait.call)) not in execution.waits:
+            if status == "succeeded" or Call(*decode(wait.call)) in execution.settled:
                 tx.use_interrupt(wait.id)
         tx.end_run(hold.run_key, ending)
         tx.release_lease(hold)
 
-    queued = execution.last_entries(ending.status, facts, work, blob)
-    try:
-        runtime.store.finish(queued.ticket)
-    except LeaseLost as error:
-        execution.pen.severed = error
-        raise
+    blob = str(decode(stored).get("blob", "")) if stored else ""
+    runtime.store.finish(execution.last_entries(status, facts, work, blob).ticket)
 
 
 def _stored_result(runtime: Runtime, raw: bytes) -> str:

@@ -208,10 +208,14 @@ class FlowSpec:
         from holdfast.domain.codec import encode
 
         hints = hints_of(self.function)
-        return {
-            name: decoder(hints[name])(encode(value)) if name in hints else msgspec.convert(value, Any)
-            for name, value in inputs.items()
-        }
+        try:
+            return {
+                name: decoder(hints[name])(encode(value)) if name in hints else value for name, value in inputs.items()
+            }
+        except msgspec.ValidationError as error:
+            shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
+            why = f"the inputs it was started with do not fit any more: {error}"
+            raise InputsInvalid(self.name, why, shown) from error
 
 
 def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:

@@ -84,6 +84,7 @@ class Writer:
         self._translate = translate
         self._tx = connect()
         self._queue: deque[Item] = deque()
+        self._durable = False  # the batch being committed is on disk
         self._mutex = threading.Lock()
         self._starting = threading.Lock()
         self._wake: SimpleQueue[bool] = SimpleQueue()
@@ -200,15 +201,16 @@ class Writer:
             return
         try:
             self._commit_together(batch)
-        except BaseException as error:
+        except Exception as error:
             for item in batch:
                 item.error = item.error or error
-            if not isinstance(error, Exception):
+        except BaseException:  # Ctrl-C in this thread: the others' items are not to blame
+            if not self._durable:
+                queue.extendleft(reversed(batch))
                 raise
-        finally:
-            for item in batch:
-                item.done = True
             _tell(batch)
+            raise
+        _tell(batch)
 
     def _commit_together(self, batch: list[Item]) -> None:
         try:
@@ -230,6 +232,8 @@ class Writer:
 
     def _commit(self, batch: list[Item]) -> None:
         tx = self._tx
+        tx.moved.clear()
+        self._durable = False
         if failpoints.armed:
             failpoints.armed("commit.begin")
         try:
@@ -248,7 +252,12 @@ class Writer:
         except apsw.Error:
             if not self._landed():
                 raise
-        self._tx.moved.clear()
+        except BaseException:
+            self._durable = tx.connection.getautocommit()  # the signal came after COMMIT did its work, or before
+            if not self._durable:
+                self._roll_back()
+            raise
+        self._durable = True
         if failpoints.armed:
             failpoints.armed("commit.done")
 
@@ -296,6 +305,7 @@ def _tell(batch: list[Item]) -> None:
     """Wake the threads of a batch, and each event loop once."""
     loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
     for item in batch:
+        item.done = True
         if item.gate is not None:
             _open(item.gate)
         elif item.future is not None:

@@ -8,7 +8,7 @@ SELECT key, epoch, head, hash, holder FROM leases WHERE subject = ?
 UPDATE leases SET epoch = epoch + 1, holder = ? WHERE key = ? AND epoch = ?
 
 -- name: release_lease
-UPDATE leases SET holder = NULL WHERE key = ? AND epoch = ?
+UPDATE leases SET holder = NULL, epoch = epoch + 1 WHERE key = ? AND epoch = ?
 
 -- name: advance_lease
 UPDATE leases SET head = ?, hash = ? WHERE key = ? AND epoch = ? AND head = ?

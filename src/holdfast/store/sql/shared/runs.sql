@@ -26,10 +26,11 @@ SELECT status, count(*) FROM runs GROUP BY status
 SELECT * FROM runs WHERE parent = ? AND parent <> '' ORDER BY key
 
 -- name: set_run_status
-UPDATE runs SET status = ?, updated_at = ? WHERE key = ?
+UPDATE runs SET status = ?, updated_at = ? WHERE key = ? AND status NOT IN ('succeeded', 'aborted')
 
 -- name: set_run_phase
 UPDATE runs SET phase = ? WHERE key = ?
 
 -- name: end_run
-UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, needs = ?, updated_at = ? WHERE key = ?
+UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, needs = ?, updated_at = ?
+WHERE key = ? AND status NOT IN ('succeeded', 'aborted')
