@@ -381,10 +381,15 @@ class FlowInvalid(Invalid):
 
     code = "flow_invalid"
     says = "{flow} cannot be a flow: {why}"
-    advice = "define it at the top of a module, so that a later process can find it by name"
+    advice = "{remedy}"
 
-    def __init__(self, flow: str, why: str) -> None:
-        super().__init__(flow=flow, why=why)
+    def __init__(
+        self,
+        flow: str,
+        why: str,
+        remedy: str = "define it at the top of a module, so that a later process can find it by name",
+    ) -> None:
+        super().__init__(flow=flow, why=why, remedy=remedy)
 
 
 class StepInvalid(Invalid):

@@ -1,7 +1,5 @@
 """The chain: any change of a stored journal is found, and the record is named."""
 
-import dataclasses
-
 import msgspec
 import pytest
 from hypothesis import assume, given
@@ -214,4 +212,3 @@ def test_a_break_is_an_error_with_its_record() -> None:
     error = Break("entry r/3", "it is missing").as_error()
     assert isinstance(error, IntegrityBroken)
     assert (error.record, error.why) == ("entry r/3", "it is missing")
-    assert dataclasses.is_dataclass(Break)

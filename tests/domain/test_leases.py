@@ -1,10 +1,9 @@
 """When somebody else's lease may be taken."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.clock import ManualClock
 from holdfast.domain.lease import Beat, Process, can_be_probed, is_over

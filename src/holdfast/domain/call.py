@@ -183,8 +183,8 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
     past.open = header.status == "started"
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
     past.attempts = max(past.attempts, header.attempt)
-    if header.status in ("failed", "timed_out") and header.payload:  # a probe's NOT_DONE after a crash has no error
-        past.failures += 1
+    if header.status in ("failed", "timed_out"):
+        past.failures += bool(header.payload) or header.mark != "not_done"  # a crash that a probe cleared is no failure
     elif header.code and header.delivered:
         ledger.codes[header.code] = header.name
     if header.mark == "reused" and payload is not None:

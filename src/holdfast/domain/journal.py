@@ -21,7 +21,10 @@ CALLS = ("step", "effect")  # kinds whose entries are receipts
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the chain proves about one entry. Fields are stored in this order; new ones go last."""
+    """What the chain proves about one entry. Fields are stored in this order; new ones go last.
+
+    `check` finds the payload's digest at the end without decoding: a field after it makes it decode.
+    """
 
     kind: str  # step, effect, value, sleep, spawn, emit, decision, run
     name: str
@@ -31,7 +34,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: int = 0
     status: str = ""
     delivered: bool = False  # the flow has been given this outcome: it is final
-    mark: str = ""  # not_done, confirmed, reused, decided
+    mark: str = ""  # probed, not_done, confirmed, reused, decided; of an event: progress, fact
     agent: str = ""
     started_at: int = 0
     ended_at: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -57,4 +57,3 @@ Ended = Returned | Raised
 # What the drivers in calls.py do for the logic in execution.py.
 WRITE, BODY, PROBE, SLEEP, PARK, HANG = range(6)
 Do = tuple[int, Any]
-Probe = Callable[..., Any]

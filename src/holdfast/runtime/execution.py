@@ -39,7 +39,7 @@ class Execution:
         self.settings = runtime.settings
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
-        self.pen = Pen(runtime.store, runtime.clock, hold, trace_id)
+        self.pen = Pen(runtime.store, runtime.clock, hold, trace_id, runtime.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
         self.phase = ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.domain.codec import decode, encode
 from holdfast.errors import HoldfastError, StepFailed, StepTimedOut
-from holdfast.runtime.names import module_alias, module_named
+from holdfast.runtime.names import script_named, type_name
 
 TRACE_CHARACTERS = 8_000
 
@@ -20,7 +20,7 @@ def record(error: BaseException) -> dict[str, Any]:
     """What a receipt keeps of an exception."""
     kind = type(error)
     kept: dict[str, Any] = {
-        "type": f"{module_alias(kind.__module__)}:{kind.__qualname__}",
+        "type": type_name(kind),
         "message": _text(error),
         "trace": _trace(error),
     }
@@ -96,7 +96,7 @@ def _find(name: str) -> type[BaseException]:
     from importlib import import_module
 
     module, _, qualname = name.rpartition(":")
-    found: Any = module_named(module) or sys.modules.get(module) or import_module(module)
+    found: Any = script_named(module) if module.endswith(".py") else sys.modules.get(module) or import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and issubclass(found, Exception)):

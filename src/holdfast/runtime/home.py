@@ -26,9 +26,9 @@ def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> P
     return home
 
 
-def project_of(home: Path) -> Path:
-    """The folder that recorded paths are relative to: where a `.holdfast` lies, else where we are."""
-    return home.parent if home.name == FOLDER else Path.cwd()
+def project_of(home: Path) -> Path | None:
+    """The folder that recorded paths are relative to: where a `.holdfast` lies. Any other home records full paths."""
+    return home.parent.resolve() if home.name == FOLDER else None
 
 
 def tenant_folder(home: Path, tenant: str) -> Path:

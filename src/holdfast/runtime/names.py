@@ -1,58 +1,53 @@
-"""Names under which a later process finds code again: `module:name` or `file.py:name`, also for scripts."""
+"""Names under which a later process finds code again: `module:name` or `file.py:name`, also for scripts.
+
+In memory a file is known by its full path. It is recorded by its path from the project's folder, which the home
+settles: where a process happens to stand is never part of a name.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from holdfast.errors import FlowNotFound
-from holdfast.runtime.home import find_home, project_of
+
+_MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
+_FILE = "__holdfast_file__"  # in a module that was loaded from a file: its full path
 
 
 def module_alias(module: str) -> str:
-    """A module's lasting name: a script's is its file, since `__main__` is another one each time."""
-    if module != "__main__":
-        return sys.modules[module].__dict__.get("__holdfast_file__", module) if module in sys.modules else module
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name != "__main__":
+    """A module's own name, or the full path of its file when it is a script: `__main__` is another one each time."""
+    found = sys.modules.get(module)
+    if found is None:
+        return module
+    if module not in _MAIN:
+        return str(found.__dict__.get(_FILE, module))
+    spec = getattr(found, "__spec__", None)
+    if spec is not None and spec.name not in _MAIN:
         return str(spec.name)
-    file = getattr(main, "__file__", None)
-    return lasting_path(Path(file)) if file else "__main__"
+    file = getattr(found, "__file__", None)
+    return os.path.realpath(file) if file else "__main__"
 
 
-def lasting_path(file: Path) -> str:
-    """The path relative to the home's folder where that is possible, else absolute: it is looked for from there."""
-    full = file.resolve()
+def lasting(source: str, project: Path | None) -> str:
+    """A path, or a source that begins with one, as it is recorded: from the project's folder if it lies in there."""
     try:
-        return str(full.relative_to(_project()))
+        return str(Path(source).relative_to(project)) if project and os.path.isabs(source) else source
     except ValueError:
-        return str(full)
+        return source
 
 
-def _project() -> Path:
-    return project_of(find_home()).resolve()
-
-
-def module_named(alias: str) -> ModuleType | None:
-    """A loaded module by its lasting name."""
-    for name in ("__main__", _loaded_name(alias)):
-        module = sys.modules.get(name)
-        if module is not None and module_alias(name) == alias:
-            return module
-    return sys.modules.get(alias)
-
-
-def load(source: str, folder: Path | None = None) -> Any:
-    """The object a source names. Raises FlowNotFound with the reason."""
+def load(source: str, *folders: Path) -> Any:
+    """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
     place, _, name = source.rpartition(":")
     if not place or not name:
         raise FlowNotFound(source, "it has no name after a colon")
     try:
-        module = _module(place, folder or Path.cwd())
+        module = _from_file(place, folders) if place.endswith(".py") else _imported(place, folders)
     except FlowNotFound:
         raise
     except Exception as error:
@@ -65,42 +60,75 @@ def load(source: str, folder: Path | None = None) -> Any:
     return found
 
 
-def _module(place: str, folder: Path) -> ModuleType:
-    loaded = module_named(place)
-    if loaded is not None:
-        return loaded
-    if place.endswith(".py"):
-        return _from_file(place, folder)
+def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:
     from importlib import import_module
 
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    if place == module_alias("__main__"):  # python -m
+        return sys.modules["__main__"]
+    if place in sys.modules:
+        return sys.modules[place]
+    for folder in reversed(folders):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     return import_module(place)
 
 
-def _loaded_name(alias: str) -> str:
-    return "holdfast_file_" + hashlib.sha256(str((_project() / alias).resolve()).encode()).hexdigest()[:16]
-
-
-def _from_file(place: str, folder: Path) -> ModuleType:
-    paths = [base / place for base in (folder, _project(), Path.cwd())]
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
+def _from_file(place: str, folders: tuple[Path, ...]) -> ModuleType:
+    paths = [os.path.realpath(folder / place) for folder in folders or (Path.cwd(),)]
+    for path in paths:
+        if path == module_alias("__main__"):
+            return sys.modules["__main__"]
+        if (name := _loaded_name(path)) in sys.modules:
+            return sys.modules[name]
+    path = next((path for path in paths if os.path.isfile(path)), "")
+    if not path:
         raise FlowNotFound(place, "there is no such file")
+    return _loaded(path)
+
+
+def _loaded_name(path: str) -> str:
+    return "holdfast_file_" + hashlib.sha256(path.encode()).hexdigest()[:16]
+
+
+def _loaded(path: str) -> ModuleType:
     import importlib.util
 
-    name = _loaded_name(str(path.absolute()))
+    name, folder = _loaded_name(path), os.path.dirname(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise FlowNotFound(place, "Python cannot load it")
+        raise FlowNotFound(path, "Python cannot load it")
     module = importlib.util.module_from_spec(spec)
-    module.__dict__["__holdfast_file__"] = lasting_path(path)
+    module.__dict__[_FILE] = path
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+# -- types of exceptions: found among what is loaded, and never worth loading something for -----------
+
+
+def type_name(kind: type) -> str:
+    """`module:name`; for a script `file.py:name` without the folder, so that it is the same wherever that is."""
+    alias = module_alias(kind.__module__)
+    return f"{os.path.basename(alias)}:{kind.__qualname__}"
+
+
+def script_named(file: str) -> ModuleType:
+    """The one script of this name that runs here or was loaded. Raises LookupError when there is none, or several."""
+    found = {id(module): module for name, module in list(sys.modules.items()) if _is_script(name, file)}
+    if len(found) != 1:
+        raise LookupError(file)
+    return next(iter(found.values()))
+
+
+def _is_script(name: str, file: str) -> bool:
+    if name not in _MAIN and not name.startswith("holdfast_file_"):
+        return False
+    alias = module_alias(name)
+    return os.path.isabs(alias) and os.path.basename(alias) == file

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -21,6 +22,7 @@ from holdfast.domain.digest import digest
 from holdfast.domain.journal import Entry, Header, Payload, encode_header, encode_payload, entry
 from holdfast.errors import HoldfastError, Severed
 from holdfast.runtime.attempt import Attempt
+from holdfast.runtime.names import lasting
 from holdfast.store.contract import Hold, Store, Ticket, Writing
 
 
@@ -38,8 +40,9 @@ class Entries:
 class Pen:
     """The writing hand of one execution. `lock` guards what waits."""
 
-    def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str) -> None:
+    def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
         self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
+        self.project = project
         self.lock = threading.Lock()
         self.severed: HoldfastError | None = None  # why this worker may write no more
         self._waiting: list[Entry] = []
@@ -55,7 +58,8 @@ class Pen:
         code = spec.code
         if code and code not in self._placed:
             self._placed.add(code)
-            payload = msgspec.structs.replace(payload, place=list(spec.place))
+            file, qualname = spec.place
+            payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
         kept = encode_payload(payload)
         raw = None if kept == b"{}" else kept
         header = Header(

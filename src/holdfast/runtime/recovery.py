@@ -64,16 +64,16 @@ def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
     changed = []
     for code, step in ledger.codes.items():
         place = ledger.places.get(code)
-        found = _code_now(runtime.folder, *place) if place else ""
+        found = _code_now(runtime.project, *place) if place else ""
         if found is not None and found != code and found != "":
             advice = f"its receipts are reused as they are; rewind to {step} to do it again"
             changed.append(Reason("code_changed", step, code[:12], found[:12], advice))
     return changed
 
 
-def _code_now(folder: Path, file: str, qualname: str) -> str | None:
+def _code_now(folder: Path | None, file: str, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
-    path = Path(file) if Path(file).is_absolute() else folder / file
+    path = (folder or Path()) / file
     try:
         return digest_function(ast.parse(path.read_bytes()), qualname)
     except (OSError, SyntaxError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import types
 import typing
@@ -17,7 +18,7 @@ from holdfast.domain.code import digest_function
 from holdfast.domain.codec import Decode, decoder
 from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from holdfast.ids import chance
-from holdfast.runtime.names import lasting_path, module_alias
+from holdfast.runtime.names import module_alias
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -152,10 +153,10 @@ class StepSpec:
 
     @cached_property
     def place(self) -> tuple[str, str]:
-        """File and qualified name, to find the code again."""
+        """File (its full path) and qualified name, to find the code again."""
         function = inspect.unwrap(self.function)
         file = getattr(getattr(function, "__code__", None), "co_filename", "")
-        return (lasting_path(Path(file)) if file else "", getattr(function, "__qualname__", self.name))
+        return (os.path.realpath(file) if file else "", getattr(function, "__qualname__", self.name))
 
     def delay(self, failures: int) -> float:
         """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
@@ -174,9 +175,18 @@ def _check_step(spec: StepSpec) -> None:
         raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
     if not isinstance(spec.retries, int) or spec.retries < 0:
         raise StepInvalid(spec.name, f"retries must be 0 or more, not {spec.retries!r}")
+    if _is_method(spec.function):
+        raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
     unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
     if unknown:
         raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether this is a function of a class that wants an object first. (Bound to one, it does not any more.)"""
+    _, _, owner = getattr(function, "__qualname__", "").rpartition(".")[0].rpartition(".")
+    first = next(iter(inspect.signature(function).parameters), "")
+    return owner not in ("", "<locals>") and first in ("self", "cls")
 
 
 @dataclass(frozen=True)
@@ -185,7 +195,7 @@ class FlowSpec:
 
     function: Callable[..., Any]
     name: str  # short, for people and task names
-    source: str  # module:name or file.py:name
+    source: str  # module:name, or name after the full path of its file; names.lasting makes it the recorded one
     is_async: bool
     signature: Signature
 
@@ -227,10 +237,13 @@ def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
         raise FlowInvalid(qualname, "it is a local function or a lambda")
     signature = Signature(function, skip=1)
     if not list(inspect.signature(function).parameters):
-        raise FlowInvalid(qualname, "its first parameter must be the run")
+        raise FlowInvalid(qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)")
+    if _is_method(function):
+        raise FlowInvalid(qualname, "it is a method")
     taken = [p.name for p in signature.parameters if p.name in RESERVED]
     if taken:
-        raise FlowInvalid(qualname, f"the input name {taken[0]!r} is an option of hold.run")
+        why = f"its input {taken[0]!r} has the name of an option of hold.run"
+        raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
     return FlowSpec(function, name or function.__name__, source, is_async, signature)
