@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import inject
+from holdfast import inject, step
 from holdfast.errors import InputsInvalid, StepInvalid
 from holdfast.runtime.specs import KEY, FlowSpec, Inject, Signature, StepSpec, seconds
 
@@ -173,6 +173,33 @@ def work(a: int, now: int = 0) -> None: ...
 def test_a_step_that_could_not_be_known_again_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(StepInvalid, match=why):
         StepSpec(**{"function": work, "name": "work", **options})
+
+
+class Client:
+    def fetch(self, url: str) -> None: ...
+
+    @staticmethod
+    def parse(text: str) -> None: ...
+
+
+def test_a_method_is_refused_where_it_is_decorated() -> None:
+    def local() -> type:
+        class Local:
+            @classmethod
+            def make(cls, url: str) -> None: ...
+
+        return Local
+
+    for method in (Client.fetch, local().__dict__["make"].__func__):
+        with pytest.raises(StepInvalid, match="a method cannot be a step: use a function and inject the object"):
+            step(method)
+
+
+def test_what_is_no_method_may_look_like_one() -> None:
+    def visit(self: int) -> None: ...
+
+    for function in (visit, Client.parse, Client().fetch):
+        assert step(function).spec.name == function.__name__
 
 
 def test_waits_between_attempts_double_up_to_a_minute_with_jitter() -> None:

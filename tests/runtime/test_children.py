@@ -1,6 +1,10 @@
 """Child runs: spawned once, found again on replay, finished before their parent is."""
 
 import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -203,3 +207,282 @@ def test_equal_spawns_are_told_apart_by_order(place: Place) -> None:
     before = len(place.hold.runs())
     assert place.run(equal_children).result == 3
     assert len(place.hold.runs()) == before == 4
+
+
+# -- a child's outcome is an outcome for its parent ----------------------------------------------------
+
+
+class Oddity(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, first: object, second: object) -> None:
+        super().__init__(f"odd {first}")
+        self.both = (first, second)
+
+
+@dataclass
+class Report:
+    title: str
+    made: datetime
+
+
+MADE = datetime(2024, 5, 6, tzinfo=UTC)
+
+
+@flow
+def child_fails(run: Run) -> str:
+    ran("child")
+    raise KNOBS["trouble"]
+
+
+@flow
+def child_reports(run: Run, size: int) -> Report:
+    return Report("x" * size, MADE)
+
+
+@flow
+async def child_reports_async(run: AsyncRun, size: int) -> Report:
+    return Report("x" * size, MADE)
+
+
+@flow
+def catches_child(run: Run) -> str:
+    try:
+        found = run.spawn(child_fails).result()
+    except Exception as error:
+        found = f"caught {type(error).__name__}: {error}"
+    work("after")
+    reach("went on")
+    return found
+
+
+@flow
+async def catches_child_async(run: AsyncRun) -> str:
+    try:
+        found = await run.spawn(child_fails)
+    except Exception as error:
+        found = f"caught {type(error).__name__}: {error}"
+    await run.step(work, "after")
+    reach("went on")
+    return found
+
+
+both_catch = pytest.mark.parametrize("body", [catches_child, catches_child_async], ids=lambda flow: flow.__name__)
+
+
+@both_catch
+def test_a_parent_that_handles_its_childs_failure_succeeds(place: Place, body: Any) -> None:
+    KNOBS["trouble"] = ValueError("no")
+    outcome = place.run(body)
+    assert (outcome.status, outcome.result) == ("succeeded", "caught ValueError: no")
+
+
+@both_catch
+@pytest.mark.parametrize("point", ["went on", "working after"])
+def test_a_childs_failure_that_its_parent_caught_is_final(place: Place, body: Any, point: str) -> None:
+    KNOBS["trouble"] = ValueError("no")
+    place.crash(body, at=point)
+    KNOBS["trouble"] = ValueError("something else")
+    assert place.run(body).result == "caught ValueError: no"
+    assert place.count("child") == 1
+    assert place.hold.verify().ok
+
+
+@both_catch
+def test_a_childs_failure_that_cannot_be_made_again_is_told_the_same_way_both_times(place: Place, body: Any) -> None:
+    KNOBS["trouble"] = Oddity(object(), object())
+    live = place.run(body, task="live").result
+    place.crash(body, at="went on", task="replayed")
+    again = place.run(body, task="replayed").result
+    told = [text.partition(" failed: ") for text in (live, again)]
+    assert told[0][2] == told[1][2] != ""
+    assert all(text.startswith("caught RunFailed: run ") for text in (live, again))
+
+
+@flow
+def wraps_child(run: Run) -> str:
+    try:
+        return run.spawn(child_fails).result()
+    except ValueError as error:
+        raise RuntimeError("the child is to blame") from error
+
+
+def test_a_childs_failure_that_ended_its_parents_run_is_tried_again(place: Place) -> None:
+    KNOBS["trouble"] = ValueError("no")
+    assert place.run(wraps_child).status == "failed"
+    KNOBS["trouble"] = ValueError("still no")
+    outcome = place.run(wraps_child)
+    assert (outcome.status, str(outcome.exception.__cause__)) == ("failed", "still no")
+    assert place.count("child") == 2
+    assert len(place.hold.runs()) == 2
+
+
+@flow
+def fails_later(run: Run) -> str:
+    try:
+        run.spawn(child_fails).result()
+    except ValueError:
+        ran("handled")
+    return work("b")
+
+
+def test_a_childs_failure_stays_handled_when_something_else_ends_the_run(place: Place) -> None:
+    KNOBS.update(trouble=ValueError("no"), bad="b")
+    assert place.run(fails_later).status == "failed"
+    del KNOBS["bad"]
+    assert place.run(fails_later).result == "B"
+    assert place.count("child") == 1
+
+
+@flow
+def reads_report(run: Run, size: int) -> str:
+    found = run.spawn(KNOBS["child"], size).result()
+    reach("read")
+    return f"{type(found).__name__} {len(found.title)} {found.made == MADE}"
+
+
+@flow
+async def reads_report_async(run: AsyncRun, size: int) -> str:
+    found = await run.spawn(KNOBS["child"], size)
+    reach("read")
+    return f"{type(found).__name__} {len(found.title)} {found.made == MADE}"
+
+
+@pytest.mark.parametrize("size", [3, 50_000])
+@pytest.mark.parametrize("body", [reads_report, reads_report_async], ids=lambda flow: flow.__name__)
+@pytest.mark.parametrize("kind", [child_reports, child_reports_async], ids=lambda flow: flow.__name__)
+def test_a_childs_result_is_of_its_type_live_and_on_replay(place: Place, body: Any, kind: Any, size: int) -> None:
+    KNOBS["child"] = kind
+    told = f"Report {size} True"
+    assert place.run(body, size, task="live").result == told
+    place.crash(body, size, at="read", task="replayed")
+    assert place.run(body, size, task="replayed").result == told
+    assert place.hold.verify().ok
+
+
+@flow
+def reads_late(run: Run, size: int) -> str:
+    child = run.spawn(child_reports, size)
+    child.wait()
+    reach("ended")
+    return type(child.result()).__name__
+
+
+def test_a_child_that_ended_before_its_parent_asked_gives_its_type(place: Place) -> None:
+    place.crash(reads_late, 3, at="ended")
+    assert place.run(reads_late, 3).result == "Report"
+
+
+@flow
+def asks_twice(run: Run) -> list[str]:
+    child = run.spawn(child_fails)
+    told = []
+    for _ in range(2):
+        try:
+            child.result()
+        except ValueError as error:
+            told.append(str(error))
+    reach("asked")
+    return told
+
+
+def test_a_child_gives_the_same_outcome_as_often_as_it_is_asked(place: Place) -> None:
+    KNOBS["trouble"] = ValueError("no")
+    place.crash(asks_twice, at="asked")
+    assert place.run(asks_twice).result == ["no", "no"]
+    assert place.count("child") == 1
+
+
+@step
+def held_up() -> str:
+    assert KNOBS["go on"].wait(20)
+    return "late"
+
+
+@flow
+def child_is_late(run: Run) -> str:
+    return held_up()
+
+
+async def child_result(child: Any) -> str:
+    return str(await child)
+
+
+@flow
+async def gives_up(run: AsyncRun) -> list[str]:
+    child = run.spawn(child_is_late)
+    told = []
+    try:
+        told.append(await asyncio.wait_for(child_result(child), 0.01))
+    except TimeoutError:
+        told.append("too late")
+    KNOBS["go on"].set()
+    told.append(await child)
+    reach("told")
+    return told
+
+
+def test_a_flow_that_gave_up_waiting_for_its_child_does_so_again_on_replay(place: Place) -> None:
+    KNOBS["go on"] = threading.Event()
+    place.crash(gives_up, at="told")
+    KNOBS["go on"].set()
+    assert place.run(gives_up).result == ["too late", "late"]
+    assert place.hold.verify().ok
+
+
+@flow
+async def one_fails_beside_a_child(run: AsyncRun) -> str:
+    async def fails() -> str:
+        return str(await run.step(work, "b"))
+
+    async with asyncio.TaskGroup() as group:
+        child = group.create_task(child_result(run.spawn(child_is_late)))
+        group.create_task(fails())
+    return child.result()
+
+
+def test_a_child_whose_parent_gave_up_because_it_failed_is_awaited_again(place: Place) -> None:
+    KNOBS.update({"go on": threading.Event(), "bad": "b"})
+    done = threading.Thread(target=lambda: (until_failed(place), KNOBS["go on"].set()), daemon=True)
+    done.start()
+    assert place.run(one_fails_beside_a_child).status == "failed"
+    done.join(20)
+    del KNOBS["bad"]
+    assert place.run(one_fails_beside_a_child).result == "late"
+
+
+def until_failed(place: Place) -> None:
+    """Until the step has failed: only then may the child end."""
+    deadline = time.monotonic() + 20
+    while place.count("work b") == 0 and time.monotonic() < deadline:
+        threading.Event().wait(0.001)
+
+
+@step
+def stops_everything(hold: str) -> str:
+    KNOBS["hold"].stop()
+    return "stopped"
+
+
+@flow
+def child_is_stopped(run: Run) -> list[str]:
+    return [stops_everything("now"), work("b")]
+
+
+@flow
+def parent_of_stopped(run: Run) -> list[str]:
+    return run.spawn(child_is_stopped).result()
+
+
+@flow
+async def parent_of_stopped_async(run: AsyncRun) -> list[str]:
+    return await run.spawn(child_is_stopped)
+
+
+@pytest.mark.parametrize("body", [parent_of_stopped, parent_of_stopped_async], ids=lambda flow: flow.__name__)
+def test_a_parent_that_is_stopped_with_its_child_is_interrupted_like_it(place: Place, body: Any) -> None:
+    KNOBS["hold"] = place.hold
+    assert place.run(body).status == "interrupted"
+    assert {run.status for run in place.hold.runs()} == {"interrupted"}
+    place.reopen()
+    assert place.run(body).result == ["stopped", "B"]

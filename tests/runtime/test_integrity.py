@@ -126,6 +126,30 @@ def test_a_missing_blob_contests(crashed: Place) -> None:
         crashed.run(works)
 
 
+@pytest.mark.parametrize("left", ["leases", "journal"])
+def test_a_run_whose_row_is_gone_is_missed(crashed: Place, left: str) -> None:
+    missed = crashed.run_id
+    other = "leases" if left == "journal" else "journal"
+    tamper(crashed, "DELETE FROM runs")
+    found = crashed.hold.verify()
+    assert [(problem.run_id, problem.record) for problem in found.problems] == [
+        (missed, f"run {missed}"),
+        ("", "journal of run number 1"),
+    ]
+    tamper(crashed, f"DELETE FROM {other}")
+    assert len(crashed.hold.verify().problems) == 1
+
+
+def test_a_missing_blob_is_found_by_what_the_entry_says(crashed: Place) -> None:
+    from pathlib import Path
+
+    tamper(crashed, "DELETE FROM blob_refs")
+    assert crashed.hold.verify().blobs == 1
+    Path(blob(crashed)).unlink()
+    (problem,) = crashed.hold.verify().problems
+    assert (problem.run_id, problem.record.split()[0]) == (crashed.run_id, "blob")
+
+
 def test_a_fresh_run_leaves_the_broken_one_behind(crashed: Place) -> None:
     tamper(crashed, EDITS["a payload was edited"])
     assert crashed.run(works, fresh=True).result == "A"

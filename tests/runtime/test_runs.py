@@ -20,6 +20,7 @@ from holdfast.errors import (
     StepNotFound,
     SyncInLoop,
 )
+from holdfast.runtime import claims
 
 from .place import KNOBS, Place, ran, reach
 
@@ -203,6 +204,31 @@ def test_a_run_is_found_by_a_unique_prefix(place: Place) -> None:
     assert [run.id for run in place.hold.runs(limit=1)] == [second.run_id]
 
 
+def test_a_limit_counts_only_the_runs_of_that_status(place: Place) -> None:
+    for number in range(2):
+        place.crash(fails, at="worked", task=f"dead-{number}")
+    crashed = [run.id for run in place.hold.runs()]
+    live = [place.hold.start(gated, task=f"live-{number}") for number in range(3)]
+    place.hold.abort(place.run(fails, task="given-up").run_id, why="a run of another status")
+    try:
+        assert [run.id for run in place.hold.runs(status="crashed", limit=1)] == crashed[:1]
+        assert [run.id for run in place.hold.runs(status="crashed", limit=2)] == crashed
+        assert [run.id for run in place.hold.runs(status="running", limit=2)] == [live[2].run_id, live[1].run_id]
+        assert [place.hold.runs(status=status, limit=0) for status in (None, "crashed")] == [[], []]
+    finally:
+        GO_ON.set()
+        assert [started.outcome(10).status for started in live] == ["succeeded"] * 3
+
+
+def test_a_crashed_run_that_is_given_back_is_listed_once_and_in_its_place(place: Place) -> None:
+    for number in range(3):
+        place.crash(fails, at="worked", task=f"dead-{number}")
+    newest, middle, oldest = (run.id for run in place.hold.runs())
+    runtime = place.hold._runtime
+    claims.release(runtime, claims.claim(runtime, middle), "crashed")
+    assert [run.id for run in place.hold.runs(status="crashed")] == [newest, middle, oldest]
+
+
 @pytest.mark.parametrize("run_id", ["nothing-like-that", ""])
 def test_an_unknown_run_is_not_found(place: Place, run_id: str) -> None:
     with pytest.raises(RunNotFound):
@@ -255,10 +281,26 @@ def without_run() -> None: ...  # type: ignore[misc]
 def reserved(run: Run, task: str) -> None: ...
 
 
+class Held:
+    @flow
+    def method(self, run: Run) -> None: ...
+
+
 @pytest.mark.parametrize("bad", [without_run, reserved], ids=lambda flow: flow.__name__)
 def test_a_flow_takes_a_run_first_and_no_reserved_names(place: Place, bad: Any) -> None:
-    with pytest.raises((FlowInvalid, InputsInvalid, TypeError)):
+    with pytest.raises(FlowInvalid):
         place.run(bad)
+
+
+def test_the_advice_for_what_cannot_be_a_flow_fits(place: Place) -> None:
+    said = {bad.__name__: "" for bad in (without_run, reserved, Held.method)}
+    for bad in (without_run, reserved, Held.method):
+        with pytest.raises(FlowInvalid) as caught:
+            place.run(bad)
+        said[bad.__name__] = caught.value.what_next
+    assert "def without_run(run: Run" in said["without_run"]
+    assert "another name" in said["reserved"]
+    assert "top of a module" in said["method"]
 
 
 @pytest.mark.parametrize(("args", "kwargs"), [((1, 2), {}), ((), {"nothing": 1})])

@@ -17,7 +17,7 @@ Job = Callable[[], Any]
 
 
 def new_run(run_id: str, **changed: Any) -> NewRun:
-    run = NewRun(run_id, "default", "m:flow", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
+    run = NewRun(run_id, "default", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
     return run._replace(**changed)
 
 

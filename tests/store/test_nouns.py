@@ -49,7 +49,7 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: SqliteStor
     row = store.read(lambda look: look.run_by_id("run1"))
     assert row is not None
     assert row[1:] == (
-        "run1", "default", "m:flow", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", "1", '{"e":1}',
+        "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", "1", '{"e":1}',
         '["search"]', "run0", "s", "t", '{"m":1}', "ann", 7, 9,
     )  # fmt: skip
 

@@ -189,6 +189,15 @@ def test_a_store_that_was_open_before_a_fork_is_refused_in_the_child(store: Sqli
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_store_that_was_open_is_refused_by_any_of_its_names(store: SqliteStore, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(Path(store.path).parent)
+    (tmp_path / "link.db").symlink_to(store.path)
+    name = Path(store.path).name
+    names = (tmp_path / "link" / name, tmp_path / "link.db", Path(os.path.relpath(store.path)))
+    assert [in_child(lambda path=path: SqliteStore(path)) for path in names] == ["StoreForked"] * 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_may_open_what_was_not_open(store: SqliteStore, tmp_path: Path, open_store: Open) -> None:
     def work() -> str:
         other = SqliteStore(tmp_path / "other.db")
@@ -263,7 +272,7 @@ def as_nobody(code: str, path: Path) -> str:
         if os.getuid() == 0:
             os.setgroups([]); os.setgid(65534); os.setuid(65534)
         def write():
-            run = NewRun("r", "s", "f", "f", "t", "{}", "d", "", "", "", "{}", "local", 1)
+            run = NewRun("r", "s", "f", "t", "{}", "d", "", "", "", "{}", "local", 1)
             return SqliteStore(path).write(lambda tx: tx.add_run(run, bytes(32), "p"))
         try:
             print("gave", CODE)

@@ -14,7 +14,7 @@ def main(path: str, name: str, count: int) -> None:
     store = SqliteStore(Path(path))
 
     def run(run_id: str) -> NewRun:
-        return NewRun(run_id, "default", "m:flow", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
+        return NewRun(run_id, "default", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
 
     hold = store.write(lambda tx: tx.add_run(run(name), genesis(name, "m:flow", name, "digest"), name))
     for number in range(count):

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.domain.codec import decoder, encode
 from holdfast.errors import FlowNotFound, InputsInvalid
+from holdfast.runtime.home import find_home, project_of
 from holdfast.runtime.names import load
 from holdfast.runtime.specs import FlowSpec, hints_of
 from holdfast.sdk.flow import Flow
@@ -22,11 +23,12 @@ from holdfast.sdk.flow import Flow
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
-def find_flow(name: str) -> Flow[..., Any]:
-    """The flow that `module:name` or `file.py:name` names from here. Raises FlowNotFound."""
+def find_flow(name: str, home: str | None = None) -> Flow[..., Any]:
+    """The flow that `module:name` or `file.py:name` names from here or from the project. Raises FlowNotFound."""
     if name.endswith((".yaml", ".yml")):
         raise FlowNotFound(name, "this version runs flows written in Python only")
-    found = load(name, Path.cwd())
+    project = project_of(find_home(home))
+    found = load(name, Path.cwd(), *([project] if project else []))
     if not isinstance(found, Flow):
         raise FlowNotFound(name, f"{name.rpartition(':')[2]} is not a flow (decorate it with @flow)")
     return found

@@ -35,7 +35,7 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
     from holdfast.cli.inputs import find_flow, inputs_of
 
     with _turned_away(door.json):
-        found = find_flow(flow)
+        found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
     with door.open(make=True) as hold:
         return _go(door, hold, "", lambda: hold.run(found, task=task, fresh=fresh, **given))

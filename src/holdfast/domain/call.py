@@ -88,6 +88,14 @@ class Ledger(Struct, eq=False):
         return None
 
 
+def equal_elsewhere(ledger: Ledger, call: Call) -> Past | None:
+    """An effect of that name and those inputs, done or in doubt, that this body has not asked for: in any scope."""
+    for past in ledger.effects.get(call.step, ()):
+        if not past.asked and past.call.inputs == call.inputs and (past.finished or past.in_doubt):
+            return past
+    return None
+
+
 # -- what a call does on resume ----------------------------------------------------------------------
 
 

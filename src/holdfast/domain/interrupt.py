@@ -19,7 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 QUESTIONS: dict[str, str] = {
     "in_doubt": "effect {step} may have happened; nobody knows",
     "crash_loop": "step {step} killed its process {crashes} times",
-    "inputs_changed": "effect {step} was done before with other inputs",
+    "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
     "timer": "sleeps until {due}",
     "child": "child run {child} has not finished",
 }
@@ -46,7 +46,17 @@ class Interrupt:
     @property
     def says(self) -> str:
         """The wait in one line."""
-        return QUESTIONS[self.type].format_map({"step": self.step, **self.payload})
+        said = QUESTIONS[self.type].format_map({**self.payload, "step": f"{self.step}{self._inputs}"})
+        probe = self.payload.get("probe")
+        return f"{said}; its probe said: {probe}" if probe else said
+
+    @property
+    def _inputs(self) -> str:
+        inputs = self.payload.get("inputs")
+        if not isinstance(inputs, dict) or not inputs:
+            return f" ({inputs})" if inputs else ""
+        text = ", ".join(f"{name}={value!r}" for name, value in inputs.items())
+        return f"({text})" if len(text) <= 100 else f"({text[:99]}…)"
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -38,7 +38,6 @@ class RunRecord:
 
     id: str
     flow: str
-    source: str
     task: str
     scope: str
     status: str

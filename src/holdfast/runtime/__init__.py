@@ -9,6 +9,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from holdfast.domain.run import FINISHED, Outcome, RunRecord
 from holdfast.errors import (
     AmbiguousPrefix,
     FlowNotFound,
+    HoldfastError,
     InputsConflict,
     InterruptNotFound,
     RunFinished,
@@ -32,7 +34,7 @@ from holdfast.runtime.claims import Claim
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
-from holdfast.runtime.names import load
+from holdfast.runtime.names import lasting, load
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.resources import Resources
 from holdfast.runtime.runner import Acceptance
@@ -52,6 +54,7 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
 
 Facade = Callable[[Execution, bool], Any]
 NOTHING_ACCEPTED = Acceptance()
+_PAGE = 200
 
 
 class Runtime:
@@ -71,7 +74,7 @@ class Runtime:
         store_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.home = find_home(home)
-        self.folder = project_of(self.home)
+        self.project = project_of(self.home)
         self.scope, self.actor = check_name("scope", scope), check_name("actor", actor)
         self.tenant = tenant
         self.clock = clock or SystemClock()
@@ -89,14 +92,22 @@ class Runtime:
         self._idle.set()
         self.heart = Heart(self)
         self._facade = facade
+        self._closed = False
 
     def close(self) -> None:
         """Let go of the files. Runs that still execute here are asked to stop, and given time to do so."""
-        self.stop()
-        self._idle.wait(self.settings.close_seconds)
-        self.heart.stop()
-        self.store.write(lambda tx: tx.forget_process(self.process.id))
-        self.store.close()
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        try:
+            self.stop()
+            self._idle.wait(self.settings.close_seconds)
+            self.heart.stop()
+            with suppress(HoldfastError):  # a row that is left behind is forgotten by others, a day later
+                self.store.write(lambda tx: tx.forget_process(self.process.id))
+        finally:
+            self.store.close()
 
     def enter(self, execution: Execution) -> None:
         """A run begins to execute in this process."""
@@ -131,6 +142,10 @@ class Runtime:
             pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
         return encode(dict(inputs))
 
+    def name_of(self, spec: FlowSpec) -> str:
+        """The name under which this home records a flow."""
+        return lasting(spec.source, self.project)
+
     def new_run(
         self,
         spec: FlowSpec,
@@ -146,8 +161,7 @@ class Runtime:
         return NewRun(
             id=self.ids(),
             scope=self.scope,
-            flow=spec.source,
-            source=spec.source,
+            flow=self.name_of(spec),
             task=check_name("task", task) if task is not None else f"{spec.name}-{found[:12]}",
             inputs=raw.decode(),
             inputs_digest=found,
@@ -257,7 +271,7 @@ class Runtime:
     ) -> tuple[FlowSpec, dict[str, Any]]:
         """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, InputsInvalid."""
         try:
-            found = spec or self.flow(claimed.run.source)
+            found = spec or self.flow(claimed.run.flow)
             if found.is_async and blocking:
                 refuse_loop(f"running the async flow {found.name}")
             return found, found.typed(decode(claimed.run.inputs))
@@ -269,7 +283,7 @@ class Runtime:
         """A flow by the name it was recorded under. Raises FlowNotFound."""
         if source.startswith("script:"):
             raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
-        found = load(source, self.folder)
+        found = load(source, self.project or Path.cwd())
         spec = getattr(found, "spec", None)
         if not isinstance(spec, FlowSpec):
             raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
@@ -304,14 +318,14 @@ class Runtime:
 
     def record(self, row: RunRow) -> RunRecord:
         """A run as it is now: status and holder are read at one moment, so that neither belies the other."""
+        return self.store.read(lambda look: self.record_in(look, row.id))
 
-        def look(reading: Reading) -> tuple[RunRow, Any, str]:
-            lease = reading.lease_of(row.id)
-            now = reading.run_by_id(row.id) or row
-            return now, lease, claims.holder_of(self, reading, row.id, lease) if lease else ""
-
-        now, lease, holder = self.store.read(look)
-        return run_record(now, lease, holder, self._result(now))
+    def record_in(self, look: Reading, run_id: str) -> RunRecord:
+        """The same inside a transaction."""
+        row, lease = look.run_by_id(run_id), look.lease_of(run_id)
+        if row is None or lease is None:
+            raise RunNotFound(run_id)
+        return run_record(row, lease, claims.holder_of(self, look, run_id, lease), self._result(row))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
         """How a run stands, from its row alone."""
@@ -324,10 +338,28 @@ class Runtime:
         return decode(self.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
     def runs(self, status: str | None, limit: int) -> list[RunRecord]:
+        """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
         stored = ("running", "crashed") if status == "crashed" else (status,)
-        rows = self.store.read(lambda look: [row for each in stored for row in look.newest_runs(each, limit, 0)])
-        found = [self.record(row) for row in sorted(rows, key=lambda row: row.key, reverse=True)]
-        return [record for record in found if status is None or record.status == status][:limit]
+        page = max(1, min(limit, _PAGE))
+        found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
+        for row in merge(*(self.rows(each, page) for each in stored), key=lambda row: -row.key):
+            if len(found) >= limit:
+                break
+            record = self.record(row)
+            if status in (None, record.status):
+                found[record.id] = record
+        return list(found.values())
+
+    def rows(self, status: str | None = None, page: int = _PAGE) -> Iterator[RunRow]:
+        """Every run of a recorded status, or every run, the newest first, read page by page."""
+        before = 0
+
+        def look(reading: Reading) -> list[RunRow]:
+            return reading.newest_runs(status, page, before)
+
+        while found := self.store.read(look):
+            yield from found
+            before = found[-1].key
 
     def receipts(self, run_id: str) -> list[Receipt]:
         from holdfast.domain.receipt import receipts_of

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from holdfast.domain.call import Replay
+from holdfast.domain.call import Changed, Past, Replay
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
-from holdfast.runtime.attempt import BODY, HANG, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.branches import Branches, watch_tasks
 from holdfast.runtime.calls import judged, lingering, still_runs
 from holdfast.runtime.context import CURRENT, Frame
@@ -36,13 +36,19 @@ def call_async(
     return drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
 
 
-async def drive_async(execution: Execution, asked: Asked) -> Any:
-    """Do what the call asks for. A wait parks this branch; the run waits when all of them do."""
+async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
+    """Do what the call asks for. A wait parks this branch (unless that is left to the caller: then it raises Paused);
+    the run waits when all of them do.
+    """
     found = asked.next
-    if isinstance(found, Replay) and found.past.last.status != "cancelled":
-        return execution.recorded(asked, found.past)
-    driven = drive(execution, asked)
     branches = execution.branches
+    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+        if branches is not None:
+            await _in_turn(branches, asked, found.past.seq)
+        return execution.recorded(asked, found.past)
+    if branches is not None and asked.elsewhere is not None:
+        await _let_settle(branches, asked, asked.elsewhere)
+    driven = drive(execution, asked)
     answer: Any = None
     if branches is not None:
         branches.in_flight += 1
@@ -61,6 +67,8 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
             elif what == PROBE:
                 answer = await _ask_probe(execution, given)
             else:
+                if what == PARK and not park:
+                    raise Paused
                 await _wait(execution, asked, what, given)
                 answer = None
     except StopIteration as end:
@@ -70,6 +78,26 @@ async def drive_async(execution: Execution, asked: Asked) -> Any:
             branches.in_flight -= 1
             if branches.watched:
                 branches.changed.set()
+
+
+async def _in_turn(branches: Branches, asked: Asked, seq: int) -> None:
+    if not branches.is_next(seq) and not asked.in_map:  # a map's results have an order of their own
+        with branches.call():
+            await branches.turn(seq)
+    branches.given(seq)
+
+
+async def _let_settle(branches: Branches, asked: Asked, elsewhere: Past) -> None:
+    """An equal effect is recorded in another branch. If that one asks for it, this one is new; else it moved here."""
+    with branches.call():
+        branches.deferred += 1
+        try:
+            while not elsewhere.asked and await branches.something_moves():
+                pass
+        finally:
+            branches.deferred -= 1
+    if not elsewhere.asked:
+        asked.next = Changed(elsewhere)
 
 
 async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> None:

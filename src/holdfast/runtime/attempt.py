@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.domain.call import Call, NextCall
+from holdfast.domain.call import Call, NextCall, Past
 from holdfast.runtime.specs import StepSpec
 
 
@@ -21,6 +21,10 @@ class Asked(Struct, eq=False):
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     next: NextCall
+    elsewhere: Past | None = None  # a new effect: an equal one is recorded in another branch, and not asked for yet
+    in_map: bool = False
+    held: bool = False  # it is one of a map's: what it writes to the state waits for the others
+    wrote: Mapping[str, bytes] | None = None  # what waits so
 
 
 class Attempt(Struct, eq=False):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
@@ -21,16 +22,21 @@ if TYPE_CHECKING:
 
 _WAIT_FOR = asyncio.wait_for.__code__
 _LOOK_SECONDS = 0.02
+_PATIENCE = 50  # looks at a task that waits for something of its own, before replay goes on without it
+_LET_OTHERS = 5  # rounds of the loop: enough for a finished task to wake who waits for it
 
 
 class Branches:
     """The tasks of one async run."""
 
-    def __init__(self, *, can_park: bool = True) -> None:
+    def __init__(self, turns: Iterable[int] = (), *, can_park: bool = True) -> None:
         self._can_park = can_park  # False where the body is not ours to end: a wait raises Paused there
         self.in_flight = 0  # calls being made
         self.watched = False  # somebody wants to know when a call ends
         self.parked = 0  # of those, the ones that wait for something from outside
+        self.deferred = 0  # of those, the ones that wait for a recorded outcome of another branch
+        self.turns: deque[int] = deque(turns)  # recorded outcomes that were not given again yet, by seq
+        self._given: set[int] = set()
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
 
@@ -70,6 +76,55 @@ class Branches:
         """Wait for the flow to cancel this call, as it did before."""
         await asyncio.get_running_loop().create_future()
 
+    async def turn(self, seq: int) -> None:
+        """Wait until the recorded outcomes before this one have been given again.
+
+        Which of two branches went on first may have decided what the flow did next, so replay gives outcomes in the
+        order of the journal. One that nobody asks for any more is passed over once nothing else moves.
+        """
+        self.deferred += 1
+        try:
+            while not self._is_next(seq) and await self.something_moves():
+                pass
+            for _ in range(_LET_OTHERS):  # what the one before set in motion gets there first, as it did
+                await asyncio.sleep(0)
+        finally:
+            self.deferred -= 1
+
+    def _is_next(self, seq: int) -> bool:
+        while self.turns and self.turns[0] in self._given:
+            self._given.discard(self.turns.popleft())
+        return not self.turns or self.turns[0] >= seq
+
+    def is_next(self, seq: int) -> bool:
+        """Whether it is this outcome's turn, with nobody to let go first."""
+        return self._is_next(seq) and len(self.tasks) <= 1
+
+    def given(self, seq: int) -> None:
+        self._given.add(seq)
+
+    async def something_moves(self) -> bool:
+        """Let the others go on for a while. False once nobody can: every call waits, and no task runs on its own."""
+        for _ in range(_LET_OTHERS):
+            await asyncio.sleep(0)
+        if self.in_flight > self.parked + self.deferred:
+            await asyncio.sleep(_LOOK_SECONDS / 10)
+            return True
+        before = self._position()
+        for _ in range(_PATIENCE if self._leaves() > self.parked + self.deferred else 1):
+            await asyncio.sleep(_LOOK_SECONDS)
+            if before != self._position():
+                return True
+        return False
+
+    def _position(self) -> tuple[int, int, int, int]:
+        return len(self.turns), len(self._given), self.in_flight, len(self.tasks)
+
+    def _leaves(self) -> int:
+        """Tasks that have started no other one which they could be waiting for."""
+        parents = set(self.tasks.values())
+        return sum(1 for task in self.tasks if task not in parents)
+
     async def all_waiting(self) -> None:
         """Return once no branch can go on: each is parked, or waits for one that is."""
         while True:
@@ -82,9 +137,7 @@ class Branches:
 
     def _nobody_moves(self) -> bool:
         """Whether every task that is not parked has a child it can be waiting for."""
-        parents = set(self.tasks.values())
-        moving = [task for task in self.tasks if task not in parents]
-        return len(moving) <= self.parked
+        return self._leaves() <= self.parked
 
     def cancel(self) -> None:
         for task in list(self.tasks):

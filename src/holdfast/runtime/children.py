@@ -7,9 +7,8 @@ the child run on.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -92,10 +91,12 @@ class Child(Generic[T]):
                 self._kept = kept
         return self._deliver()
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, T]:
         return self._joined().__await__()
 
     async def _joined(self) -> T:
+        import asyncio
+
         self._execution.gate()
         branches = self._execution.branches
         with branches.call() if branches is not None else nullcontext():
@@ -182,7 +183,7 @@ class Child(Generic[T]):
         if raw is msgspec.UNSET:
             return None, None
         try:
-            return self._spec.decode(cast(bytes, raw)), None
+            return self._spec.decode(raw), None
         except msgspec.ValidationError as error:
             remedy = "annotate what it returned then"
             raise ValueRefused(f"the recorded result of {self._spec.name}", str(error), remedy) from error
@@ -304,7 +305,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     runtime = execution.runtime
     inputs = spec.bind(args, kwargs)
     raw = runtime.pack_inputs(spec, inputs)
-    call = execution.numbered(frame, "run.spawn", identity(encode([spec.source]) + raw))
+    call = execution.numbered(frame, "run.spawn", identity(encode([runtime.name_of(spec)]) + raw))
     past = execution.ledger.calls.get(call)
     claimed: Claim | None = None
     if past is not None and past.payload:

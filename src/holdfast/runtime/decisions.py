@@ -7,14 +7,17 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
 
 from holdfast.domain.call import Call, fold, labels
 from holdfast.domain.codec import decode, encode, pack_json
 from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import check_answer
+from holdfast.domain.interrupt import Interrupt, check_answer
 from holdfast.domain.journal import CALLS, decode_header
-from holdfast.domain.run import FINISHED
+from holdfast.domain.run import FINISHED, RunRecord
 from holdfast.errors import AlreadyAnswered, Invalid, OperationConflict, RunFinished, RunNotFound, StepNotFound
 from holdfast.runtime.claims import holder_of, refuse_held, run_fact
 from holdfast.runtime.views import interrupt_of
@@ -24,28 +27,41 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 
-def once(runtime: Runtime, operation_id: str | None, kind: str, content: Any, work: Callable[[Writing], Any]) -> bool:
-    """Do `work` once per operation_id. True when this was an exact repeat, and nothing was done.
+T = TypeVar("T", RunRecord, Interrupt)
 
-    Raises OperationConflict when the id was used with other content.
+
+def once(
+    runtime: Runtime,
+    operation_id: str | None,
+    kind: str,
+    content: Any,
+    work: Callable[[Writing], None],
+    told: Callable[[Writing], T],
+) -> T:
+    """Do `work` once per operation_id and give what is `told` afterwards.
+
+    An exact repeat does nothing and is told what the first one was, with `replayed`. Raises OperationConflict when
+    the id was used with other content.
     """
     print_ = identity(encode([kind, content]))
 
-    def guarded(tx: Writing) -> bool:
-        if operation_id is not None:
-            before = tx.operation(operation_id)
-            if before is not None:
-                if before[:2] != (kind, print_):
-                    raise OperationConflict(operation_id, before[0])
-                return True
-            tx.add_operation(operation_id, kind, print_, "{}", runtime.clock.now())
+    def guarded(tx: Writing) -> T:
+        before = tx.operation(operation_id) if operation_id is not None else None
+        if before is not None:
+            if before[:2] != (kind, print_):
+                raise OperationConflict(str(operation_id), before[0])
+            kept: Any = msgspec.json.decode(before[2], type=Interrupt if kind == "answer" else RunRecord)
+            return replace(cast(T, kept), replayed=True)
         work(tx)
-        return False
+        answer = told(tx)
+        if operation_id is not None:
+            tx.add_operation(operation_id, kind, print_, encode(answer).decode(), runtime.clock.now())
+        return answer
 
     return runtime.store.write(guarded)
 
 
-def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None) -> bool:
+def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None) -> Interrupt:
     """Answer a wait: one of many answers wins. Raises AlreadyAnswered, AnswerInvalid."""
 
     def work(tx: Writing) -> None:
@@ -60,10 +76,19 @@ def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | 
         else:
             tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
 
-    return once(runtime, operation_id, "answer", [interrupt_id, given], work)
+    return once(
+        runtime,
+        operation_id,
+        "answer",
+        [interrupt_id, given],
+        work,
+        lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id)),
+    )
 
 
-def ask(runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> bool:
+def ask(
+    runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None
+) -> RunRecord:
     """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it."""
     pack_json(body, kind)
 
@@ -83,7 +108,7 @@ def ask(runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any
         sent = {"call": list(call), "kind": call_kind, "to": first, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 
-    return once(runtime, operation_id, kind, [run_id, step, body], work)
+    return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
 
 
 def _refuse_done(look: Reading, run: RunRow, call: Call, step: str, kind: str) -> None:
@@ -93,7 +118,7 @@ def _refuse_done(look: Reading, run: RunRow, call: Call, step: str, kind: str) -
         raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
 
 
-def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> bool:
+def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
     """Ask a live run to stop at its next step; it ends `interrupted`."""
 
     def work(tx: Writing) -> None:
@@ -103,10 +128,10 @@ def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> bool:
             raise Invalid(detail=f"run {run_id} is {status}; only a running one can be asked to stop")
         tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
 
-    return once(runtime, operation_id, "pause", [run_id], work)
+    return once(runtime, operation_id, "pause", [run_id], work, lambda tx: runtime.record_in(tx, run_id))
 
 
-def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None, *, only_free: bool = False) -> bool:
+def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None, *, only_free: bool = False) -> RunRecord:
     """Give a run up: its owner, if it has one, cannot commit anything from now on."""
 
     def work(tx: Writing) -> None:
@@ -116,7 +141,7 @@ def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None, *, 
                 refuse_held(runtime, tx, run_id, lease)
         _abort(runtime, tx, run_id, why)
 
-    return once(runtime, operation_id, "abort", [run_id, why], work)
+    return once(runtime, operation_id, "abort", [run_id, why], work, lambda tx: runtime.record_in(tx, run_id))
 
 
 def _abort(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:

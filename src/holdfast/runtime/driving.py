@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, Paused
 from holdfast.runtime import failure
 from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Do, Raised, Returned
 from holdfast.runtime.effects import NOT_DONE, Happened
-from holdfast.runtime.execution import Execution, mark_of
+from holdfast.runtime.execution import Execution, mark_of, shown
 
 Driven = Generator[Do, Any, Any]
 
@@ -147,7 +147,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
-    execution.open_wait(asked.call, kind, payload)
+    execution.open_wait(asked.call, kind, {**payload, **shown(asked)})
     yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 

@@ -11,8 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.domain.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, NextCall, Past, Replay, next_call
-from holdfast.domain.codec import digest_inputs, encode, pack
+from holdfast.domain.call import (
+    FIRST,
+    GOOD,
+    Call,
+    Changed,
+    Doubtful,
+    Fresh,
+    Ledger,
+    NextCall,
+    Past,
+    Replay,
+    equal_elsewhere,
+    labels,
+    next_call,
+)
+from holdfast.domain.codec import decode, digest_inputs, encode, pack
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
 from holdfast.errors import HoldfastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
@@ -29,6 +43,8 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.branches import Branches
     from holdfast.runtime.children import Child
+
+SHOWN_BYTES = 4096
 
 
 class Execution:
@@ -94,7 +110,16 @@ class Execution:
             found = self._changed_by_id(found.past)
         if isinstance(found, Replay | Doubtful):
             found.past.asked = True
-        return Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
+        asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
+        if spec.is_effect and found is FIRST:
+            self._look_elsewhere(asked)
+        return asked
+
+    def _look_elsewhere(self, asked: Asked) -> None:
+        """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call)
+        if asked.elsewhere is not None and self.branches is None:
+            asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
 
     @staticmethod
     def _changed_by_id(past: Past) -> NextCall:
@@ -107,9 +132,17 @@ class Execution:
         """The calls of a map: what is left over is known only when all of them have been asked for."""
         asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
         for one in asked:
+            one.in_map = True
             if isinstance(one.next, Changed):
                 one.next = next_call(one.call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+                if one.next is FIRST:
+                    self._look_elsewhere(one)
         return asked
+
+    def turns(self) -> list[int]:
+        """The recorded outcomes that a replay gives again, in the order in which the flow was given them."""
+        finished = (past for past in self.ledger.calls.values() if past.kind in CALLS and past.finished)
+        return sorted(past.seq for past in finished if past.last.status != "cancelled")
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
@@ -148,11 +181,17 @@ class Execution:
             self.code_changed.add(asked.spec.name)
         payload = decode_payload(past.payload) if past.payload else Payload()
         if payload.wrote:
-            self.state.apply(_unwrapped(payload.wrote))
+            self._apply(asked, _unwrapped(payload.wrote))
         self.endings.settled()
         if last.status in GOOD:
             return self._result(payload, asked.spec)
         raise self.endings.failed(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
+
+    def _apply(self, asked: Asked, wrote: Mapping[str, bytes]) -> None:
+        if asked.held:
+            asked.wrote = wrote
+        else:
+            self.state.apply(wrote)
 
     def _result(self, payload: Payload, spec: StepSpec) -> Any:
         """A recorded result, as the annotation of today names it."""
@@ -233,7 +272,7 @@ class Execution:
             if dirty:
                 payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
             if status == "succeeded" and attempt.wrote:
-                self.state.apply(attempt.wrote)
+                self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":
                 self.endings.settled()
             return self.pen.queue(self.pen.receipt(attempt, status, delivered, mark, payload))
@@ -273,7 +312,7 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number})
+        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
         self.paused = True
 
     # -- the body's own calls --------------------------------------------------------------------
@@ -306,7 +345,7 @@ class Execution:
     def open_wait(self, call: Call, kind: str, payload: dict[str, Any], due: int | None = None) -> None:
         """Save a wait, with everything that led to it, before anyone can see it."""
         self.waits[call] = kind
-        at, label = self.clock.now(), f"{call.scope}{call.step}"
+        at, label = self.clock.now(), self._label(call)
         saved = (encode(list(call)).decode(), label, encode(payload).decode())
 
         def work(tx: Writing) -> None:
@@ -315,6 +354,14 @@ class Execution:
         with self.pen.lock:
             queued = self.pen.queue_work(work)
         self.pen.write(queued)
+
+    def _label(self, call: Call) -> str:
+        """What people call this call: as its receipts do, or will."""
+        names = labels(self.store.read(lambda look: look.journal_of(self.hold.run_key)))
+        if call in names or call.step.startswith("run."):
+            return names.get(call, f"{call.scope}{call.step}")
+        before = sum(1 for known in names if (known.scope, known.step) == (call.scope, call.step))
+        return f"{call.scope}{call.step}" + (f"~{before + 1}" if before else "")
 
     def write_phase(self) -> None:
         """Show the phase to those who look at the run."""
@@ -365,6 +412,12 @@ class Execution:
             if name not in given:
                 given[name] = self.resource(key)
         return given
+
+
+def shown(asked: Asked) -> dict[str, Any]:
+    """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
+    raw = encode(asked.inputs)
+    return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
 
 
 def mark_of(spec: StepSpec) -> str:

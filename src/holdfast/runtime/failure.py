@@ -96,7 +96,10 @@ def _find(name: str) -> type[BaseException]:
     from importlib import import_module
 
     module, _, qualname = name.rpartition(":")
-    found: Any = script_named(module) if module.endswith(".py") else sys.modules.get(module) or import_module(module)
+    found: Any = script_named(module) or sys.modules.get(module)
+    if found is None and module.endswith(".py"):
+        raise LookupError(name)  # a script that is not here: importing its name would run it
+    found = found or import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and issubclass(found, Exception)):

@@ -47,7 +47,7 @@ def load(source: str, *folders: Path) -> Any:
     if not place or not name:
         raise FlowNotFound(source, "it has no name after a colon")
     try:
-        module = _from_file(place, folders) if place.endswith(".py") else _imported(place, folders)
+        module = _module(place, folders or (Path.cwd(),))
     except FlowNotFound:
         raise
     except Exception as error:
@@ -60,11 +60,16 @@ def load(source: str, *folders: Path) -> Any:
     return found
 
 
+def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
+    paths = [os.path.realpath(folder / place) for folder in folders]
+    if module_alias("__main__") in (place, *paths):
+        return sys.modules["__main__"]
+    return _from_file(place, paths) if place.endswith(".py") else _imported(place, folders)
+
+
 def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:
     from importlib import import_module
 
-    if place == module_alias("__main__"):  # python -m
-        return sys.modules["__main__"]
     if place in sys.modules:
         return sys.modules[place]
     for folder in reversed(folders):
@@ -73,17 +78,13 @@ def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:
     return import_module(place)
 
 
-def _from_file(place: str, folders: tuple[Path, ...]) -> ModuleType:
-    paths = [os.path.realpath(folder / place) for folder in folders or (Path.cwd(),)]
+def _from_file(place: str, paths: list[str]) -> ModuleType:
     for path in paths:
-        if path == module_alias("__main__"):
-            return sys.modules["__main__"]
         if (name := _loaded_name(path)) in sys.modules:
             return sys.modules[name]
-    path = next((path for path in paths if os.path.isfile(path)), "")
-    if not path:
-        raise FlowNotFound(place, "there is no such file")
-    return _loaded(path)
+        if os.path.isfile(path):
+            return _loaded(path)
+    raise FlowNotFound(place, "there is no such file")
 
 
 def _loaded_name(path: str) -> str:
@@ -110,7 +111,7 @@ def _loaded(path: str) -> ModuleType:
     return module
 
 
-# -- types of exceptions: found among what is loaded, and never worth loading something for -----------
+# -- types of exceptions -----------------------------------------------------------------------------
 
 
 def type_name(kind: type) -> str:
@@ -119,12 +120,10 @@ def type_name(kind: type) -> str:
     return f"{os.path.basename(alias)}:{kind.__qualname__}"
 
 
-def script_named(file: str) -> ModuleType:
-    """The one script of this name that runs here or was loaded. Raises LookupError when there is none, or several."""
+def script_named(file: str) -> ModuleType | None:
+    """The one script of this name that runs here or was loaded; None when there is none, or several."""
     found = {id(module): module for name, module in list(sys.modules.items()) if _is_script(name, file)}
-    if len(found) != 1:
-        raise LookupError(file)
-    return next(iter(found.values()))
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _is_script(name: str, file: str) -> bool:

@@ -128,7 +128,7 @@ async def run_async(
 
     watch_tasks(asyncio.get_running_loop())
     with living(runtime, execution) as frame:
-        branches = execution.branches = Branches()
+        branches = execution.branches = Branches(execution.turns())
         try:
             result = await run_body(execution, branches, body(), frame)
             for child in execution.children:

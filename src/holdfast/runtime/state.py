@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from holdfast.domain.codec import decode, pack_json
@@ -60,6 +60,20 @@ class State(MutableMapping[str, Any]):
             else:
                 self._values[name] = raw
 
+    def merge(self, all_wrote: Iterable[Mapping[str, bytes]]) -> None:
+        """Take what the calls of a map wrote, in their order. Raises StateTooLarge, and takes nothing.
+
+        The journal has them in the order in which they ended; where that matters, the body says how it came out.
+        """
+        merged: dict[str, bytes] = {}
+        several: set[str] = set()
+        for wrote in all_wrote:
+            several |= merged.keys() & wrote.keys()
+            merged |= wrote
+        self._check_size({**self._values, **merged}, f"state[{next(iter(merged), '')!r}]")
+        self.apply(merged)
+        self._dirty |= {name: merged[name] for name in several}
+
     def take_dirty(self) -> dict[str, bytes] | None:
         """What the body wrote since the last receipt."""
         if not self._dirty:
@@ -73,10 +87,7 @@ class State(MutableMapping[str, Any]):
 
     def _write(self, name: str, raw: bytes) -> None:
         attempt = _attempt()
-        merged = {**self._values, **self._overlay(), name: raw}
-        size = sum(len(key.encode()) + len(value) for key, value in merged.items())
-        if size > self._limit:
-            raise StateTooLarge(f"state[{name!r}]", size, self._limit)
+        self._check_size({**self._values, **self._overlay(), name: raw}, f"state[{name!r}]")
         if attempt is None:
             self.apply({name: raw})
             self._dirty[name] = raw
@@ -84,6 +95,11 @@ class State(MutableMapping[str, Any]):
             raise Refused(detail=f"an attempt that is over cannot write state[{name!r}]")
         else:
             attempt.wrote = {**(attempt.wrote or {}), name: raw}
+
+    def _check_size(self, values: Mapping[str, bytes], path: str) -> None:
+        size = sum(len(key.encode()) + len(value) for key, value in values.items())
+        if size > self._limit:
+            raise StateTooLarge(path, size, self._limit)
 
 
 def _attempt() -> Attempt | None:

@@ -17,8 +17,6 @@ from holdfast.store.contract import Reading, RunRow
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
-_PAGE = 200
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -47,33 +45,35 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
     """Check one run, or the whole store. Nothing is changed."""
     problems = [Problem("", "the database file", line) for line in runtime.store.check()] if run_id is None else []
     runs = entries = blobs = 0
-    for row in _rows(runtime, run_id):
+    if run_id is None:
+        problems += runtime.store.read(_without_run)
+    for row in runtime.rows() if run_id is None else [runtime.row(run_id)]:
         found, names = runtime.store.read(partial(_look, row=row))
         runs, entries, blobs = runs + 1, entries + len(found.rows) if found else entries, blobs + len(names)
         problems += _problems(runtime, row, found, names)
     return Verification(runs, entries, blobs, tuple(problems))
 
 
-def _rows(runtime: Runtime, run_id: str | None) -> Iterator[RunRow]:
-    if run_id is not None:
-        yield runtime.row(run_id)
-        return
-    before = 0
-    while page := runtime.store.read(partial(_page, before=before)):
-        yield from page
-        before = page[-1].key
+def _without_run(look: Reading) -> list[Problem]:
+    """What is left of runs whose own rows are gone."""
+    leases = [Problem(run_id, f"run {run_id}", "its row is missing") for run_id in look.leases_without_run()]
+    keys = look.journals_without_run()
+    return leases + [Problem("", f"journal of run number {key}", "the run's row is missing") for key in keys]
 
 
-def _page(look: Reading, before: int) -> list[RunRow]:
-    return look.newest_runs(None, _PAGE, before)
-
-
-def _look(look: Reading, row: RunRow) -> tuple[Found | None, list[str]]:
+def _look(look: Reading, row: RunRow) -> tuple[Found | None, set[str]]:
+    """A run with its journal, and the blobs that it needs by its entries' own words or by the index of them."""
     lease = look.lease_of(row.id)
-    return (find(look, row, lease) if lease else None), look.blobs_of(row.key)
+    found = find(look, row, lease) if lease else None
+    named = {_blob(entry.payload) for entry in found.rows} if found and not found.broken else set()
+    return found, (named | set(look.blobs_of(row.key))) - {""}
 
 
-def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: list[str]) -> Iterator[Problem]:
+def _blob(payload: bytes | None) -> str:
+    return decode_payload(payload).blob if payload and b'"blob":"' in payload else ""
+
+
+def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: set[str]) -> Iterator[Problem]:
     if found is None:
         yield Problem(row.id, f"run {row.id}", "its lease row is missing")
         return
@@ -83,7 +83,7 @@ def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: list[st
         yield Problem(row.id, f"run {row.id}", f"its journal ends {found.ledger.endings[-1][0]}, not {row.status}")
     elif row.status == "succeeded" and _recorded_result(found) != digest((row.result or "").encode()):
         yield Problem(row.id, f"run {row.id}", "its result was changed")
-    for name in names:
+    for name in sorted(names):
         try:
             runtime.blobs.get(name)
         except HoldfastError as error:

@@ -32,7 +32,6 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRec
     return RunRecord(
         id=row.id,
         flow=row.flow,
-        source=row.source,
         task=row.task,
         scope=row.scope,
         status=status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from holdfast.errors import NotDone
 from holdfast.runtime.calls import call_plain, outside_arguments, place_of
@@ -151,6 +151,16 @@ class Flow(Generic[P, T]):
         return f"<flow {self.function.__qualname__}>"
 
 
+class MakesFlow(Protocol):
+    """What `@flow(name=…)` decorates with."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
+
+
 @overload
 def flow(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
 
@@ -160,7 +170,7 @@ def flow(function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
 
 
 @overload
-def flow(*, name: str | None = None) -> Callable[[Callable[Concatenate[Any, P], T]], Flow[P, T]]: ...
+def flow(*, name: str | None = None) -> MakesFlow: ...
 
 
 def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -89,34 +88,26 @@ class _Hold:
         from holdfast.runtime import decisions
 
         row = self._runtime.row(run_id)
-        return self._after(row.id, decisions.abort(self._runtime, row.id, why, operation_id))
+        return decisions.abort(self._runtime, row.id, why, operation_id)
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
         """Ask a running run to stop at its next step; it ends `interrupted`."""
         from holdfast.runtime import decisions
 
         row = self._runtime.row(run_id)
-        return self._after(row.id, decisions.pause(self._runtime, row.id, operation_id))
+        return decisions.pause(self._runtime, row.id, operation_id)
 
     def answer(self, interrupt_id: str, answer: JsonMap, *, operation_id: str | None = None) -> Interrupt:
         """Answer a wait. It is durable before it takes effect, checked, and used once."""
         from holdfast.runtime import decisions
-        from holdfast.runtime.views import interrupt_of
 
-        runtime = self._runtime
-        row = runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id))
-        replayed = decisions.answer(runtime, row.id, dict(answer), operation_id)
-        found = runtime.store.read(lambda look: runtime.interrupt_row(look, row.id))
-        return replace(interrupt_of(found), replayed=replayed)
+        return decisions.answer(self._runtime, interrupt_id, dict(answer), operation_id)
 
     def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
         from holdfast.runtime import decisions
 
         row = self._runtime.row(run_id)
-        return self._after(row.id, decisions.ask(self._runtime, row.id, kind, step, body, operation_id))
-
-    def _after(self, run_id: str, replayed: bool) -> RunRecord:
-        return replace(self.get(run_id), replayed=replayed)
+        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -365,7 +356,7 @@ class AsyncHoldfast(_Hold):
         if isinstance(begun, Outcome):
             _leave(begun)
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
-        execution.branches = Branches(can_park=False)
+        execution.branches = Branches(execution.turns(), can_park=False)
         with runner.body(self._runtime, execution) as ended:
             yield AsyncRun(execution)
         if ended.outcome is not None and ended.outcome.status == "waiting":
@@ -391,8 +382,9 @@ class AsyncStarted(Generic[T]):
         self.run_id = run_id
         self._future = future
 
-    def __await__(self) -> Any:
-        return self._future.__await__()
+    def __await__(self) -> Generator[Any, None, Outcome[T]]:
+        awaited: Generator[Any, None, Outcome[T]] = self._future.__await__()
+        return awaited
 
 
 def _acceptance(accept: Iterable[str], why: str) -> Acceptance:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.clock import moment
 from holdfast.errors import NameInvalid, Paused, Refused, StepOutsideRun
@@ -176,6 +176,17 @@ class Run(_Run):
         """Call any function as a step. `id` names the call, whatever its inputs."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
 
+    @overload
+    def effect(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+
+    @overload
     def effect(
         self,
         function: Callable[..., T],
@@ -183,10 +194,19 @@ class Run(_Run):
         id: str | None = None,
         confirm: Callable[..., Any] | None = None,
         **kwargs: Any,
-    ) -> T:
+    ) -> T: ...
+
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Call any function as an effect."""
         options = {"confirm": confirm} if confirm else {}
-        return cast(T, self._call(as_step(function, "effect", options), args, kwargs, id))
+        return self._call(as_step(function, "effect", options), args, kwargs, id)
 
     def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Any:
         frame = self._frame()
@@ -194,7 +214,15 @@ class Run(_Run):
             return Step(spec)(*args, **kwargs)
         return call_plain(frame, spec, args, kwargs, call_id)
 
-    def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]:
+    @overload
+    def map(
+        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+    ) -> list[T]: ...
+
+    @overload
+    def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
+
+    def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
         """Call a step for every item, `concurrency` at a time in threads; results in the order of the items.
 
         The first failure (by item) is raised once the calls under way have ended.
@@ -213,9 +241,41 @@ class Run(_Run):
 class AsyncRun(_Run):
     """A run as an async flow sees it: what may take time is awaited."""
 
-    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Awaitable[Any]:
+    @overload
+    def step(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def step(
+        self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Call any function as a step; a plain one runs in a thread."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
 
     def effect(
         self,
@@ -224,7 +284,7 @@ class AsyncRun(_Run):
         id: str | None = None,
         confirm: Callable[..., Any] | None = None,
         **kwargs: Any,
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         """Call any function as an effect; a plain one runs in a thread."""
         options = {"confirm": confirm} if confirm else {}
         return self._call(as_step(function, "effect", options), args, kwargs, id)
@@ -238,6 +298,14 @@ class AsyncRun(_Run):
         from holdfast.runtime.async_calls import call_async
 
         return call_async(frame, spec, args, kwargs, call_id)
+
+    @overload
+    async def map(
+        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+    ) -> list[T]: ...
+
+    @overload
+    async def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
 
     async def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items."""

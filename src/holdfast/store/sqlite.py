@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
 
-_open: dict[str, int] = {}  # files open in this process
+_open: dict[str, int] = {}  # files open in this process, by their real paths
 _inherited: set[str] = set()  # files that were open when this process was forked: unsafe here for good
 _forks = 0
 
@@ -68,7 +68,7 @@ class SqliteStore:
         filesystem: FilesystemOf = filesystem_of,
         busy_seconds: float = BUSY_SECONDS,
     ) -> None:
-        self.path = str(path)
+        self.path, self._file = str(path), os.path.realpath(path)
         self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
         self._forks = _forks
         self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
@@ -83,7 +83,7 @@ class SqliteStore:
             self._reader = Reader(self._connect(), self._sql)
         except apsw.Error as error:
             raise self.translate(error) from error
-        _open[self.path] = _open.get(self.path, 0) + 1
+        _open[self._file] = _open.get(self._file, 0) + 1
 
     # -- the contract ----------------------------------------------------------------------------
 
@@ -158,14 +158,14 @@ class SqliteStore:
         self._writer.close()
         with self._lock:
             self._reader.connection.close()
-        _open[self.path] = _open.get(self.path, 1) - 1
-        if not _open[self.path]:
-            del _open[self.path]
+        _open[self._file] = _open.get(self._file, 1) - 1
+        if not _open[self._file]:
+            del _open[self._file]
 
     # -- opening ---------------------------------------------------------------------------------
 
     def _refuse_forked(self) -> None:
-        if self.path in _inherited:
+        if self._file in _inherited:
             raise StoreForked(self.path)
 
     def _connect_writer(self) -> Transaction:

@@ -67,6 +67,12 @@ class Reader:
     def journal_of(self, run_key: int, after: int = 0, limit: int = -1) -> list[Row]:
         return list(map(Row._make, self.execute(self.sql["journal_of"], (run_key, after, limit))))
 
+    def journals_without_run(self) -> list[int]:
+        return [row[0] for row in self._all("journals_without_run")]
+
+    def leases_without_run(self) -> list[str]:
+        return [row[0] for row in self._all("leases_without_run")]
+
     def blobs_of(self, run_key: int) -> list[str]:
         return [row[0] for row in self._all("blob_refs_of", run_key)]
 

@@ -4,6 +4,11 @@ INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 1, 0, ?, ?) R
 -- name: lease_of
 SELECT key, epoch, head, hash, holder FROM leases WHERE subject = ?
 
+-- name: leases_without_run
+SELECT substr(subject, 5) FROM leases
+WHERE subject > 'run:' AND subject < 'run;' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = substr(subject, 5))
+ORDER BY subject
+
 -- name: take_lease
 UPDATE leases SET epoch = epoch + 1, holder = ? WHERE key = ? AND epoch = ?
 

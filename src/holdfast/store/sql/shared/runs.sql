@@ -1,7 +1,7 @@
 -- name: add_run
-INSERT INTO runs (id, scope, flow, source, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
+INSERT INTO runs (id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
                   actor, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: run_by_id

@@ -4,8 +4,7 @@ CREATE TABLE runs (
   key           INTEGER PRIMARY KEY,
   id            TEXT NOT NULL UNIQUE,
   scope         TEXT NOT NULL,
-  flow          TEXT NOT NULL,              -- module:name, file.py:name, or script:name
-  source        TEXT NOT NULL,              -- where a later process finds it
+  flow          TEXT NOT NULL,              -- where a process finds it: module:name, file.py:name; or script:name
   task          TEXT NOT NULL,
   inputs        TEXT NOT NULL,
   inputs_digest TEXT NOT NULL,
