@@ -37,6 +37,7 @@ class Branches:
         self.deferred = 0  # of those, the ones that wait for a recorded outcome of another branch
         self.turns: deque[int] = deque(turns)  # recorded outcomes that were not given again yet, by seq
         self._given: set[int] = set()
+        self._nudges: dict[int, asyncio.Future[None]] = {}  # whoever waits for a turn
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
 
@@ -83,13 +84,26 @@ class Branches:
         order of the journal. One that nobody asks for any more is passed over once nothing else moves.
         """
         self.deferred += 1
+        idle = 0
         try:
-            while not self._is_next(seq) and await self.something_moves():
-                pass
+            while not self._is_next(seq) and idle <= (_PATIENCE if self._leaves() > self.parked + self.deferred else 1):
+                before = self._position()
+                await self._nudge(seq)
+                coming = self.turns and self.turns[0] in self._nudges  # whoever is next is here
+                idle = 0 if coming or before != self._position() or self._busy() else idle + 1
             for _ in range(_LET_OTHERS):  # what the one before set in motion gets there first, as it did
                 await asyncio.sleep(0)
         finally:
             self.deferred -= 1
+            self._nudges.pop(seq, None)
+
+    async def _nudge(self, seq: int) -> None:
+        """Wait until it is this one's turn, or for a moment."""
+        loop = asyncio.get_running_loop()
+        nudge = self._nudges[seq] = loop.create_future()
+        timer = loop.call_later(_LOOK_SECONDS, _set, nudge)
+        await nudge
+        timer.cancel()
 
     def _is_next(self, seq: int) -> bool:
         while self.turns and self.turns[0] in self._given:
@@ -101,13 +115,20 @@ class Branches:
         return self._is_next(seq) and len(self.tasks) <= 1
 
     def given(self, seq: int) -> None:
+        """This recorded outcome has been given again: the next one may."""
         self._given.add(seq)
+        self._is_next(seq)
+        if self.turns and self.turns[0] in self._nudges:
+            _set(self._nudges[self.turns[0]])
+
+    def _busy(self) -> bool:
+        return self.in_flight > self.parked + self.deferred
 
     async def something_moves(self) -> bool:
         """Let the others go on for a while. False once nobody can: every call waits, and no task runs on its own."""
         for _ in range(_LET_OTHERS):
             await asyncio.sleep(0)
-        if self.in_flight > self.parked + self.deferred:
+        if self._busy():
             await asyncio.sleep(_LOOK_SECONDS / 10)
             return True
         before = self._position()
@@ -142,6 +163,11 @@ class Branches:
     def cancel(self) -> None:
         for task in list(self.tasks):
             task.cancel()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:

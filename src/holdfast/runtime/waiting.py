@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from holdfast.domain.call import Call, Doubtful, Fresh, Replay
@@ -13,6 +14,8 @@ from holdfast.errors import Paused, Refused, Stopped
 from holdfast.runtime.attempt import Asked
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
+
+_LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
 
 def sleep_left(frame: Frame, duration: float) -> float:
@@ -177,7 +180,8 @@ class Crew:
                     started += 1
                     threading.Thread(target=body, name=f"holdfast-map-{started}", daemon=True).start()
                 while not self._is_done():
-                    self._news.get()
+                    with suppress(Empty):
+                        self._news.get(timeout=_LOOK_SECONDS)
                 break
             except BaseException as error:  # Ctrl-C, or there is no thread to be had
                 self._calls.over, started = True, count

@@ -85,6 +85,7 @@ class Writer:
         self._tx = connect()
         self._queue: deque[Item] = deque()
         self._durable = False  # the batch being committed is on disk
+        self._unheard: set[Item] = set()  # items whose future is not resolved yet
         self._mutex = threading.Lock()
         self._starting = threading.Lock()
         self._wake: SimpleQueue[bool] = SimpleQueue()
@@ -112,8 +113,11 @@ class Writer:
             raise item.error
 
     def commit_if_free(self, item: Item) -> bool:
-        """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise."""
-        if len(self._queue) > 1 or not self._mutex.acquire(blocking=False):
+        """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise.
+
+        Nor if a loop has yet to hear of an earlier item: outcomes are delivered in the order of the journal.
+        """
+        if self._unheard or len(self._queue) > 1 or not self._mutex.acquire(blocking=False):
             return False
         self._lead(item)
         if item.error is not None:
@@ -123,9 +127,10 @@ class Writer:
     def commit_later(self, item: Item, future: asyncio.Future[None]) -> None:
         """Let the writer thread commit a queued item and resolve the future on its loop."""
         item.future = future
+        self._unheard.add(item)
         loop = future.get_loop()
         if item.done:  # somebody took it along already
-            loop.call_soon(_resolve, [item])
+            loop.call_soon(self._resolve, [item])
         elif self._told is not loop:
             self._told = loop
             loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
@@ -208,9 +213,9 @@ class Writer:
             if not self._durable:
                 queue.extendleft(reversed(batch))
                 raise
-            _tell(batch)
+            self._tell(batch)
             raise
-        _tell(batch)
+        self._tell(batch)
 
     def _commit_together(self, batch: list[Item]) -> None:
         try:
@@ -285,6 +290,32 @@ class Writer:
                 hold.head, hold.hash = head, hash_
         return landed
 
+    def _tell(self, batch: list[Item]) -> None:
+        """Wake the threads of a batch, and each event loop once."""
+        loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
+        for item in batch:
+            item.done = True
+            if item.gate is not None:
+                _open(item.gate)
+            elif item.future is not None:
+                loops.setdefault(item.future.get_loop(), []).append(item)
+        for loop, items in loops.items():
+            if loop.is_closed():
+                self._unheard.difference_update(items)
+            else:
+                loop.call_soon_threadsafe(self._resolve, items)
+
+    def _resolve(self, items: list[Item]) -> None:
+        for item in items:
+            self._unheard.discard(item)
+            future = item.future
+            if future is None or future.done():
+                continue
+            if item.error is not None:
+                future.set_exception(item.error)
+            else:
+                future.set_result(None)
+
 
 def _apply(batch: list[Item], tx: Transaction) -> None:
     """In the order of the queue; entries that stand next to each other go in together."""
@@ -301,31 +332,6 @@ def _apply(batch: list[Item], tx: Transaction) -> None:
         tx.append_all(appends)
 
 
-def _tell(batch: list[Item]) -> None:
-    """Wake the threads of a batch, and each event loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
-    for item in batch:
-        item.done = True
-        if item.gate is not None:
-            _open(item.gate)
-        elif item.future is not None:
-            loops.setdefault(item.future.get_loop(), []).append(item)
-    for loop, items in loops.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, items)
-
-
 def _open(gate: threading.Lock) -> None:
     with suppress(RuntimeError):  # it is open already
         gate.release()
-
-
-def _resolve(items: list[Item]) -> None:
-    for item in items:
-        future = item.future
-        if future is None or future.done():
-            continue
-        if item.error is not None:
-            future.set_exception(item.error)
-        else:
-            future.set_result(None)
