@@ -1,0 +1,162 @@
+"""Replay gives recorded outcomes in the order of the journal: which branch went on first is part of what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncRun, Holdfast, effect, flow, step
+
+KNOBS: dict[str, Any] = {}
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Holdfast]:
+    KNOBS.clear()
+    KNOBS["ran"] = Counter()
+    with Holdfast(tmp_path, store_options={"synchronous": "OFF"}) as opened:
+        yield opened
+
+
+@step
+async def think(i: int) -> int:
+    KNOBS["ran"][f"think {i}"] += 1
+    await asyncio.sleep(random.Random(i).uniform(0, 0.02))
+    return i
+
+
+@effect
+async def send(i: int) -> int:
+    KNOBS["ran"][f"send {i}"] += 1
+    await asyncio.sleep(random.Random(-i).uniform(0, 0.02))
+    return i
+
+
+@step
+async def gate() -> None:
+    if not KNOBS.get("open"):
+        raise RuntimeError("closed")
+
+
+@flow
+async def pool(run: AsyncRun, items: int) -> list[tuple[int, int]]:
+    """Workers pull from a queue: who does what depends on who is done first."""
+    todo = list(range(items))
+    done: list[tuple[int, int]] = []
+
+    async def worker(number: int) -> None:
+        while todo:
+            item = todo.pop(0)
+            done.append((number, await send(await think(item))))
+
+    await asyncio.gather(*(worker(number) for number in range(4)))
+    KNOBS.setdefault("orders", []).append(list(done))
+    await gate()
+    return done
+
+
+def test_a_worker_pool_resumes_with_the_same_work_in_the_same_hands(hold: Holdfast) -> None:
+    assert hold.run(pool, 12).status == "failed"
+    KNOBS["open"] = True
+    outcome = hold.run(pool, 12)
+    assert outcome.status == "succeeded"
+    assert outcome.replayed_steps == 24
+    first, again = KNOBS["orders"]
+    assert first == again
+    assert set(KNOBS["ran"].values()) == {1}
+
+
+@step
+async def racer(name: str, ticks: int) -> str:
+    await asyncio.sleep(0.02 * ticks)
+    return name
+
+
+@step
+async def use(name: str) -> str:
+    KNOBS["ran"][f"use {name}"] += 1
+    return name
+
+
+@flow
+async def race(run: AsyncRun) -> str:
+    racers = [asyncio.ensure_future(racer("slow", 4)), asyncio.ensure_future(racer("fast", 1))]
+    done, left = await asyncio.wait(racers, return_when=asyncio.FIRST_COMPLETED)
+    winner = await use(next(iter(done)).result())
+    await asyncio.wait(left)
+    await gate()
+    return winner
+
+
+def test_the_winner_of_a_race_is_the_same_on_replay(hold: Holdfast) -> None:
+    assert hold.run(race).status == "failed"
+    KNOBS["open"] = True
+    assert hold.run(race).unwrap() == "fast"
+    assert KNOBS["ran"] == {"use fast": 1}
+
+
+@flow
+async def as_they_come(run: AsyncRun) -> list[int]:
+    got = []
+    for coming in asyncio.as_completed([think(i) for i in range(6)]):
+        got.append(await send(await coming))
+    KNOBS.setdefault("orders", []).append(list(got))
+    await gate()
+    return got
+
+
+def test_effects_fed_by_whoever_is_first_are_not_repeated(hold: Holdfast) -> None:
+    assert hold.run(as_they_come).status == "failed"
+    KNOBS["open"] = True
+    assert hold.run(as_they_come).status == "succeeded"
+    assert KNOBS["orders"][0] == KNOBS["orders"][1]
+    assert set(KNOBS["ran"].values()) == {1}
+
+
+@flow
+async def moved(run: AsyncRun) -> int:
+    async def branch() -> int:
+        if KNOBS.get("open"):
+            await think(99)  # an edit: the task begins with another call now
+        return await send(await think(1))
+
+    result = (await asyncio.gather(branch(), think(2)))[0]
+    await gate()
+    return result
+
+
+def test_an_effect_that_moved_to_another_branch_asks_before_it_happens_again(hold: Holdfast) -> None:
+    assert hold.run(moved).status == "failed"
+    KNOBS["open"] = True
+    outcome = hold.run(moved)
+    assert outcome.status == "waiting"
+    assert [wait.type for wait in outcome.interrupts] == ["inputs_changed"]
+    assert KNOBS["ran"]["send 1"] == 1
+    hold.answer(outcome.interrupts[0].id, {"choice": "reuse"})
+    assert hold.run(moved).unwrap() == 1
+    assert KNOBS["ran"]["send 1"] == 1
+
+
+@flow
+async def alike(run: AsyncRun) -> list[int]:
+    async def branch(number: int) -> int:
+        await think(number)
+        sent = await send(7)  # equal inputs in every branch, and meant so
+        if number == 2:
+            await gate()
+        return sent
+
+    return list(await asyncio.gather(*(branch(number) for number in range(4))))
+
+
+def test_equal_effects_of_sibling_branches_are_their_own(hold: Holdfast) -> None:
+    assert hold.run(alike).status == "failed"
+    KNOBS["open"] = True
+    assert hold.run(alike).unwrap() == [7, 7, 7, 7]
+    assert KNOBS["ran"]["send 7"] == 4
