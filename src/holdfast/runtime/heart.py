@@ -57,6 +57,7 @@ class Heart:
         if runtime.live and now - self._beaten_at >= runtime.settings.beat_seconds * 1_000_000:
             self._beaten_at = now
             self._beat()
+            self._look_for_the_store()
 
     def _tend(self, execution: Execution) -> None:
         runtime = self._runtime
@@ -69,6 +70,13 @@ class Heart:
         for _, kind, _, _ in runtime.store.read(lambda look: look.untaken(execution.hold.run_key)):
             if kind == "pause":
                 execution.stopping = True
+
+    def _look_for_the_store(self) -> None:
+        try:
+            self._runtime.store.still_there()
+        except HoldfastError as error:
+            for execution in list(self._runtime.live.values()):
+                execution.pen.severed = error
 
     def _beat(self) -> None:
         try:

@@ -6,6 +6,7 @@ status, its result, and the release of the lease. A crash before it leaves a run
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,7 +115,14 @@ def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], b
         finally:
             CURRENT.reset(token)
         let_end(execution, ended)
+        _let_calls_end(execution, ended)
         return end(runtime, execution, result, ended, back)
+
+
+def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
+    """Threads of the body may be inside a call: a run is not over while something is done in its name."""
+    while execution.open and isinstance(error, Exception | None) and execution.pen.severed is None:
+        time.sleep(0.005)
 
 
 async def run_async(
@@ -149,6 +157,7 @@ def end(runtime: Runtime, execution: Execution, result: Any, error: BaseExceptio
     try:
         if execution.pen.severed is not None:
             raise execution.pen.severed
+        runtime.store.still_there()
         outcome = _finish(runtime, execution, _ended(execution, result, error, back))
     except LeaseLost as lost:
         return _aborted(runtime, execution, lost)

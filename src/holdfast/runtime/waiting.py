@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.domain.call import Call, Doubtful, Fresh, Replay
 from holdfast.domain.journal import decode_payload
@@ -18,8 +18,52 @@ from holdfast.runtime.execution import Execution
 _LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
 
-def sleep_left(frame: Frame, duration: float) -> float:
-    """Seconds of this sleep that are left; its end is on disk. A long rest is left to a saved timer."""
+class Rest(NamedTuple):
+    """What is left of a sleep."""
+
+    call: Call
+    due: int
+    seconds: float
+
+
+def sleep_plain(frame: Frame, duration: float) -> None:
+    """Sleep in a plain body: in place if it is short, else by ending the body and leaving a timer."""
+    execution = frame.execution
+    rest = _rest(frame, duration)
+    if rest is None:
+        return
+    if rest.seconds > execution.settings.sleep_in_place_seconds:
+        _save_timer(execution, rest)
+        execution.paused = True
+        raise Paused
+    left = rest.seconds
+    while left > 0:
+        execution.clock.sleep(min(left, _LOOK_SECONDS))
+        execution.gate()
+        left -= _LOOK_SECONDS
+    _over(execution, rest)
+
+
+async def sleep_async(frame: Frame, duration: float) -> None:
+    """The same in an async body: a long sleep parks its branch."""
+    execution = frame.execution
+    rest = _rest(frame, duration)
+    if rest is None:
+        return
+    with execution.branches.call() if execution.branches is not None else nullcontext():
+        if rest.seconds > execution.settings.sleep_in_place_seconds and execution.branches is not None:
+            _save_timer(execution, rest)
+            await execution.branches.park()
+        left = rest.seconds
+        while left > 0:
+            await execution.clock.sleep_async(min(left, _LOOK_SECONDS))
+            execution.gate()
+            left -= _LOOK_SECONDS
+    _over(execution, rest)
+
+
+def _rest(frame: Frame, duration: float) -> Rest | None:
+    """What is left of this sleep, its end being on disk; None when the flow has slept it already."""
     execution = frame.execution
     if frame.attempt is not None:
         raise Refused(detail="run.sleep belongs to the flow's body; in a step, wait as you like")
@@ -28,46 +72,30 @@ def sleep_left(frame: Frame, duration: float) -> float:
     past = execution.ledger.calls.get(call)
     if past is not None and past.payload:
         past.asked = True
-        due = int(decode_payload(past.payload).facts["due"])
+        facts = decode_payload(past.payload).facts
+        if facts.get("over"):
+            return None
+        due = int(facts["due"])
     else:
         due = execution.clock.now() + int(duration * 1_000_000)
         pen = execution.pen
         with pen.lock:
             queued = pen.queue(pen.fact("sleep", "run.sleep", {"due": due}, call))
         pen.write(queued)
-    left = (due - execution.clock.now()) / 1_000_000
-    if left > execution.settings.sleep_in_place_seconds:
-        _save_timer(execution, call, due)
-    return left
+    return Rest(call, due, (due - execution.clock.now()) / 1_000_000)
 
 
-def _save_timer(execution: Execution, call: Call, due: int) -> None:
+def _over(execution: Execution, rest: Rest) -> None:
+    """The flow has slept: that is final, whatever the clock says later."""
+    pen = execution.pen
+    pen.tell(pen.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
+
+
+def _save_timer(execution: Execution, rest: Rest) -> None:
     from holdfast.clock import moment
 
-    execution.open_wait(call, "timer", {"due": moment(due).isoformat(timespec="seconds")}, due)
-
-
-def nap_plain(execution: Execution, left: float) -> bool:
-    """Wait in place; False when the rest is too long and a timer was saved instead."""
-    if left > execution.settings.sleep_in_place_seconds:
-        execution.paused = True
-        return False
-    while left > 0:
-        execution.clock.sleep(min(left, 0.2))
-        execution.gate()
-        left -= 0.2
-    return True
-
-
-async def nap_async(execution: Execution, left: float) -> None:
-    branches = execution.branches
-    if branches is None:
-        await execution.clock.sleep_async(left)
-        return
-    with branches.call():
-        if left > execution.settings.sleep_in_place_seconds:
-            await branches.park()
-        await execution.clock.sleep_async(left)
+    due = moment(rest.due).isoformat(timespec="seconds")
+    execution.open_wait(rest.call, "timer", {"due": due}, rest.due)
 
 
 # -- maps --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.clock import moment
-from holdfast.errors import NameInvalid, Paused, Refused, StepOutsideRun
+from holdfast.errors import NameInvalid, Refused, StepOutsideRun
 from holdfast.ids import chance
 from holdfast.runtime import waiting
 from holdfast.runtime.attempt import Asked
@@ -233,9 +233,7 @@ class Run(_Run):
 
     def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
-        left = waiting.sleep_left(self._frame(), seconds(duration, "run.sleep"))
-        if left > 0 and not waiting.nap_plain(self._execution, left):
-            raise Paused
+        waiting.sleep_plain(self._frame(), seconds(duration, "run.sleep"))
 
 
 class AsyncRun(_Run):
@@ -316,9 +314,7 @@ class AsyncRun(_Run):
 
     async def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts; other branches go on meanwhile."""
-        left = waiting.sleep_left(self._frame(), seconds(duration, "run.sleep"))
-        if left > 0:
-            await waiting.nap_async(self._execution, left)
+        await waiting.sleep_async(self._frame(), seconds(duration, "run.sleep"))
 
 
 async def _plain_call(spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -171,6 +171,9 @@ class Store(Protocol):
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
 
+    def still_there(self) -> None:
+        """Raises StoreFailed when what was opened has been removed or replaced."""
+
     def facts(self) -> dict[str, Any]:
         """What `doctor` prints: versions, settings, sizes."""
 

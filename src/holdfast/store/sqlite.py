@@ -83,6 +83,8 @@ class SqliteStore:
             self._reader = Reader(self._connect(), self._sql)
         except apsw.Error as error:
             raise self.translate(error) from error
+        opened = os.stat(self.path)
+        self._inode = (opened.st_dev, opened.st_ino)
         _open[self._file] = _open.get(self._file, 0) + 1
 
     # -- the contract ----------------------------------------------------------------------------
@@ -124,6 +126,15 @@ class SqliteStore:
                     reader.execute("COMMIT")
             except apsw.Error as error:
                 raise self.translate(error) from error
+
+    def still_there(self) -> None:
+        """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            now = None
+        if now is None or (now.st_dev, now.st_ino) != self._inode:
+            raise StoreFailed(self.path, "the file was removed or replaced while it was open")
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()
