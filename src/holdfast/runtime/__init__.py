@@ -407,6 +407,11 @@ class Runtime:
             for wait in waits
             if wait.type == "inputs_changed"
         ]
+        extra += [
+            Reason("effect_in_doubt", wait.step, "an outcome", wait.says, "decide: retry, skip or abort")
+            for wait in waits
+            if wait.type == "in_doubt" and "probe" in wait.payload  # the others speak for themselves
+        ]
         return recovery.plan_of(self, found, waits, extra)
 
     def facts(self) -> dict[str, Any]:

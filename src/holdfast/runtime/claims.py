@@ -11,6 +11,7 @@ from holdfast.domain.journal import Entry, Header, Payload, entry, genesis
 from holdfast.domain.lease import is_over
 from holdfast.domain.run import FINISHED
 from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
+from holdfast.runtime.names import is_gone
 from holdfast.runtime.processes import is_alive
 from holdfast.store.contract import Hold, LeaseRow, NewRun, Reading, RunRow, Writing
 
@@ -41,12 +42,21 @@ def begin(runtime: Runtime, run: NewRun) -> Claim | RunRow:
     facts = {"flow": run.flow, "task": run.task, "actor": run.actor}
 
     def work(tx: Writing) -> Claim | RunRow:
-        existing = tx.unfinished_run(run.scope, run.task, run.flow)
+        existing = tx.unfinished_run(run.scope, run.task, run.flow) or _moved(runtime, tx, run)
         if existing is not None:
             return existing
         return add(runtime, tx, run, start, facts)
 
     return runtime.store.write(work)
+
+
+def _moved(runtime: Runtime, look: Reading, run: NewRun) -> RunRow | None:
+    """The task's unfinished run of a flow of this name whose file is gone: it was moved, which changes nothing."""
+    name = run.flow.rpartition(":")[2]
+    for row in look.unfinished_of_task(run.scope, run.task):
+        if row.flow.rpartition(":")[2] == name and is_gone(row.flow, runtime.project):
+            return row
+    return None
 
 
 def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any]) -> Claim:

@@ -18,12 +18,19 @@ def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> P
     if named:
         home = Path(named).expanduser().absolute()
     else:
-        here = Path.cwd()
+        here = _here()
         near = (folder / FOLDER for folder in (here, *here.parents))
         home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
     if must_exist and not home.is_dir():
         raise HomeNotFound(str(home))
     return home
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise HomeNotFound("the current folder, which does not exist any more") from error
 
 
 def project_of(home: Path) -> Path | None:

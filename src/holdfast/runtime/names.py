@@ -41,6 +41,12 @@ def lasting(source: str, project: Path | None) -> str:
         return source
 
 
+def is_gone(source: str, project: Path | None) -> bool:
+    """Whether a file that a source names is not there any more. A module is never said to be gone."""
+    place = source.rpartition(":")[0]
+    return place.endswith(".py") and not ((project or Path()) / place).is_file()
+
+
 def load(source: str, *folders: Path) -> Any:
     """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
     place, _, name = source.rpartition(":")

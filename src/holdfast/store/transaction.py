@@ -41,6 +41,9 @@ class Reader:
         row = self._one("unfinished_run", scope, task, flow)
         return RunRow(*row) if row else None
 
+    def unfinished_of_task(self, scope: str, task: str) -> list[RunRow]:
+        return [RunRow(*row) for row in self._all("unfinished_of_task", scope, task)]
+
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
         below = before or _NEWEST
         if status is None:

@@ -13,6 +13,9 @@ SELECT * FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
 -- name: unfinished_run
 SELECT * FROM runs WHERE scope = ? AND task = ? AND flow = ? AND status NOT IN ('succeeded', 'aborted')
 
+-- name: unfinished_of_task
+SELECT * FROM runs WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') ORDER BY key
+
 -- name: newest_runs
 SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 
