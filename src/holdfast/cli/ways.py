@@ -55,6 +55,9 @@ def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     """Every wait with its ways on, then how to continue."""
     for wait in waits:
         say(f"waits: {wait.says}", "yellow")
+        if wait.inputs:
+            shown = wait.inputs if len(wait.inputs) <= 60 else f"{wait.inputs[:59]}…"
+            say(f"  its inputs: {shown}")
         say_ways(ways(door, wait))
     if any(wait.choices for wait in waits):
         say(f"then continue: {door.command('resume', run_id)}")

@@ -46,17 +46,22 @@ class Interrupt:
     @property
     def says(self) -> str:
         """The wait in one line."""
-        said = QUESTIONS[self.type].format_map({**self.payload, "step": f"{self.step}{self._inputs}"})
+        said = QUESTIONS[self.type].format_map({**self.payload, "step": self.step})
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
 
     @property
-    def _inputs(self) -> str:
-        inputs = self.payload.get("inputs")
-        if not isinstance(inputs, dict) or not inputs:
-            return f" ({inputs})" if inputs else ""
-        text = ", ".join(f"{name}={value!r}" for name, value in inputs.items())
-        return f"({text})" if len(text) <= 100 else f"({text[:99]}…)"
+    def inputs(self) -> str:
+        """What the call that waits was given, as text; empty when there is nothing to show."""
+        given = self.payload.get("inputs", "")
+        if not isinstance(given, dict):
+            return str(given)
+        return ", ".join(f"{name}={value!r}" for name, value in given.items())
+
+    @property
+    def name(self) -> str:
+        """The name of the step that waits, without scope and number."""
+        return self.step.rpartition("/")[2].partition("~")[0]
 
     @property
     def choices(self) -> tuple[str, ...]:

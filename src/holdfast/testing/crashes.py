@@ -164,7 +164,7 @@ class Subject:
             raise AssertionError(f"{wait.says}: the flow's body is not the same each time it runs")
         if wait.type not in ("in_doubt", "crash_loop"):
             return
-        receipt = [r for r in hold.receipts(wait.run_id) if f"{r.scope}{r.step}" == wait.step][-1]
+        receipt = [r for r in hold.receipts(wait.run_id) if r.label == wait.step][-1]
         match self.settle(receipt) if wait.type == "in_doubt" else NOT_DONE:
             case Happened(value=value):
                 hold.answer(wait.id, {"choice": "skip", "result": value, "why": "it happened"})

@@ -42,9 +42,9 @@ class ScriptedHoldfast(Holdfast):
         return outcome
 
     def _answer(self, outcome: Outcome[Any]) -> bool:
-        scripted = [wait for wait in outcome.interrupts if wait.choices and self._answers.get(wait.step)]
+        scripted = [wait for wait in outcome.interrupts if wait.choices and self._answers.get(wait.name)]
         for wait in scripted:
-            self.answer(wait.id, _answer(wait, self._answers[wait.step].pop(0)))
+            self.answer(wait.id, _answer(wait, self._answers[wait.name].pop(0)))
         return bool(scripted)
 
 
