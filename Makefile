@@ -44,7 +44,7 @@ test check: setup
 	@$(BIN)/python -m pytest --quiet -n $(WORKERS)
 
 bench: setup
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/run.py --peers
 
 crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
