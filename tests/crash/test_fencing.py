@@ -221,7 +221,11 @@ def test_the_third_crash_in_one_step_asks_instead_of_trying_a_fourth_time(home: 
     assert ["waits", "between"] not in fourth.said
     with Holdfast(home) as hold:
         (asked,) = hold.interrupts()
-        assert (asked.type, asked.step, asked.payload) == ("crash_loop", "wait", {"crashes": 3, "inputs": {"name": "between"}})
+        assert (asked.type, asked.step, asked.payload) == (
+            "crash_loop",
+            "wait",
+            {"crashes": 3, "inputs": {"name": "between"}},
+        )
         hold.answer(asked.id, {"choice": "retry", "why": "the machine was at fault"})
     fifth = start("waits_between")
     fifth.hear("waits")

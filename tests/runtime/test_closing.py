@@ -35,6 +35,8 @@ def test_closing_an_async_home_twice_is_harmless(place: Place) -> None:
     async def twice() -> None:
         async with AsyncHoldfast(place.home) as hold:
             await hold.close()
+        with pytest.raises(HoldfastError):
+            await hold.run(nothing)
 
     asyncio.run(twice())
 

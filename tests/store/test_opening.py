@@ -43,7 +43,9 @@ def test_a_store_opens_again_with_everything_in_it(open_store: Open) -> None:
 
 def test_an_empty_file_becomes_a_store(path: Path, open_store: Open) -> None:
     path.touch()
-    begin(open_store(), "run1")
+    store = open_store()
+    begin(store, "run1")
+    assert [row.id for row in store.read(lambda look: look.newest_runs(None, 5, 0))] == ["run1"]
 
 
 def test_a_newer_store_is_refused_and_left_alone(path: Path, open_store: Open) -> None:
@@ -212,7 +214,7 @@ def test_a_child_may_open_what_was_not_open(store: SqliteStore, tmp_path: Path, 
 
 
 def test_the_error_says_what_to_do_after_a_fork() -> None:
-    assert "after the fork" in str(StoreForked("/home/db"))
+    assert "after the fork" in str(StoreForked("holdfast.db"))
 
 
 # -- busy --------------------------------------------------------------------------------------------
@@ -328,6 +330,7 @@ def test_network_file_systems_are_refused_before_anything_is_made(path: Path, ki
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "overlay", "tmpfs", "zfs", "apfs", ""])
 def test_local_file_systems_are_taken(path: Path, kind: str) -> None:
     SqliteStore(path, filesystem=lambda _: kind).close()
+    assert path.exists()
 
 
 def test_the_folder_of_the_file_is_what_is_looked_up(path: Path) -> None:
