@@ -230,12 +230,12 @@ def test_deep_nesting_is_stored_or_refused_whatever_lies_at_the_bottom(depth: in
         for _ in range(depth):
             value = [value]
         for attempt in (lambda v=value: pack(v, plain, "result"), lambda v=value: digest_inputs({"v": v}, "inputs")):
+            refusals: list[ValueRefused] = []
             try:
                 attempt()
             except ValueRefused as error:
-                assert error.path.startswith(("result", "inputs"))
-            else:
-                assert bottom in (None, (1,))
+                refusals.append(error)
+            assert bottom in (None, (1,)) or refusals[0].path.startswith(("result", "inputs"))
 
 
 def test_fields_are_named_in_the_path() -> None:
