@@ -84,13 +84,13 @@ class Branches:
         order of the journal. One that nobody asks for any more is passed over once nothing else moves.
         """
         self.deferred += 1
-        idle = 0
+        idle = 0.0
         try:
-            while not self._is_next(seq) and idle <= (_PATIENCE if self._leaves() > self.parked + self.deferred else 1):
+            while not self._is_next(seq) and idle <= self._patience():
                 before = self._position()
                 await self._nudge(seq)
                 coming = self.turns and self.turns[0] in self._nudges  # whoever is next is here
-                idle = 0 if coming or before != self._position() or self._busy() else idle + 1
+                idle = 0.0 if coming or before != self._position() else idle + (0.2 if self._busy() else 1.0)
             for _ in range(_LET_OTHERS):  # what the one before set in motion gets there first, as it did
                 await asyncio.sleep(0)
         finally:
@@ -124,6 +124,10 @@ class Branches:
     def _busy(self) -> bool:
         return self.in_flight > self.parked + self.deferred
 
+    def _patience(self) -> int:
+        """How often to look before going on without whoever is missing: once, if nobody can be on the way."""
+        return _PATIENCE if self._busy() or self._leaves() > self.parked + self.deferred else 1
+
     async def something_moves(self) -> bool:
         """Let the others go on for a while. False once nobody can: every call waits, and no task runs on its own."""
         for _ in range(_LET_OTHERS):
@@ -132,7 +136,7 @@ class Branches:
             await asyncio.sleep(_LOOK_SECONDS / 10)
             return True
         before = self._position()
-        for _ in range(_PATIENCE if self._leaves() > self.parked + self.deferred else 1):
+        for _ in range(self._patience()):
             await asyncio.sleep(_LOOK_SECONDS)
             if before != self._position():
                 return True
@@ -159,10 +163,6 @@ class Branches:
     def _nobody_moves(self) -> bool:
         """Whether every task that is not parked has a child it can be waiting for."""
         return self._leaves() <= self.parked
-
-    def cancel(self) -> None:
-        for task in list(self.tasks):
-            task.cancel()
 
 
 def _set(future: asyncio.Future[None]) -> None:
