@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Holdfast, effect, flow, step
+from holdfast import AsyncHoldfast, AsyncRun, Holdfast, effect, flow, step
 
 KNOBS: dict[str, Any] = {}
 
@@ -99,6 +99,28 @@ def test_the_winner_of_a_race_is_the_same_on_replay(hold: Holdfast) -> None:
     KNOBS["open"] = True
     assert hold.run(race).unwrap() == "fast"
     assert KNOBS["ran"] == {"use fast": 1}
+
+
+def test_tasks_of_an_opened_block_keep_their_own_results(tmp_path: Path) -> None:
+    KNOBS.clear()
+    KNOBS["ran"] = Counter()
+
+    async def block(late: int) -> list[str]:
+        async with AsyncHoldfast(tmp_path, store_options={"synchronous": "OFF"}) as hold, hold.open("block"):
+
+            async def branch(name: str, place: int) -> str:
+                await asyncio.sleep(0.02 * (place == late))
+                return await use(f"{name}{await think(7)}")
+
+            used = await asyncio.gather(branch("a", 0), branch("b", 1))
+            await gate()
+            return list(used)
+
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(block(1))
+    KNOBS["open"] = True
+    assert asyncio.run(block(1)) == ["a7", "b7"]
+    assert KNOBS["ran"]["use a7"] == KNOBS["ran"]["use b7"] == 1
 
 
 @flow

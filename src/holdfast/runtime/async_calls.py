@@ -16,10 +16,10 @@ from holdfast.domain.call import Changed, Past, Replay
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
 from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.branches import Branches, watch_tasks
-from holdfast.runtime.calls import judged, lingering, still_runs
+from holdfast.runtime.calls import judged, lingering, probe_of
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.driving import drive
-from holdfast.runtime.effects import probe_arguments, understood
+from holdfast.runtime.effects import understood
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.pen import Entries
 from holdfast.runtime.specs import StepSpec
@@ -227,13 +227,8 @@ def _storable(error: BaseException) -> BaseException:
 
 
 async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
-    asked = attempt.asked
-    confirm = asked.spec.confirm
-    assert confirm is not None
-    if still_runs(execution, asked):
-        return StillRunning(asked.spec.name)
     try:
-        given = probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+        confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
             return understood(await confirm(**given))
         return understood(await in_thread(lambda: confirm(**given)))

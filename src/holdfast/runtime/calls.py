@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.domain.call import Replay
@@ -198,16 +198,21 @@ def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
     return ended
 
 
-def _probe(execution: Execution, attempt: Attempt) -> Any:
-    import inspect
-
+def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """An effect's probe and what to call it with. Raises StillRunning while the body it asks about works on."""
     asked = attempt.asked
     confirm = asked.spec.confirm
     assert confirm is not None
     if still_runs(execution, asked):
-        return StillRunning(asked.spec.name)
+        raise StillRunning(asked.spec.name)
+    return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+
+
+def _probe(execution: Execution, attempt: Attempt) -> Any:
+    import inspect
+
     try:
-        given = probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+        confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
             import asyncio
 

@@ -154,7 +154,7 @@ def _abort(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
     tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
     tx.cancel_interrupts(run.key)
     error = encode({"type": "aborted", "message": why, "by": runtime.actor}).decode()
-    tx.end_run(run.key, Ending("aborted", run.phase, None, error, run.needs, at))
+    tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
             _abort(runtime, tx, child.id, why)

@@ -238,9 +238,8 @@ def _write_end(
     facts: dict[str, Any],
 ) -> None:
     hold = execution.hold
-    needs = encode(sorted(execution.needs)).decode()
     kept = encode(error).decode() if error else None
-    ending = Ending(status, execution.phase, stored, kept, needs, runtime.clock.now())
+    ending = Ending(status, execution.phase, stored, kept, runtime.clock.now())
 
     def work(tx: Writing) -> None:
         for wait in tx.waits_of(hold.run_key):

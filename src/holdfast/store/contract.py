@@ -49,7 +49,6 @@ class RunRow(NamedTuple):
     phase: str
     result: str | None
     error: str | None
-    needs: str
     parent: str
     session: str
     trace_id: str
@@ -97,7 +96,6 @@ class Ending(NamedTuple):
     phase: str
     result: str | None
     error: str | None
-    needs: str
     at: int
 
 

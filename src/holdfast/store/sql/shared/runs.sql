@@ -35,5 +35,5 @@ UPDATE runs SET status = ?, updated_at = ? WHERE key = ? AND status NOT IN ('suc
 UPDATE runs SET phase = ? WHERE key = ?
 
 -- name: end_run
-UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, needs = ?, updated_at = ?
+UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?
 WHERE key = ? AND status NOT IN ('succeeded', 'aborted')

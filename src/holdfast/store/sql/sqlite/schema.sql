@@ -13,7 +13,6 @@ CREATE TABLE runs (
   phase         TEXT NOT NULL DEFAULT '',
   result        TEXT,
   error         TEXT,
-  needs         TEXT NOT NULL DEFAULT '[]', -- keys of the resources its steps asked for
   parent        TEXT NOT NULL DEFAULT '',
   session       TEXT NOT NULL DEFAULT '',
   trace_id      TEXT NOT NULL DEFAULT '',
