@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from holdfast.domain.code import digest_function
+from holdfast.domain.code import digest_function, parse
 
 ORIGINAL = """
 def work(a, b=1, *rest, key=None, **more):
@@ -204,3 +204,20 @@ def test_the_digest_is_the_same_on_every_version_of_python() -> None:
     """Golden: ledgers outlive interpreters. A change here makes every finished step look changed."""
     assert digest(ORIGINAL) == "b85a02eb18d0a33107ccb4ac15e1708e"
     assert digest(GOLDEN) == "edb0808dc078c32394f196d2931e10cb"
+
+
+def test_a_parse_that_another_threads_parse_broke_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11: "AST constructor recursion depth mismatch", when two threads parse at once."""
+    clashes = iter([SystemError("depth mismatch"), SystemError("depth mismatch")])
+    real = ast.parse
+
+    def clashing(source: bytes) -> ast.Module:
+        for clash in clashes:
+            raise clash
+        return real(source)
+
+    monkeypatch.setattr(ast, "parse", clashing)
+    tree = parse(ORIGINAL.encode())
+    assert tree is not None
+    assert digest_function(tree, "work") is not None
+    assert parse(b"def broken(:") is None

@@ -7,6 +7,7 @@ What a function calls is not followed.
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,26 @@ from holdfast.domain.digest import identity
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SILENT = {"decorator_list", "returns", "annotation", "type_comment", "type_params", "ctx", "kind"}
+
+_one_parser = threading.Lock()
+_TRIES = 5
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """The syntax tree of a module; None if it has none.
+
+    CPython 3.11 counts the depth of the tree in one place for all threads, so two that parse at once may make each
+    other fail with a SystemError: ours take turns, and a clash with someone else's is tried again.
+    """
+    with _one_parser:
+        for _ in range(_TRIES):
+            try:
+                return ast.parse(source)
+            except SystemError:
+                continue
+            except (SyntaxError, ValueError):
+                return None
+    return None
 
 
 def digest_function(tree: ast.Module, qualname: str) -> str | None:

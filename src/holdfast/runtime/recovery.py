@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.call import Call, Ledger, fold, labels
-from holdfast.domain.code import digest_function
+from holdfast.domain.code import digest_function, parse
 from holdfast.domain.digest import identity
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.journal import Break, Row, check, genesis
@@ -75,9 +74,10 @@ def _code_now(folder: Path | None, file: str, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
     path = (folder or Path()) / file
     try:
-        return digest_function(ast.parse(path.read_bytes()), qualname)
-    except (OSError, SyntaxError, ValueError):
+        tree = parse(path.read_bytes())
+    except OSError:
         return None
+    return digest_function(tree, qualname) if tree else None
 
 
 def _blobs(runtime: Runtime, run: RunRow) -> list[Reason]:

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.code import digest_function
+from holdfast.domain.code import digest_function, parse
 from holdfast.domain.codec import Decode, decoder
 from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from holdfast.ids import chance
@@ -273,6 +273,6 @@ def code_of(function: Callable[..., Any]) -> str:
 def _tree(file: str) -> ast.Module | None:
     """A file as it is when the code is first asked for, near its import."""
     try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
+        return parse(Path(file).read_bytes())
+    except OSError:
         return None
