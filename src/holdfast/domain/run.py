@@ -55,6 +55,7 @@ class RunRecord:
     epoch: int
     head: int
     holder: str
+    seal: str = ""  # moved, copy, testimony: why nobody may continue it here
     replayed: bool = False
 
     @property

@@ -49,4 +49,5 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRec
         epoch=lease.epoch,
         head=lease.head,
         holder=holder,
+        seal=row.seal,
     )

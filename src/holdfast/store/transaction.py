@@ -166,6 +166,9 @@ class Transaction(Reader):
     def set_run_phase(self, run_key: int, phase: str) -> None:
         self._one("set_run_phase", phase, run_key)
 
+    def set_run_mark(self, run_key: int, seq: int) -> None:
+        self._one("set_run_mark", seq, run_key)
+
     def end_run(self, run_key: int, ending: Ending) -> None:
         self._one("end_run", *ending, run_key)
 

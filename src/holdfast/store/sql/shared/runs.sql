@@ -12,9 +12,11 @@ SELECT * FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
 
 -- name: unfinished_run
 SELECT * FROM runs WHERE scope = ? AND task = ? AND flow = ? AND status NOT IN ('succeeded', 'aborted')
+  AND seal IN ('', 'moved')
 
 -- name: unfinished_of_task
-SELECT * FROM runs WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') ORDER BY key
+SELECT * FROM runs WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
+ORDER BY key
 
 -- name: newest_runs
 SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
@@ -37,3 +39,6 @@ UPDATE runs SET phase = ? WHERE key = ?
 -- name: end_run
 UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?
 WHERE key = ? AND status NOT IN ('succeeded', 'aborted')
+
+-- name: set_run_mark
+UPDATE runs SET mark = ? WHERE key = ?

@@ -19,11 +19,15 @@ CREATE TABLE runs (
   meta          TEXT NOT NULL DEFAULT '{}',
   actor         TEXT NOT NULL,
   created_at    INTEGER NOT NULL,
-  updated_at    INTEGER NOT NULL
+  updated_at    INTEGER NOT NULL,
+  mark          INTEGER NOT NULL DEFAULT 0, -- seq of the newest entry from which a resume can start reading
+  seal          TEXT NOT NULL DEFAULT ''    -- why nobody may continue it here
+                  CHECK (seal IN ('', 'moved', 'copy', 'testimony'))
 ) STRICT;
 
 -- A task has at most one unfinished run per flow: two starters meet in one run.
-CREATE UNIQUE INDEX one_unfinished_run ON runs (scope, task, flow) WHERE status NOT IN ('succeeded', 'aborted');
+CREATE UNIQUE INDEX one_unfinished_run ON runs (scope, task, flow)
+  WHERE status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved');
 CREATE INDEX runs_by_status ON runs (status, key);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 
@@ -99,6 +103,21 @@ CREATE TABLE operations (
   digest TEXT NOT NULL,
   answer TEXT NOT NULL,
   at     INTEGER NOT NULL
+) STRICT;
+
+-- Runs that were removed to make room: that they were, and where their chains ended.
+CREATE TABLE tombstones (
+  id         TEXT PRIMARY KEY,
+  scope      TEXT NOT NULL,
+  flow       TEXT NOT NULL,
+  task       TEXT NOT NULL,
+  status     TEXT NOT NULL,
+  head       INTEGER NOT NULL,
+  hash       BLOB NOT NULL CHECK (length(hash) = 32),
+  created_at INTEGER NOT NULL,
+  ended_at   INTEGER NOT NULL,
+  removed_at INTEGER NOT NULL,
+  removed_by TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE blob_refs (
