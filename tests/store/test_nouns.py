@@ -50,7 +50,7 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: SqliteStor
     assert row is not None
     assert row[1:] == (
         "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", "1", '{"e":1}',
-        "run0", "s", "t", '{"m":1}', "ann", 7, 9,
+        "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "",
     )  # fmt: skip
 
 
