@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError, NotDone, StepFailed
     from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
     from holdfast.runtime.specs import KEY
-    from holdfast.sdk.flow import Flow, Step, effect, flow, inject, step
+    from holdfast.sdk.flow import Flow, FlowFile, Step, effect, flow, flow_file, inject, step
     from holdfast.sdk.hold import AsyncHoldfast, Holdfast
     from holdfast.sdk.run import AsyncRun, Run, current
 
@@ -26,6 +26,7 @@ __all__ = [
     "AsyncRun",
     "Event",
     "Flow",
+    "FlowFile",
     "Happened",
     "Holdfast",
     "HoldfastError",
@@ -43,6 +44,7 @@ __all__ = [
     "current",
     "effect",
     "flow",
+    "flow_file",
     "inject",
     "step",
 ]
@@ -57,7 +59,7 @@ _PLACES = {
     "errors": ("HoldfastError", "NotDone", "StepFailed"),
     "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),
     "runtime.specs": ("KEY",),
-    "sdk.flow": ("Flow", "Step", "effect", "flow", "inject", "step"),
+    "sdk.flow": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "step"),
     "sdk.hold": ("AsyncHoldfast", "Holdfast"),
     "sdk.run": ("AsyncRun", "Run", "current"),
 }

@@ -1,16 +1,19 @@
 """Every error Holdfast raises, and the signals it sends through user code.
 
     HoldfastError
-    ├── NotFound      run_not_found, step_not_found, interrupt_not_found, flow_not_found, home_not_found
-    ├── Conflict      run_held, run_finished, inputs_conflict, lease_lost, operation_conflict,
-    │                 already_answered, ambiguous_prefix, step_name_taken
+    ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found
+    ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
+    │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
+    │                 run_sealed, run_exists
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
-    │                 resource_missing, store_forked, sync_in_loop
+    │                 resource_missing, store_forked, sync_in_loop, edited_since, not_restorable,
+    │                 secret_missing
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid,
-    │                 answer_invalid, inputs_invalid
+    │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
     │                 network_filesystem, extra_missing
-    └── Failed        step_failed, step_timed_out, run_failed, run_waiting, run_aborted, run_interrupted
+    └── Failed        step_failed, step_timed_out, command_not_started, run_failed, run_waiting, run_aborted,
+                      run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:
@@ -119,6 +122,17 @@ class RunNotFound(NotFound):
         super().__init__(run=run)
 
 
+class RunRemoved(NotFound):
+    """Raised when the run that was named has been removed by `gc`."""
+
+    code = "run_removed"
+    says = "run {run} ({status}) was removed by {by} on {at}"
+    advice = "its records are gone; run its flow again to start a new run"
+
+    def __init__(self, run: str, status: str, by: str, at: str) -> None:
+        super().__init__(run=run, status=status, by=by, at=at)
+
+
 class StepNotFound(NotFound):
     """Raised when a run has no receipt of the step that was named."""
 
@@ -175,6 +189,17 @@ class RunHeld(Conflict):
 
     def __init__(self, run: str, holder: str, epoch: int) -> None:
         super().__init__(run=run, holder=holder, epoch=epoch)
+
+
+class GcRunning(Conflict):
+    """Raised when another gc is at work on the same tenant."""
+
+    code = "gc_running"
+    says = "another gc is at work in {path}"
+    advice = "wait until it has ended, then run the same command again"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
 
 
 class RunFinished(Conflict):
@@ -243,6 +268,17 @@ class AmbiguousPrefix(Conflict):
         super().__init__(prefix=prefix, matches=matches)
 
 
+class StepAmbiguous(Conflict):
+    """Raised when several calls of a run could be meant by the name of a step."""
+
+    code = "step_ambiguous"
+    says = "run {run} has several calls of {step!r}: {labels}"
+    advice = "name one of them by its label"
+
+    def __init__(self, run: str, step: str, labels: str) -> None:
+        super().__init__(run=run, step=step, labels=labels)
+
+
 class StepNameTaken(Conflict):
     """Raised when two different functions are used as steps under one name in one run."""
 
@@ -252,6 +288,45 @@ class StepNameTaken(Conflict):
 
     def __init__(self, step: str, first: str, second: str) -> None:
         super().__init__(step=step, first=first, second=second)
+
+
+class RunSealed(Conflict):
+    """Raised when a run that only stands for one elsewhere is asked to go on or to change."""
+
+    code = "run_sealed"
+    says = "run {run} {how}"
+    advice = "{remedy}"
+
+    def __init__(self, run: str, seal: str) -> None:
+        how, remedy = _SEALS.get(seal, (f"is sealed ({seal})", "look at it with `holdfast show`"))
+        super().__init__(run=run, seal=seal, how=how, remedy=remedy)
+
+
+_SEALS = {
+    "moved": (
+        "was moved away and goes on elsewhere",
+        "import its file back (`holdfast import FILE`), or start the task anew with fresh=True (`--fresh`)",
+    ),
+    "copy": (
+        "is a read-only copy of a run that lives elsewhere",
+        "decide and resume where it lives; to bring it here, export it there with `--move`",
+    ),
+    "testimony": (
+        "is testimony: files that others wrote, unproven",
+        "it can be looked at only; run the flow to do the work",
+    ),
+}
+
+
+class RunExists(Conflict):
+    """Raised by import when a run that is here already stands in the way; nothing was written."""
+
+    code = "run_exists"
+    says = "run {run} cannot be imported: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, run: str, why: str, remedy: str) -> None:
+        super().__init__(run=run, why=why, remedy=remedy)
 
 
 # -- refused -----------------------------------------------------------------------------------------
@@ -318,6 +393,17 @@ class StillRunning(Refused):
         super().__init__(step=step)
 
 
+class OrphanAlive(Refused):
+    """Raised when processes of an earlier attempt are still alive and cannot be ended."""
+
+    code = "orphan_alive"
+    says = "processes of an earlier attempt of {step} are still alive (process group {group}) and cannot be ended"
+    advice = "end them (kill -KILL -- -{group}), then resume"
+
+    def __init__(self, step: str, group: int) -> None:
+        super().__init__(step=step, group=group)
+
+
 class ResourceMissing(Refused):
     """Raised when a step needs a live resource that nobody provided."""
 
@@ -349,6 +435,39 @@ class SyncInLoop(Refused):
 
     def __init__(self, what: str) -> None:
         super().__init__(what=what)
+
+
+class SecretMissing(Refused):
+    """Raised before the first step when secrets of a flow file are not set."""
+
+    code = "secret_missing"
+    says = "flow {flow!r} needs secrets that are unset or empty: {names}"
+    advice = "set them in the environment of the same command; they are not stored"
+
+    def __init__(self, flow: str, names: str) -> None:
+        super().__init__(flow=flow, names=names)
+
+
+class EditedSince(Refused):
+    """Raised when files that would be put back were edited after the attempt ended; nobody's edits are displaced."""
+
+    code = "edited_since"
+    says = "edited after the attempt ended: {paths}"
+    advice = "keep what is there (`--partial keep`), or move it away and restore again"
+
+    def __init__(self, paths: str) -> None:
+        super().__init__(paths=paths)
+
+
+class NotRestorable(Refused):
+    """Raised when files cannot be put back as they were before the attempt."""
+
+    code = "not_restorable"
+    says = "cannot be put back: {paths}"
+    advice = "keep what is there (`--partial keep`), or mend what is named by hand and restore again; nothing is lost"
+
+    def __init__(self, paths: str) -> None:
+        super().__init__(paths=paths)
 
 
 # -- invalid -----------------------------------------------------------------------------------------
@@ -432,6 +551,37 @@ class InputsInvalid(Invalid):
 
     def __init__(self, flow: str, why: str, signature: str) -> None:
         super().__init__(flow=flow, why=why, signature=signature)
+
+
+class RecipeInvalid(Invalid):
+    """Raised when a flow file has mistakes. `problems` are all of them, each with line, path, why, advice."""
+
+    code = "recipe_invalid"
+    says = "{file} cannot be run as it is:"
+    advice = "mend what is named, then the same command again; see docs/flow-yaml.md"
+
+    def __init__(self, file: str, problems: tuple[Any, ...]) -> None:
+        super().__init__(file=file, problems=problems)
+
+    @property
+    def detail(self) -> str:
+        return "\n  ".join([super().detail, *map(str, self.facts["problems"])])
+
+    def __str__(self) -> str:
+        return f"{self.detail}\n{self.what_next}"
+
+
+class ArchiveInvalid(Invalid):
+    """Raised by import when a file is no whole export of a run; nothing was written."""
+
+    code = "archive_invalid"
+    says = "{path} cannot be imported: {member}: {why}"
+    advice = "{remedy}"
+
+    def __init__(
+        self, path: str, member: str, why: str, remedy: str = "export the run again, or copy the file again"
+    ) -> None:
+        super().__init__(path=path, member=member, why=why, remedy=remedy)
 
 
 # -- unavailable -------------------------------------------------------------------------------------
@@ -546,6 +696,50 @@ class StepTimedOut(Failed):
 
     def __init__(self, step: str, seconds: float) -> None:
         super().__init__(step=step, seconds=seconds)
+
+
+class CommandNotStarted(Failed):
+    """Raised when a command could not be started; nothing of it ran."""
+
+    code = "command_not_started"
+    says = "the command {command!r} was not started: {why}"
+    advice = "nothing of it ran; mend that and run the same command again"
+
+    def __init__(self, command: str, why: str) -> None:
+        super().__init__(command=command, why=why)
+
+
+class CommandFailed(Failed):
+    """Raised in the flow when a command's last attempt did not exit with 0, or was not accepted."""
+
+    code = "command_failed"
+    says = "{step} exited with {exit}: {why}"
+    advice = "see `holdfast logs RUN {step}`; mend the cause, then resume"
+
+    def __init__(self, step: str, exit: int, why: str) -> None:
+        super().__init__(step=step, exit=exit, why=why)
+
+
+class SaidWrong(Failed):
+    """Raised when a command succeeded and wrote a result or an envelope that cannot be understood."""
+
+    code = "said_wrong"
+    says = "what {step} wrote to {file} cannot be taken: {why}"
+    advice = "let the command write JSON there, or nothing"
+
+    def __init__(self, step: str, file: str, why: str) -> None:
+        super().__init__(step=step, file=file, why=why)
+
+
+class LimitReached(Failed):
+    """Raised when a repeat has used up its iterations and its condition still does not hold."""
+
+    code = "limit_reached"
+    says = "{step} is not satisfied after {iterations} iterations (until: {until})"
+    advice = "mend what it waits for and resume: the condition is asked again; or raise `max`"
+
+    def __init__(self, step: str, iterations: int, until: str) -> None:
+        super().__init__(step=step, iterations=iterations, until=until)
 
 
 class RunFailed(Failed):

@@ -25,6 +25,23 @@ POINTS = (
     "run.ended",  # the body is over, before the run's own outcome is written
 )
 
+# The same of `gc`, between any two changes to files; between any two transactions it reaches the points of commits.
+SWEEP_POINTS = (
+    "sweep.folders",  # folders of removed runs are gone, before the first slice of their journals
+    "sweep.trashed",  # a blob is in the trash, before it is looked at again
+    "sweep.dated",  # it is there to stay for its time
+    "sweep.restored",  # a blob is back in its place, or was there, before the one in the trash goes
+    "sweep.emptied",  # a blob is gone from the trash
+    "sweep.cleared",  # a temporary file or work folder is gone
+)
+
+# The same of putting files back as they were before an attempt, which no flow does by itself.
+RESTORE_POINTS = (
+    "restore.saved",  # what will give way is durable and recorded, before any file is touched
+    "restore.staged",  # the content of one file is synced, before it has its name
+    "restore.written",  # one file is back, before the next
+)
+
 armed: Callable[[str], None] | None = None
 
 

@@ -6,8 +6,7 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from holdfast.cli.completion import run_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import FAILED, SUCCEEDED, exit_code, told
 from holdfast.cli.render import counted, emit, facts, note, say
@@ -19,7 +18,7 @@ SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several pro
 
 
 @command("verify")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@run_argument("[RUN]", required=False)
 def verify(door: Door, run_id: str | None) -> int:
     """Check that every record is what was stored; names the broken one and exits 1."""
     from holdfast.domain.codec import jsonable

@@ -1,4 +1,4 @@
-"""What a person decides about a run: retry, skip, rewind, answer, abort. One call each, and how to go on."""
+"""What a person decides about a run: retry, skip, rewind, answer, abort, pause. One call each, and how to go on."""
 
 from __future__ import annotations
 
@@ -7,40 +7,46 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.completion import run_argument, step_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.render import emit, say
 
 if TYPE_CHECKING:
-    from holdfast import RunRecord
+    from holdfast import Holdfast, RunRecord
 
 WHY_HELP = "Why; it is on the record."
 
+go_on = click.option("--resume", is_flag=True, help="Go on with the run at once.")
+
 
 @command("retry")
-@click.argument("run_id", metavar="RUN")
-@click.argument("step", metavar="STEP")
+@run_argument()
+@step_argument()
 @click.option("--why", default="", metavar="WHY", help=WHY_HELP)
-def retry(door: Door, run_id: str, step: str, why: str) -> int:
+@go_on
+def retry(door: Door, run_id: str, step: str, why: str, resume: bool) -> int:
     """Let the next resume try STEP again, also an effect in doubt."""
     with door.open() as hold:
-        return _decided(door, hold.retry(run_id, step, why=why), f"{step} will be tried again")
+        return _decided(door, hold, hold.retry(run_id, step, why=why), f"{step} will be tried again", resume)
 
 
 @command("skip")
-@click.argument("run_id", metavar="RUN")
-@click.argument("step", metavar="STEP")
+@run_argument()
+@step_argument()
 @click.option("--result", required=True, metavar="JSON", help="What the step is taken to have returned (null is one).")
 @click.option("--why", required=True, metavar="WHY", help=WHY_HELP)
-def skip(door: Door, run_id: str, step: str, result: str, why: str) -> int:
+@go_on
+def skip(door: Door, run_id: str, step: str, result: str, why: str, resume: bool) -> int:
     """Let the next resume take a result for STEP without running it."""
     taken = _json("--result", result)
     with door.open() as hold:
-        return _decided(door, hold.skip(run_id, step, result=taken, why=why), f"{step} will not run: {result} is taken")
+        run = hold.skip(run_id, step, result=taken, why=why)
+        return _decided(door, hold, run, f"{step} will not run: {result} is taken", resume)
 
 
 @command("rewind")
-@click.argument("run_id", metavar="RUN")
-@click.argument("step", metavar="STEP")
+@run_argument()
+@step_argument()
 @click.option("--why", default="", metavar="WHY", help=WHY_HELP)
 def rewind(door: Door, run_id: str, step: str, why: str) -> int:
     """Let the next resume do STEP and all after it again.
@@ -48,27 +54,43 @@ def rewind(door: Door, run_id: str, step: str, why: str) -> int:
     Effects are kept: with equal inputs they are reused, not repeated.
     """
     with door.open() as hold:
-        return _decided(door, hold.rewind(run_id, step, why=why), f"{step} and all after it will be done again")
+        run = hold.rewind(run_id, step, why=why)
+        return _decided(door, hold, run, f"{step} and all after it will be done again")
 
 
 @command("answer")
 @click.argument("interrupt_id", metavar="ID")
 @click.argument("given", metavar="JSON")
-def answer(door: Door, interrupt_id: str, given: str) -> int:
+@go_on
+def answer(door: Door, interrupt_id: str, given: str, resume: bool) -> int:
     """Answer the wait ID. `holdfast show RUN` names the waits of a run."""
     parsed = _json("JSON", given)
     with door.open() as hold:
         wait = hold.answer(interrupt_id, parsed)
-        return _decided(door, hold.get(wait.run_id), f"wait {wait.id} is answered")
+        return _decided(door, hold, hold.get(wait.run_id), f"wait {wait.id} is answered", resume)
 
 
 @command("abort")
-@click.argument("run_id", metavar="RUN")
+@run_argument()
 @click.option("--why", required=True, metavar="WHY", help=WHY_HELP)
 def abort(door: Door, run_id: str, why: str) -> int:
     """Give a run up, now, whoever holds it. It cannot be resumed."""
     with door.open() as hold:
-        return _decided(door, hold.abort(run_id, why=why), "given up; nothing of it can be resumed")
+        return _decided(door, hold, hold.abort(run_id, why=why), "given up; nothing of it can be resumed")
+
+
+@command("pause")
+@run_argument()
+def pause(door: Door, run_id: str) -> int:
+    """Ask a running run to stop at its next step; it ends interrupted."""
+    with door.open() as hold:
+        run = hold.pause(run_id)
+        if door.json:
+            return _decided(door, hold, run, "")
+        say(f"run {run.id}: asked to stop at its next step")
+        say(f"see it stop: {door.command('events', run.id, '--follow')}")
+        say(f"then continue: {door.command('resume', run.id)}")
+        return 0
 
 
 def _json(what: str, text: str) -> Any:
@@ -79,7 +101,11 @@ def _json(what: str, text: str) -> Any:
         raise click.UsageError(f"{what} {text!r} is not JSON ({error}){hint}") from error
 
 
-def _decided(door: Door, run: RunRecord, what: str) -> int:
+def _decided(door: Door, hold: Holdfast, run: RunRecord, what: str, resume: bool = False) -> int:
+    if resume and not run.finished:
+        from holdfast.cli.run import resume_now
+
+        return resume_now(door, hold, run.id)
     if door.json:
         from holdfast.domain.codec import jsonable
 

@@ -19,6 +19,7 @@ from holdfast.errors import (
     RunAborted,
     RunInterrupted,
     RunWaiting,
+    StepAmbiguous,
     Unavailable,
 )
 
@@ -31,6 +32,7 @@ INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 # The most special class that fits wins.
 OF_ERRORS: dict[type[HoldfastError], int] = {
     AmbiguousPrefix: USAGE,  # choose one
+    StepAmbiguous: USAGE,
     RunWaiting: WAITING,
     RunAborted: ABORTED,
     RunInterrupted: INTERRUPTED,

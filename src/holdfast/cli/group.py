@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # name: where it is, one line for the list
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
-    "Start": {
+    "Run": {
         "demo": ("demo:demo", "The whole story on a throw-away home, in seconds."),
         "run": ("run:run", "Run a flow; the same command continues it."),
         "resume": ("run:resume", "Continue a run that was stopped, crashed or waits."),
+        "pause": ("choices:pause", "Ask a running run to stop at its next step."),
+        "tick": ("tick:tick", "Continue every run that is crashed, answered or due (for cron)."),
     },
     "Decide": {
         "retry": ("choices:retry", "Let the next resume try a step again."),
@@ -25,10 +30,15 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "runs": ("look:runs", "List the newest runs."),
         "show": ("look:show", "One run: how it stands, its steps, its waits."),
         "receipts": ("look:receipts", "What each attempt of each step left on record."),
+        "events": ("events:events", "Everything that happened in a run, also while it goes on."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
+        "export": ("travel:export", "A run as one file: a copy, or the run itself on its way."),
+        "import": ("travel:import_", "Bring in an exported run, or a folder of receipts as testimony."),
+        "gc": ("gc:gc", "Remove finished runs, and what nobody needs; a dry run first."),
         "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
+        "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),
     },
 }
 PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in section.items()}
@@ -47,6 +57,14 @@ class Commands(click.Group):
         found: Any = getattr(import_module(f"holdfast.cli.{module}"), name)
         assert isinstance(found, click.Command)
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        lines = {name: line for section in SECTIONS.values() for name, (_, line) in section.items()}
+        return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, PLACES))

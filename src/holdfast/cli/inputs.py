@@ -16,25 +16,26 @@ import msgspec
 from holdfast.domain.codec import decoder, encode
 from holdfast.errors import FlowNotFound, InputsInvalid
 from holdfast.runtime.home import find_home, project_of
-from holdfast.runtime.names import load
+from holdfast.runtime.names import is_recipe, load
 from holdfast.runtime.specs import FlowSpec, hints_of
-from holdfast.sdk.flow import Flow
+from holdfast.sdk.flow import Flow, FlowFile, flow_file
 
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
-def find_flow(name: str, home: str | None = None) -> Flow[..., Any]:
-    """The flow that `module:name` or `file.py:name` names from here or from the project. Raises FlowNotFound."""
-    if name.endswith((".yaml", ".yml")):
-        raise FlowNotFound(name, "this version runs flows written in Python only")
+def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
+    """The flow that `flow.yaml`, `module:name` or `file.py:name` names from here or from the project. Raises FlowNotFound."""
     project = project_of(find_home(home))
-    found = load(name, Path.cwd(), *([project] if project else []))
+    folders = [Path.cwd(), *([project] if project else [])]
+    if is_recipe(name):
+        return flow_file(name, *folders)
+    found = load(name, *folders)
     if not isinstance(found, Flow):
         raise FlowNotFound(name, f"{name.rpartition(':')[2]} is not a flow (decorate it with @flow)")
     return found
 
 
-def inputs_of(flow: Flow[..., Any], words: Sequence[str]) -> dict[str, Any]:
+def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str, Any]:
     """The flow's inputs as its annotations type them. Raises InputsInvalid with the flow's signature."""
     spec = flow.spec
     if len(words) == 1 and (words[0] == "-" or words[0].startswith(("{", "@"))):
@@ -42,6 +43,8 @@ def inputs_of(flow: Flow[..., Any], words: Sequence[str]) -> dict[str, Any]:
         typed: Typed = _from_json
     else:
         given, typed = _pairs(spec, words), _from_text
+    if isinstance(flow, FlowFile):
+        return spec.bind((), given)
     _refuse_unknown(spec, given)
     hints = hints_of(spec.function)
     inputs = {name: _typed(spec, name, value, hints, typed) for name, value in given.items()}

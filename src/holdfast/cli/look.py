@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.completion import run_argument, step_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, note, say, say_all, table, took
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Plan, Receipt, RunRecord
 
 SHOWN = 50
+UNPROVEN = "testimony (unproven)"
+SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
+RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
 
 
 @command("runs")
@@ -36,6 +41,8 @@ def runs(door: Door, status: str | None, limit: int) -> int:
         emit({"runs": jsonable(found)})
     elif found:
         say_runs(found)
+        if sys.stdout.isatty():
+            say(f"one of them: {door.command('show', 'RUN')}", "dim")
     else:
         say(f"no {status} runs; see `holdfast runs`" if status else "no runs yet; start one: holdfast run FLOW")
     return 0
@@ -43,12 +50,20 @@ def runs(door: Door, status: str | None, limit: int) -> int:
 
 def say_runs(found: Sequence[RunRecord]) -> None:
     if found:
-        rows = [(run.id, run.status, ago(run.updated_at), run.task, run.flow) for run in found]
-        table(("RUN", "STATUS", "UPDATED", "TASK", "FLOW"), rows)
+        table(RUN_HEADS, map(run_row, found))
+
+
+def run_row(run: RunRecord) -> Sequence[object]:
+    return run.id, standing(run), ago(run.updated_at), run.task, run.flow
+
+
+def standing(run: RunRecord) -> str:
+    """The status in a word; of a run that only stands for one elsewhere, that it does."""
+    return SEALS[run.seal].format(status=run.status) if run.seal else run.status
 
 
 @command("show")
-@click.argument("run_id", metavar="RUN")
+@run_argument()
 def show(door: Door, run_id: str) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     with door.open() as hold:
@@ -107,7 +122,7 @@ def _say_run(run: RunRecord) -> None:
     facts(
         [
             ("run", run.id),
-            ("status", run.status),
+            ("status", standing(run)),
             ("phase", run.phase),
             ("task", run.task),
             ("flow", run.flow),
@@ -141,9 +156,18 @@ def _say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
 
 def _status(run: RunRecord, step: Receipt) -> str:
     """A started attempt of a run that nobody holds did not end."""
+    if step.kind == "testimony":
+        return _told(step)
     if step.status == "started":
         return "running" if run.status == "running" else "did not end"
     return step.status
+
+
+def _told(receipt: Receipt) -> str:
+    """The status of an attempt; of testimony, that it is no more than that."""
+    if receipt.kind != "testimony":
+        return receipt.status
+    return f"{UNPROVEN}: {receipt.status}" if receipt.status else UNPROVEN
 
 
 def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
@@ -156,8 +180,8 @@ def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[In
 
 
 @command("receipts")
-@click.argument("run_id", metavar="RUN")
-@click.argument("step", metavar="[STEP]", required=False)
+@run_argument()
+@step_argument("[STEP]", required=False)
 def receipts(door: Door, run_id: str, step: str | None) -> int:
     """What each attempt of each step left on record; with STEP, in full."""
     from holdfast.domain.codec import jsonable
@@ -193,13 +217,13 @@ def _row(receipt: Receipt) -> Sequence[object]:
     left = as_json(receipt.result) if receipt.error is None else str(receipt.error.get("message", ""))
     seen = "" if receipt.status == "started" else brief(left, 24)
     length = took(receipt.started_at, receipt.ended_at)
-    return receipt.seq, receipt.label, receipt.kind, receipt.attempt, receipt.status, length, seen
+    return receipt.seq, receipt.label, receipt.kind, receipt.attempt, _told(receipt), length, seen
 
 
 def _say_receipt(receipt: Receipt) -> None:
     from holdfast.cli.outcomes import say_error, say_result
 
-    say(f"{receipt.label} (attempt {receipt.attempt}) {receipt.status}", STYLES.get(receipt.status, ""))
+    say(f"{receipt.label} (attempt {receipt.attempt}) {_told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
         [
             ("  kind", receipt.kind),

@@ -86,7 +86,7 @@ def say_error(error: dict[str, Any]) -> None:
     """What a run or a step died of."""
     kind = str(error.get("type", "")).rpartition(":")[2]
     first, *others = str(error.get("message", "")).splitlines() or [""]
-    say(f"error: {kind}: {first}" if first else f"error: {kind}", "red")
+    say(f"error: {kind}: {first}" if first else f"error: {kind}", "red", prose=True)
     for line in others:
         say(f"  {line}")
 

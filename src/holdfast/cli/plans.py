@@ -14,6 +14,7 @@ from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.plan import Plan, PlanStep
 from holdfast.domain.run import RunRecord
 from holdfast.domain.verdict import Verdict
+from holdfast.errors import RunSealed
 
 ACTIONS = {
     "reuse": "reuse its receipt",
@@ -52,6 +53,9 @@ def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt])
 
 def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...]) -> None:
     """What a person does next with a run that nobody holds."""
+    if run.seal:
+        say(str(RunSealed(run.id, run.seal)))
+        return
     undecided = plan.of("decide")
     refused = [reason for reason in plan.verdict.contesting if reason.code not in DECIDED_BY_WAYS]
     if refused:

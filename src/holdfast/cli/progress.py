@@ -1,22 +1,21 @@
-"""While a run executes here: a line per step on stderr, and signals turned into a clean stop."""
+"""While a run executes here: a line per step, what commands print, and signals turned into a clean stop."""
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.render import note, took
+from holdfast.cli.screen import Screen
 from holdfast.errors import HoldfastError
+from holdfast.runtime.signals import Signals
 
 if TYPE_CHECKING:
     from holdfast import Event, Holdfast
 
-GRACE_SECONDS = 30.0
 POLL_SECONDS = 0.1
 LINES_A_POLL = 20  # of a run faster than people read, the rest is counted
 
@@ -25,45 +24,37 @@ class Watch:
     """Watches the run that this process executes, for as long as the block lasts."""
 
     def __init__(self, hold: Holdfast, run_id: str = "", *, quiet: bool = False) -> None:
-        self.hold, self.run_id, self.quiet = hold, run_id, quiet
-        self.signal = 0  # the first one that asked to stop
+        self.hold, self.run_id = hold, run_id
+        self.screen = Screen(quiet=quiet)
         self._since = datetime.now(UTC)
         self._after = -1
+        self._done = 0
         self._running: dict[tuple[str, int], datetime] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="holdfast-progress", daemon=True)
-        self._handlers: dict[int, Any] = {}
-        self._timer = threading.Timer(GRACE_SECONDS, self._time_is_up)
+        self._signals = Signals(lambda now: hold.stop(now=now), self._current)
 
     def __enter__(self) -> Watch:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._handlers[number] = signal.signal(number, self._asked_to_stop)
+        self.hold.listen(self.screen.output, self.screen.line)
+        self._signals.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        self._signals.__exit__()
         self._over.set()
         self._thread.join()
         self._look()
+        self.screen.end()
+        self.hold.listen(None, None)
 
-    # -- signals -----------------------------------------------------------------------------------
+    @property
+    def signal(self) -> int:
+        """The first one that asked to stop."""
+        return self._signals.first
 
-    def _asked_to_stop(self, number: int, _: FrameType | None) -> None:
-        """The first signal lets the step finish; the second ends it. No locks and no buffers in here."""
-        if self.signal:
-            raise KeyboardInterrupt
-        self.signal = number
-        step = next(reversed(self._running), ("the current step", 0))[0]
-        os.write(2, f"\nfinishing {step}, up to {GRACE_SECONDS:.0f} s; again to stop now\n".encode())
-        self.hold.stop()
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _time_is_up(self) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+    def _current(self) -> str:
+        return next(reversed(self._running), ("the current step", 0))[0]
 
     # -- progress ----------------------------------------------------------------------------------
 
@@ -72,6 +63,18 @@ class Watch:
             if self.signal:
                 self.hold.stop()  # again: the first may have come before the run was live
             self._look()
+            self.screen.status(self._status())
+
+    def _status(self) -> str:
+        """What is done now, for how long, and what is behind us."""
+        parts = [
+            f"{step}{_again(attempt)} {took(began, datetime.now(UTC))}"
+            for (step, attempt), began in list(self._running.items())[:3]
+        ]
+        more = f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
+        now = ", ".join(parts) + more if parts else "between steps"
+        stop = "; stopping after it" if self.signal else ""
+        return f"· {now} · {self._done} done{stop}"
 
     def _look(self) -> None:
         try:
@@ -105,14 +108,12 @@ class Watch:
         before = set(self._running)
         lines = [line for event in events if (line := self._line(event))]
         begun = [step for step in self._running if step not in before]
-        if self.quiet:
-            return
         for line in lines[:LINES_A_POLL]:
-            note(line)
+            self.screen.line(line)
         if len(lines) > LINES_A_POLL:
-            note(f"  … {len(lines) - LINES_A_POLL} more steps")
+            self.screen.line(f"  … {len(lines) - LINES_A_POLL} more steps")
         for step, attempt in begun[:LINES_A_POLL]:
-            note(f"  {step} …{_again(attempt)}")
+            self.screen.line(f"  {step} …{_again(attempt)}")
 
     def _line(self, event: Event) -> str:
         kind, _, status = event.name.partition(".")
@@ -123,6 +124,7 @@ class Watch:
             self._running[place] = event.at
             return ""
         began = self._running.pop(place, None)
+        self._done += status in ("succeeded", "skipped")
         length = f" in {took(began, event.at)}" if began else ""
         why = f": {_trouble(event.body)}" if isinstance(event.body, dict) else ""
         return f"  {event.step} {status}{length}{_again(event.attempt)}{why}"
@@ -137,17 +139,16 @@ def _trouble(error: dict[str, Any]) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def watched(hold: Holdfast, run_id: str, work: Callable[[], Any], *, quiet: bool) -> tuple[Any, Watch]:
-    """The outcome of `work`, None if it was interrupted; and what watching it has learnt."""
+def watched(hold: Holdfast, run_id: str, work: Callable[[], Any], *, quiet: bool) -> tuple[Any, str, int]:
+    """The outcome of `work`, None if it was interrupted; the run it was about; and the signal that asked to stop."""
     watch = Watch(hold, run_id, quiet=quiet)
     try:
         with watch:
             outcome = work()
             watch.run_id = outcome.run_id
-        return outcome, watch
+        return outcome, watch.run_id, watch.signal
     except KeyboardInterrupt:
-        watch.signal = watch.signal or signal.SIGINT
-        return None, watch
+        return None, watch.run_id, watch.signal or signal.SIGINT
     except SystemExit as error:
         note(f"the flow ended itself by sys.exit({error.code!r}); raise an error to fail, return to succeed")
-        return None, watch
+        return None, watch.run_id, watch.signal

@@ -27,6 +27,7 @@ STYLES = {
     "aborted": "dim",
 }
 COMPACT = (",", ":")
+SHORT = 20  # a column of a table that is no wider is never broken; the wider ones give way
 
 
 def clean(text: object) -> str:
@@ -37,12 +38,12 @@ def clean(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
-def say(text: str = "", style: str = "") -> None:
-    """A line of output."""
+def say(text: str = "", style: str = "", *, prose: bool = False) -> None:
+    """A line of output. Prose is broken between words to fit a terminal; a command to copy must not be."""
     if sys.stdout.isatty():
         from rich.text import Text
 
-        console().print(Text(clean(text), style=style), soft_wrap=True)
+        console().print(Text(clean(text), style=style), soft_wrap=not prose)
     else:
         sys.stdout.write(clean(text) + "\n")
 
@@ -58,18 +59,29 @@ def note(text: str) -> None:
     print(clean(text), file=sys.stderr, flush=True)
 
 
+def paragraph(text: str, first: str = "", then: str = "") -> None:
+    """A note of one or several lines, broken between words to fit the terminal."""
+    import shutil
+    import textwrap
+
+    columns = shutil.get_terminal_size().columns
+    for line in textwrap.wrap(clean(text), columns, initial_indent=first, subsequent_indent=then):
+        note(line)
+
+
 def emit(value: Any) -> None:
     """The one JSON object of a command."""
     sys.stdout.write(json.dumps(value, separators=COMPACT) + "\n")
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows in columns. The last column may be long; in a terminal it wraps."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:
+    """Rows in columns, or `beside` the output. In a terminal what is long wraps inside its column."""
     cells = [[clean(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _rich_table(heads, cells)
+    stream = sys.stderr if beside else sys.stdout
+    if stream.isatty():
+        _rich_table(heads, cells, beside)
     else:
-        _plain_table(heads, cells)
+        stream.writelines(line + "\n" for line in _plain_table(heads, cells))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
@@ -80,30 +92,42 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
         say(f"{name:<{width}}  {value}", STYLES.get(str(value), ""))
 
 
-def _plain_table(heads: Sequence[str], cells: list[list[str]]) -> None:
-    widths = [max(len(row[place]) for row in [list(heads), *cells]) for place in range(len(heads))]
-    for row in [list(heads), *cells]:
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")
+def _plain_table(heads: Sequence[str], cells: list[list[str]]) -> list[str]:
+    rows = [list(heads), *cells]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
 
 
-def _rich_table(heads: Sequence[str], cells: list[list[str]]) -> None:
+def _padded(cell: str, wanted: int) -> str:
+    return cell + " " * (wanted - width(cell))
+
+
+def width(text: str) -> int:
+    """The columns a text takes: two for each character of East Asia and for most emoji."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _rich_table(heads: Sequence[str], cells: list[list[str]], beside: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for place, head in enumerate(heads):
-        made.add_column(head, no_wrap=place == 0, overflow="fold")
+    for head, column in zip(heads, zip(*cells, strict=True), strict=True):
+        made.add_column(head, no_wrap=max(map(width, column)) <= SHORT, overflow="fold")
     for row in cells:
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    console().print(made)
+    console(beside).print(made)
 
 
 @functools.cache
-def console() -> Console:
+def console(beside: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    return Console(highlight=False, markup=False, emoji=False, stderr=beside)
 
 
 # -- small values --------------------------------------------------------------------------------------
@@ -118,8 +142,17 @@ def as_json(value: Any) -> str:
 
 def brief(text: str, limit: int = 48) -> str:
     """A text that fits in a column; what is left out is marked."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return fit(" ".join(text.split()), limit)
+
+
+def fit(line: str, columns: int) -> str:
+    """A line cut to that many columns; the cut is marked."""
+    if width(line) <= columns:
+        return line
+    kept = line[: columns - 1]
+    while width(kept) >= columns:
+        kept = kept[:-1]
+    return kept + "…"
 
 
 def took(started: datetime, ended: datetime | None) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.completion import run_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import USAGE
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
 @click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
 @click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
-def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool) -> int:
+@click.option("--until-done", is_flag=True, help="While the run only sleeps, wait here and go on with it.")
+def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
     FLOW is `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it is, from
@@ -38,21 +40,25 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
         found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
     with door.open(make=True) as hold:
-        return _go(door, hold, "", lambda: hold.run(found, task=task, fresh=fresh, **given))
+        return _go(door, hold, lambda: hold.run(found, task=task, fresh=fresh, **given), until_done)
 
 
 @command("resume")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@run_argument("[RUN]", required=False)
+@click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
 @click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
-@click.option("--why", default="", metavar="WHY", help="Why you accept it; it is on the record.")
+@click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
-def resume(door: Door, run_id: str | None, accept: Sequence[str], why: str, dry_run: bool) -> int:
+def resume(door: Door, run_id: str | None, start: str | None, accept: Sequence[str], why: str, dry_run: bool) -> int:
     """Continue a run that was stopped, crashed, failed or waits.
 
-    Without RUN: the one that can go on, or a list to choose from (exit 2).
+    Without RUN: the one that can go on, or a list to choose from (exit 2). On a terminal it asks what to do where
+    only a person can choose; in a script it prints the commands.
     """
     if accept and not why.strip():
         raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
+    if start is not None and dry_run:
+        raise click.UsageError("--from changes the run, --dry-run must not; give one of them")
     with door.open() as hold:
         chosen = hold.get(run_id).id if run_id else _choose(door, hold)
         if not chosen:
@@ -61,23 +67,50 @@ def resume(door: Door, run_id: str | None, accept: Sequence[str], why: str, dry_
             from holdfast.cli.plans import say_plan
 
             return say_plan(door, hold.get(chosen), hold.plan(chosen), hold.interrupts(chosen))
-        sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
-        return _go(door, hold, chosen, lambda: hold.resume(chosen, accept=accept, why=why))
+        if start is not None:
+            hold.rewind(chosen, start, why=why or f"resume --from {start}")
+        return resume_now(door, hold, chosen, accept, why)
 
 
-def _go(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outcome[Any]]) -> int:
+def resume_now(door: Door, hold: Holdfast, run_id: str, accept: Sequence[str] = (), why: str = "") -> int:
+    """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
+    from holdfast.cli.asking import can_ask, decide
     from holdfast.cli.outcomes import say_outcome
+
+    sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
+    left: set[str] = set()
+    while True:
+        outcome, signal = outcome_of(door, hold, run_id, lambda: hold.resume(run_id, accept=accept, why=why))
+        if signal or not can_ask(door) or not decide(hold, outcome, left):
+            return say_outcome(door, outcome, signal)
+        if hold.get(run_id).finished:
+            return say_outcome(door, _interrupted(hold, run_id))
+
+
+def _go(door: Door, hold: Holdfast, work: Callable[[], Outcome[Any]], until_done: bool) -> int:
+    from holdfast.cli import until
+    from holdfast.cli.outcomes import say_outcome
+
+    ended = outcome_of(door, hold, "", work)
+    if until_done:
+        resume = lambda run_id: outcome_of(door, hold, run_id, lambda: hold.resume(run_id))  # noqa: E731
+        ended = until.until_done(hold, ended, resume, quiet=door.json)
+    return say_outcome(door, *ended)
+
+
+def outcome_of(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outcome[Any]]) -> tuple[Outcome[Any], int]:
+    """How a run stands after `work`, watched meanwhile; and the signal that asked it to stop, or 0."""
     from holdfast.cli.progress import watched
 
     with _turned_away(door.json):
-        outcome, watch = watched(hold, run_id, work, quiet=door.json)
+        outcome, run_id, signal = watched(hold, run_id, work, quiet=door.json)
     if outcome is None:
-        outcome = _interrupted(hold, watch.run_id)
-    return say_outcome(door, outcome, watch.signal)
+        outcome = _interrupted(hold, run_id)
+    return outcome, signal
 
 
 def _interrupted(hold: Holdfast, run_id: str) -> Outcome[Any]:
-    """How a run stands whose body was ended from outside."""
+    """How a run stands that was ended from outside."""
     from holdfast import Outcome
 
     found = hold.get(run_id) if run_id else None
@@ -103,12 +136,15 @@ def _turned_away(wanted: bool) -> Iterator[None]:
 
 def _choose(door: Door, hold: Holdfast) -> str:
     """The one run that can go on. Else says what there is, and gives nothing."""
+    from holdfast.cli.asking import can_ask, pick
     from holdfast.cli.look import say_runs
     from holdfast.cli.render import emit, note
 
     found = candidates(hold, door.scope)
     if len(found) == 1:
         return found[0].id
+    if found and can_ask(door):
+        return pick(found)
     why = "choose one: holdfast resume RUN" if found else "no run of this home can be resumed; see `holdfast runs`"
     if door.json:
         from holdfast.domain.codec import jsonable
@@ -123,10 +159,10 @@ def _choose(door: Door, hold: Holdfast) -> str:
 
 
 def candidates(hold: Holdfast, scope: str | None) -> list[RunRecord]:
-    """The runs that nobody finished and nobody holds; a child goes on with its parent."""
+    """The runs that nobody finished and nobody holds here; a child goes on with its parent."""
     from holdfast.domain.run import FINISHED, STATUSES
 
     unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
     found = [run for status in unfinished for run in hold.runs(status=status, limit=200)]
-    own = [run for run in found if not run.parent and scope in (None, run.scope)]
+    own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
     return sorted(own, key=lambda run: run.updated_at, reverse=True)

@@ -54,7 +54,7 @@ def say_ways(found: Iterable[Way]) -> None:
 def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     """Every wait with its ways on, then how to continue."""
     for wait in waits:
-        say(f"waits: {wait.says}", "yellow")
+        say(f"waits: {wait.says}", "yellow", prose=True)
         if wait.inputs:
             shown = wait.inputs if len(wait.inputs) <= 60 else f"{wait.inputs[:59]}…"
             say(f"  its inputs: {shown}")

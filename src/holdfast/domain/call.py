@@ -7,11 +7,11 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from holdfast.domain.journal import CALLS, Header, Row, decode_header, decode_payload
+from holdfast.domain.journal import CALLS, TESTIMONY, Header, Row, decode_header, decode_payload
 
 GOOD = ("succeeded", "skipped")
 
@@ -41,6 +41,7 @@ class Past(Struct, eq=False, gc=False):
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
     reused: bool = False  # a person gave its result to another call
+    begun: bytes | None = None  # payload of its last start: how files were, which processes ran it
 
     @property
     def finished(self) -> bool:
@@ -70,6 +71,8 @@ class Ledger(Struct, eq=False):
     needs: set[str] = field(default_factory=set)  # keys of the resources that its steps asked for
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
+    mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
+    went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
 
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
@@ -189,6 +192,8 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         if header.kind == "effect":
             ledger.effects.setdefault(past.call.step, []).append(past)
     past.open = header.status == "started"
+    if past.open:
+        past.begun = payload
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):
@@ -215,7 +220,11 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
             if past:
                 past.decided, past.failures = "retry", 0
     elif header.name == "rewound" and facts:
-        _set_aside(ledger, int(facts["to"]))
+        set_aside(ledger, int(facts["to"]))
+        if "from" in facts:
+            ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "mark":
+        ledger.mark = facts
     elif header.name == "accepted" and facts:
         ledger.accepted.append(facts)
     elif header.name == "needs" and facts:
@@ -223,10 +232,11 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
     ledger.endings.append((header.name, seq))
 
 
-def _set_aside(ledger: Ledger, start: int) -> None:
+def set_aside(ledger: Ledger, start: int) -> None:
     """Forget what was done from `start` on. Effects and child runs are kept: they cannot be undone."""
+    ledger.mark = None
     for call, past in list(ledger.calls.items()):
-        if past.first >= start and past.kind in ("step", "value", "sleep", "emit"):
+        if past.first >= start and past.kind in ("step", "value", "sleep", "emit", "wait"):
             del ledger.calls[call]
 
 
@@ -240,7 +250,7 @@ def labels(rows: Iterable[Row]) -> dict[Call, str]:
     for row in rows:
         header = decode_header(row.header)
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        if header.kind not in CALLS or call in names:
+        if header.kind not in (*CALLS, TESTIMONY) or call in names:
             continue
         place = (header.scope, header.name)
         counts[place] = counts.get(place, 0) + 1

@@ -12,6 +12,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
     "crash_loop": ("retry", "skip", "abort"),
     "inputs_changed": ("reuse", "again", "abort"),
+    "partial": ("keep", "restore", "skip", "abort"),
+    "limit": ("more", "continue", "abort"),
+    "approval": (),
     "timer": (),
     "child": (),
 }
@@ -20,11 +23,15 @@ QUESTIONS: dict[str, str] = {
     "in_doubt": "effect {step} may have happened; nobody knows",
     "crash_loop": "step {step} killed its process {crashes} times",
     "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
+    "partial": "step {step} left partial work behind",
+    "limit": "{step} is not satisfied after {iterations} iterations",
+    "approval": "{step} waits for approval",
     "timer": "sleeps until {due}",
     "child": "child run {child} has not finished",
 }
 
-QUESTIONS_FOR_PEOPLE = ("in_doubt", "crash_loop", "inputs_changed")  # nothing but an answer settles these
+TOLD = ("approval", "limit")  # answers that the flow itself is given; the others are about a call
+QUESTIONS_FOR_PEOPLE = ("in_doubt", "crash_loop", "inputs_changed", "partial", "limit", "approval")  # nothing but an answer settles these
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,8 @@ class Interrupt:
 
 def check_answer(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
     """The answer, if it fits the interrupt. Raises AnswerInvalid, and the interrupt stays open."""
+    if interrupt.type == "approval":
+        return _check_approval(interrupt, answer)
     choices = ", ".join(interrupt.choices) or "nothing: it ends by itself"
     if not isinstance(answer, dict) or answer.get("choice") not in interrupt.choices:
         raise AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
@@ -81,4 +90,16 @@ def check_answer(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
         raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", choices)
     if answer["choice"] == "skip" and "result" not in answer:
         raise AnswerInvalid(interrupt.id, "skip needs a result (null is one)", choices)
+    return answer
+
+
+def _check_approval(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
+    form = '{"approved": true} or {"approved": false, "comment": "why"}'
+    if not isinstance(answer, dict) or not isinstance(answer.get("approved"), bool):
+        raise AnswerInvalid(interrupt.id, "it says neither yes nor no", form)
+    unknown = sorted(set(answer) - {"approved", "comment"})
+    if unknown:
+        raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", form)
+    if not isinstance(answer.get("comment", ""), str):
+        raise AnswerInvalid(interrupt.id, "the comment is no text", form)
     return answer

@@ -18,6 +18,7 @@ from holdfast.errors import IntegrityBroken
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
+TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside receipts, never taken for one
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -26,7 +27,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `check` finds the payload's digest at the end without decoding: a field after it makes it decode.
     """
 
-    kind: str  # step, effect, value, sleep, spawn, emit, decision, run
+    kind: str  # step, effect, value, sleep, spawn, emit, decision, run, testimony
     name: str
     scope: str = ""
     inputs: str = ""  # digest of the inputs, or `=id` when the call was given an id
@@ -98,6 +99,11 @@ def genesis(run_id: str, flow: str, task: str, inputs_digest: str) -> bytes:
     return sha256(f"holdfast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
 
 
+def print_of(header: bytes) -> str:
+    """A header, in short: what a mark remembers of an older entry."""
+    return sha256(header).hexdigest()[:32]
+
+
 def link(before: bytes, header: bytes) -> bytes:
     """The hash of an entry that follows `before`."""
     return sha256(before + header).digest()
@@ -113,9 +119,14 @@ class Break(NamedTuple):
         return IntegrityBroken(self.record, self.why)
 
 
-def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: bytes) -> Break | None:
-    """Walk a whole chain: None when every entry is what was stored, in its place, and none is missing."""
-    before, expected = start, 1
+def check(
+    run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: bytes, first: int = 1
+) -> Break | None:
+    """Walk a chain from its first entry on: None when every one is what was stored, in its place, and none is missing.
+
+    A later `first` walks only the end of it: `start` is then the hash of the entry before.
+    """
+    before, expected = start, first
     for seq, header, entry_hash, payload in rows:
         if seq != expected:
             return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {seq})")

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.clock import moment
 from holdfast.domain.call import Call, labels
 from holdfast.domain.codec import decode
-from holdfast.domain.journal import CALLS, Header, Payload, Row, decode_header, decode_payload
+from holdfast.domain.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from holdfast.errors import IntegrityBroken
 
 
@@ -84,7 +84,7 @@ def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | No
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:
         header = decode_header(row.header)
-        if header.kind in CALLS:
+        if header.kind in (*CALLS, TESTIMONY):
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
             latest.pop(place, None)
@@ -98,6 +98,8 @@ def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | No
 def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob: ReadBlob | None) -> Receipt:
     payload = decode_payload(row.payload) if row.payload else Payload()
     artifacts = tuple(payload.artifacts)
+    if header.kind == TESTIMONY and not payload.blob:
+        payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
     result, broken = _result(payload, blob)
     return Receipt(
         run_id=run_id,

@@ -13,7 +13,7 @@ from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.clock import Clock, SystemClock
+from holdfast.clock import Clock, SystemClock, moment
 from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
 from holdfast.domain.lease import Beat
@@ -26,15 +26,16 @@ from holdfast.errors import (
     InterruptNotFound,
     RunFinished,
     RunNotFound,
+    RunRemoved,
     SyncInLoop,
 )
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import claims, runner
+from holdfast.runtime import claims, runner, signals
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
-from holdfast.runtime.names import lasting, load
+from holdfast.runtime.names import is_recipe, lasting, load
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.resources import Resources
 from holdfast.runtime.runner import Acceptance
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.runtime.guard import Guard
     from holdfast.runtime.recovery import Found
     from holdfast.runtime.verify import Verification
 
@@ -81,6 +83,7 @@ class Runtime:
         self.ids = ids
         self.settings = settings or Settings()
         folder = tenant_folder(self.home, tenant)
+        self.folder = folder
         self.blobs = Blobs(folder / "blobs")
         self.store = SqliteStore(folder / "holdfast.db", **(store_options or {}))
         self.process = this_process(ids)
@@ -93,6 +96,20 @@ class Runtime:
         self.heart = Heart(self)
         self._facade = facade
         self._closed = False
+        self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
+        self.tell: Callable[[str], None] = lambda line: None  # is told what people at a terminal should know
+        self._guard: Any = None
+
+    @property
+    def guard(self) -> Guard:
+        """Ends the commands of this process should it die."""
+        with self._lock:
+            if self._guard is None:
+                from holdfast.runtime.guard import Guard
+
+                self._guard = Guard()
+            found: Guard = self._guard
+            return found
 
     def close(self) -> None:
         """Let go of the files. Runs that still execute here are asked to stop, and given time to do so."""
@@ -104,6 +121,8 @@ class Runtime:
             self.stop()
             self._idle.wait(self.settings.close_seconds)
             self.heart.stop()
+            if self._guard is not None:
+                self._guard.close()
             with suppress(HoldfastError):  # a row that is left behind is forgotten by others, a day later
                 self.store.write(lambda tx: tx.forget_process(self.process.id))
         finally:
@@ -125,10 +144,16 @@ class Runtime:
             if not self.live:
                 self._idle.set()
 
-    def stop(self) -> None:
-        """Ask every run of this process to stop at its next step."""
-        for execution in list(self.live.values()):
+    def stop(self, now: bool = False) -> bool:
+        """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
+
+        Whether something of them can only be ended by an exception: a Python body that runs in the main thread.
+        """
+        live = list(self.live.values())
+        for execution in live:
             execution.stopping = True
+            execution.stopping_now = execution.stopping_now or now
+        return not live or any(execution.guarded is None for execution in live)
 
     def beat(self) -> Beat:
         return beat_of(self)
@@ -185,8 +210,9 @@ class Runtime:
             from holdfast.runtime import decisions
 
             with suppress(RunFinished):  # then there is nothing to give up
-                decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True)
+                decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
             return self.begin(spec, new)
+        claims.refuse_sealed(started)
         if started.inputs_digest != new.inputs_digest:
             raise InputsConflict(new.task, started.id)
         try:
@@ -227,6 +253,13 @@ class Runtime:
         run = self._facade(execution, False)
         outcome = runner.run_plain(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
+
+    def go_on_here(
+        self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """The same for a caller who waits for it: signals that ask this process to end let the step finish first."""
+        with signals.over_defaults(self):
+            return self.go_on(claimed, spec, accept)
 
     async def go_on_async(
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
@@ -283,6 +316,10 @@ class Runtime:
         """A flow by the name it was recorded under. Raises FlowNotFound."""
         if source.startswith("script:"):
             raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+        if is_recipe(source):
+            from holdfast.runtime.recipe_flows import find_recipe
+
+            return find_recipe(source, self.project or Path.cwd())
         found = load(source, self.project or Path.cwd())
         spec = getattr(found, "spec", None)
         if not isinstance(spec, FlowSpec):
@@ -306,10 +343,17 @@ class Runtime:
     # -- looking ---------------------------------------------------------------------------------
 
     def row(self, run_id: str) -> RunRow:
-        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
+        """A run by its id or a unique prefix of it. Raises RunNotFound, RunRemoved, AmbiguousPrefix."""
         rows = self.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
+        if run_id and not rows:
+            self._refuse_removed(run_id)
         found: RunRow = _only(rows, run_id, RunNotFound(run_id))
         return found
+
+    def _refuse_removed(self, prefix: str) -> None:
+        """Raises RunRemoved when the run was there once."""
+        for stone in self.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
+            raise RunRemoved(stone.id, stone.status, stone.removed_by, f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC")
 
     def interrupt_row(self, look: Reading, interrupt_id: str) -> InterruptRow:
         rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
@@ -345,9 +389,10 @@ class Runtime:
         for row in merge(*(self.rows(each, page) for each in stored), key=lambda row: -row.key):
             if len(found) >= limit:
                 break
-            record = self.record(row)
-            if status in (None, record.status):
-                found[record.id] = record
+            with suppress(RunNotFound):  # removed since it was listed
+                record = self.record(row)
+                if status in (None, record.status):
+                    found[record.id] = record
         return list(found.values())
 
     def rows(self, status: str | None = None, page: int = _PAGE) -> Iterator[RunRow]:

@@ -14,9 +14,22 @@ from typing import Any
 
 from holdfast.domain.call import Changed, Past, Replay
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
-from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.attempt import (
+    BODY,
+    HANG,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
+    Asked,
+    Attempt,
+    Ended,
+    Raised,
+    Returned,
+)
 from holdfast.runtime.branches import Branches, watch_tasks
-from holdfast.runtime.calls import judged, lingering, probe_of
+from holdfast.runtime.calls import judged, lingering, observed, prepare, probe_of
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.driving import drive
 from holdfast.runtime.effects import understood
@@ -64,6 +77,10 @@ async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) 
                 answer = None
             elif what == BODY:
                 answer = await run_body(execution, given)
+                if given.asked.spec.prepares:
+                    answer = observed(execution, given, answer)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
             elif what == PROBE:
                 answer = await _ask_probe(execution, given)
             else:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from holdfast.domain.call import Call, NextCall, Past
 from holdfast.runtime.specs import StepSpec
+
+if TYPE_CHECKING:
+    from holdfast.domain.partial import Left, Seen
 
 
 class Asked(Struct, eq=False):
@@ -25,6 +28,10 @@ class Asked(Struct, eq=False):
     in_map: bool = False
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
+    lane: Any = None  # of a flow file: where it stands there
+    envelope: dict[str, Any] | None = None  # of a flow file: what it hands to the next step
+    left: Left | None = None  # what its last attempt in this process left unfinished
+    left_before: dict[str, Any] | None = None  # how the declared files were before that
 
 
 class Attempt(Struct, eq=False):
@@ -41,6 +48,18 @@ class Attempt(Struct, eq=False):
     wrote: dict[str, bytes] | None = None
     done: str = ""
     next: str = ""
+    artifacts: tuple[str, ...] = ()
+    facts: dict[str, Any] | None = None  # for its next entry: how files were, the process group; then what became of it
+    blobs: tuple[str, ...] = ()  # that these facts name
+    before: dict[str, Seen] | None = None  # the declared files as they were
+    previous: Left | None = None  # what the attempt before left
+    work: Any = None  # what runs it, if that is no Python function
+
+    def drop(self) -> None:
+        """It is over, or will not begin: let go of what was made ready for it."""
+        if self.work is not None:
+            self.work.drop()
+            self.work = None
 
 
 class Returned(Struct, frozen=True, eq=False):
@@ -58,6 +77,14 @@ class Raised(Struct, frozen=True, eq=False):
 
 Ended = Returned | Raised
 
+
+class Ask(Struct, frozen=True, eq=False):
+    """A person has to say how it goes on before the attempt begins."""
+
+    kind: str
+    payload: dict[str, Any]
+
+
 # What the drivers in calls.py do for the logic in execution.py.
-WRITE, BODY, PROBE, SLEEP, PARK, HANG = range(6)
+WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG = range(7)
 Do = tuple[int, Any]

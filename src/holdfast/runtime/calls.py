@@ -22,7 +22,7 @@ from holdfast.errors import (
     StillRunning,
     Stopped,
 )
-from holdfast.runtime.attempt import BODY, HANG, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.attempt import BODY, HANG, PREPARE, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.driving import drive
 from holdfast.runtime.effects import probe_arguments, understood
@@ -105,6 +105,8 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
                 execution.pen.write(given)
             elif what == BODY:
                 answer = _body(execution, given)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
             elif what == PROBE:
                 answer = _probe(execution, given)
             elif what == SLEEP:
@@ -118,8 +120,30 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
         return end.value
 
 
+def prepare(execution: Execution, attempt: Attempt) -> Any:
+    """Make ready what must be on disk with the start: how files are, which processes will run."""
+    from holdfast.runtime import leftovers
+
+    return leftovers.prepare(execution, attempt)
+
+
+def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+    """The same end, once what it did to the declared files is noted."""
+    from holdfast.runtime import leftovers
+
+    return leftovers.observe(execution, attempt, ended)
+
+
 def _body(execution: Execution, attempt: Attempt) -> Ended:
+    ended = _ended(execution, attempt)
+    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+
+
+def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
+    if attempt.work is not None:
+        ended: Ended = attempt.work.run()
+        return ended
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.call import Call, Ledger
 from holdfast.domain.codec import decode, encode
+from holdfast.domain.interrupt import TOLD
 from holdfast.domain.journal import Entry, Header, Payload, entry, genesis
 from holdfast.domain.lease import is_over
 from holdfast.domain.run import FINISHED
-from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
+from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime.names import is_gone
 from holdfast.runtime.processes import is_alive
-from holdfast.store.contract import Hold, LeaseRow, NewRun, Reading, RunRow, Writing
+from holdfast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -28,6 +29,7 @@ class Claim(NamedTuple):
     hold: Hold
     run: RunRow
     found: str
+    silent_at: int = 0  # by when the owner before was surely dead, if it died
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
@@ -86,18 +88,32 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
             raise RunNotFound(run_id)
         if row.status in FINISHED:
             raise RunFinished(run_id, row.status)
+        refuse_sealed(row)
         refuse_held(runtime, tx, run_id, lease)
         _sign_in(runtime, tx)
         tx.take_lease(lease, runtime.process.id)
+        silent_at = _silent_at(runtime, tx, lease.holder)
         if lease.holder and lease.holder != runtime.process.id:
             tx.forget_process(lease.holder)
         found = "crashed" if row.status == "running" else row.status
         tx.set_run_status(row.key, "running", runtime.clock.now())
         hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
         runtime.claimed.add(run_id)
-        return Claim(hold, row, found)
+        return Claim(hold, row, found, silent_at)
 
     return runtime.store.write(work)
+
+
+def _silent_at(runtime: Runtime, look: Reading, holder: str | None) -> int:
+    """When the next sign of life of a dead owner was overdue."""
+    beat = look.beat_of(holder) if holder else None
+    return beat.wall_us + int((runtime.settings.beat_seconds + 1) * 1_000_000) if beat else 0
+
+
+def refuse_sealed(run: RunRow) -> None:
+    """Raises RunSealed for a run that only stands for one elsewhere."""
+    if run.seal:
+        raise RunSealed(run.id, run.seal)
 
 
 def refuse_held(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> None:
@@ -147,7 +163,10 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
         for wait in tx.waits_of(hold.run_key):
             call = Call(*decode(wait.call))
             past = ledger.calls.get(call)
-            if wait.status == "answered" and wait.answer:
+            if wait.status == "answered" and wait.answer and wait.type in TOLD:
+                entries.append(_told(call, wait, hold.epoch, at))
+                tx.use_interrupt(wait.id)
+            elif wait.status == "answered" and wait.answer:
                 answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
                 kind = past.kind if past else "effect"
                 entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, hold.epoch, at))
@@ -155,6 +174,8 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
             elif past is not None and past.finished:
                 tx.use_interrupt(wait.id)
         for key, kind, body, actor in tx.untaken(hold.run_key):
+            if kind == "rewind":
+                tx.set_run_mark(hold.run_key, 0)  # what a mark calls over may have to be done again
             if kind != "pause":
                 entries.append(_request(kind, decode(body) | {"by": actor}, ledger, hold.epoch, at))
             tx.take(key)
@@ -162,6 +183,16 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
         return bool(entries)
 
     return runtime.store.write(work)
+
+
+def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> Entry:
+    """An answer that the flow itself is given."""
+    import msgspec
+
+    assert wait.answer is not None
+    header = Header("wait", *call, status="succeeded", delivered=True, started_at=wait.opened_at, ended_at=at, epoch=epoch)
+    facts = {"by": wait.answered_by, "interrupt": wait.id, "type": wait.type}
+    return entry(header, Payload(result=msgspec.Raw(wait.answer.encode()), facts=facts))
 
 
 def _request(kind: str, body: dict[str, Any], ledger: Ledger, epoch: int, at: int) -> Entry:

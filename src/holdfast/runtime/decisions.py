@@ -16,10 +16,18 @@ from holdfast.domain.call import Call, fold, labels
 from holdfast.domain.codec import decode, encode, pack_json
 from holdfast.domain.digest import identity
 from holdfast.domain.interrupt import Interrupt, check_answer
-from holdfast.domain.journal import CALLS, decode_header
+from holdfast.domain.journal import CALLS, Row, decode_header
 from holdfast.domain.run import FINISHED, RunRecord
-from holdfast.errors import AlreadyAnswered, Invalid, OperationConflict, RunFinished, RunNotFound, StepNotFound
-from holdfast.runtime.claims import holder_of, refuse_held, run_fact
+from holdfast.errors import (
+    AlreadyAnswered,
+    Invalid,
+    OperationConflict,
+    RunFinished,
+    RunNotFound,
+    StepAmbiguous,
+    StepNotFound,
+)
+from holdfast.runtime.claims import holder_of, refuse_held, refuse_sealed, run_fact
 from holdfast.runtime.views import interrupt_of
 from holdfast.store.contract import Ending, Hold, LeaseRow, Reading, RunRow, Writing
 
@@ -69,10 +77,13 @@ def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | 
         found = interrupt_of(row)
         if row.status != "open":
             raise AlreadyAnswered(row.id, row.run_id, row.status, row.answered_by or "the run")
+        refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
         checked = check_answer(found, given)
         pack_json(checked, "answer")
-        if checked["choice"] == "abort":
+        if checked.get("choice") == "abort":
             _abort(runtime, tx, row.run_id, str(checked.get("why", "")))
+        elif checked.get("approved") is False and not found.payload.get("on_decline"):
+            _abort(runtime, tx, row.run_id, str(checked.get("comment", "")), "declined")
         else:
             tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
 
@@ -125,27 +136,41 @@ def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
         run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
         if lease is None or not holder_of(runtime, tx, run_id, lease):
             status = "crashed" if run.status == "running" else run.status
-            raise Invalid(detail=f"run {run_id} is {status}; only a running one can be asked to stop")
+            why = f"run {run_id} is {status}; only a running one can be asked to stop"
+            raise Invalid(detail=f"{why}; see `holdfast show {run_id}`")
         tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, "pause", [run_id], work, lambda tx: runtime.record_in(tx, run_id))
 
 
-def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None, *, only_free: bool = False) -> RunRecord:
-    """Give a run up: its owner, if it has one, cannot commit anything from now on."""
+def abort(
+    runtime: Runtime,
+    run_id: str,
+    why: str,
+    operation_id: str | None,
+    *,
+    only_free: bool = False,
+    sealed: bool = False,
+) -> RunRecord:
+    """Give a run up: its owner, if it has one, cannot commit anything from now on.
+
+    `sealed`: also one that was moved away, so that its task is free again. What was moved cannot come back then.
+    """
 
     def work(tx: Writing) -> None:
         if only_free:
             lease = tx.lease_of(run_id)
             if lease is not None:
                 refuse_held(runtime, tx, run_id, lease)
-        _abort(runtime, tx, run_id, why)
+        _abort(runtime, tx, run_id, why, sealed=sealed)
 
     return once(runtime, operation_id, "abort", [run_id, why], work, lambda tx: runtime.record_in(tx, run_id))
 
 
-def _abort(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
-    run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
+def _abort(
+    runtime: Runtime, tx: Writing, run_id: str, why: str, kind: str = "aborted", *, sealed: bool = False
+) -> None:
+    run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
     at = runtime.clock.now()
     tx.take_lease(lease, None)
@@ -153,33 +178,49 @@ def _abort(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
     facts = {"why": why, "by": runtime.actor}
     tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
     tx.cancel_interrupts(run.key)
-    error = encode({"type": "aborted", "message": why, "by": runtime.actor}).decode()
+    error = encode({"type": kind, "message": why, "by": runtime.actor}).decode()
     tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
-            _abort(runtime, tx, child.id, why)
+            _abort(runtime, tx, child.id, why, sealed=sealed)
 
 
-def unfinished(look: Reading, run_id: str) -> RunRow:
+def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
+    """The run, if something can still be decided about it here. Raises RunNotFound, RunFinished, RunSealed."""
     run = look.run_by_id(run_id)
     if run is None:
         raise RunNotFound(run_id)
     if run.status in FINISHED:
         raise RunFinished(run_id, run.status)
+    if not sealed:
+        refuse_sealed(run)
     return run
 
 
 def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
-    """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound."""
+    """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound, StepAmbiguous."""
     rows = look.journal_of(run.key)
-    names = labels(rows)
     waits = {Call(*decode(wait.call)): wait.step for wait in look.waits_of(run.key) if wait.status == "open"}
-    call = next((c for c, name in names.items() if name == step), None)
-    call = call or next((c for c, name in waits.items() if name == step), None)
-    if call is None:
-        raise StepNotFound(run.id, step, ", ".join([*names.values()][-8:]) or "none yet")
+    known = labels(rows)
+    call = _named(run, rows, known | {call: name for call, name in waits.items() if call not in known}, step)
     for row in rows:
         header = decode_header(row.header)
         if header.kind in CALLS and Call(header.scope, header.name, header.inputs, header.occurrence) == call:
             return call, header.kind, row.seq
     return call, "effect", 1 + (rows[-1].seq if rows else 0)
+
+
+def _named(run: RunRow, rows: list[Row], names: dict[Call, str], step: str) -> Call:
+    """By its label; else by the bare name of its step, if one call has it or one of those is unfinished."""
+    exact = next((call for call, name in names.items() if name == step), None)
+    if exact is not None:
+        return exact
+    alike = [call for call in names if call.step == step]
+    if not alike:
+        raise StepNotFound(run.id, step, ", ".join([*names.values()][-8:]) or "none yet")
+    past = fold(rows).calls
+    undone = [call for call in alike if call not in past or not past[call].finished]
+    found = alike if len(alike) == 1 else undone
+    if len(found) != 1:  # of several in doubt the wrong one would be done twice
+        raise StepAmbiguous(run.id, step, ", ".join(names[call] for call in found or alike))
+    return found[0]

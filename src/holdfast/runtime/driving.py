@@ -14,9 +14,23 @@ from typing import Any
 from holdfast import failpoints
 from holdfast.domain.call import Changed, Doubtful, Fresh, Poisoned, Replay
 from holdfast.domain.journal import Payload
-from holdfast.errors import HoldfastError, Paused
+from holdfast.errors import Failed, HoldfastError, Paused
 from holdfast.runtime import failure
-from holdfast.runtime.attempt import BODY, HANG, PARK, PROBE, SLEEP, WRITE, Asked, Attempt, Do, Raised, Returned
+from holdfast.runtime.attempt import (
+    BODY,
+    HANG,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
+    Ask,
+    Asked,
+    Attempt,
+    Do,
+    Raised,
+    Returned,
+)
 from holdfast.runtime.effects import NOT_DONE, Happened
 from holdfast.runtime.execution import Execution, mark_of, shown
 
@@ -37,14 +51,10 @@ def _attempts(execution: Execution, asked: Asked, number: int, failures: int) ->
     execution.ran.add(asked.spec.name)
     while True:
         attempt = execution.attempt(asked, number, failures)
-        before = execution.begin(attempt)
-        if before is not None:
-            yield WRITE, before
-        if failpoints.armed:
-            failpoints.armed("step.begun")
-        ended = yield BODY, attempt
-        if failpoints.armed:
-            failpoints.armed("step.ended")
+        if asked.spec.prepares:
+            ended = yield from _prepared(execution, attempt)
+        else:
+            ended = yield from _body(execution, attempt)
         if isinstance(ended, Returned):
             packed = execution.pack(attempt, ended.value)
             if not isinstance(packed, Raised):
@@ -55,6 +65,31 @@ def _attempts(execution: Execution, asked: Asked, number: int, failures: int) ->
         if settled is not None:
             return settled[0]
         number, failures = number + 1, attempt.failures
+
+
+def _prepared(execution: Execution, attempt: Attempt) -> Driven:
+    """A body that needs something made ready before its start can be written. That is let go, however it ends."""
+    try:
+        ready = yield PREPARE, attempt
+        if isinstance(ready, Ask):
+            yield from _wait(execution, attempt.asked, ready.kind, ready.payload)
+        if isinstance(ready, Raised):
+            return ready
+        return (yield from _body(execution, attempt))
+    finally:
+        attempt.drop()
+
+
+def _body(execution: Execution, attempt: Attempt) -> Driven:
+    before = execution.begin(attempt)
+    if before is not None:
+        yield WRITE, before
+    if failpoints.armed:
+        failpoints.armed("step.begun")
+    ended = yield BODY, attempt
+    if failpoints.armed:
+        failpoints.armed("step.ended")
+    return ended
 
 
 def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
@@ -70,7 +105,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         yield WRITE, execution.close(attempt, "cancelled", True, "", Payload())
         raise error
     attempt.failures += 1
-    final = attempt.failures > spec.retries or (isinstance(error, HoldfastError) and ended.status == "failed")
+    final = attempt.failures > spec.retries or (ended.status == "failed" and _is_ours(error))
     mark = "not_done" if spec.is_effect else ""
     yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
@@ -156,6 +191,11 @@ def _cancelled_before(execution: Execution, asked: Asked) -> Driven:
     """The flow cancelled this call when it was first made, and will again."""
     yield HANG, None
     raise Paused
+
+
+def _is_ours(error: BaseException) -> bool:
+    """What Holdfast itself refuses, it refuses again: trying once more is of no use."""
+    return isinstance(error, HoldfastError) and not isinstance(error, Failed)
 
 
 def _error(error: BaseException) -> Payload:

@@ -76,6 +76,11 @@ class Execution:
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
         self._functions: dict[str, Any] = {}
+        self.silent_at = 0  # by when the owner before was surely dead
+        self.partial = ""  # keep, restore: what to do with partial work, said for this resume
+        self.stopping_now = False  # the step under way is to end too
+        self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
+        self.marked = 0  # seq of the newest mark
         self._sync_start = resumed  # the first new step after a resume is on disk before its body
 
     # -- asking ----------------------------------------------------------------------------------
@@ -184,7 +189,7 @@ class Execution:
             self._apply(asked, _unwrapped(payload.wrote))
         self.endings.settled()
         if last.status in GOOD:
-            return self._result(payload, asked.spec)
+            return self.result_of(payload, asked.spec)
         raise self.endings.failed(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
 
     def _apply(self, asked: Asked, wrote: Mapping[str, bytes]) -> None:
@@ -193,7 +198,7 @@ class Execution:
         else:
             self.state.apply(wrote)
 
-    def _result(self, payload: Payload, spec: StepSpec) -> Any:
+    def result_of(self, payload: Payload, spec: StepSpec) -> Any:
         """A recorded result, as the annotation of today names it."""
         raw = self.runtime.blobs.get(payload.blob) if payload.blob else payload.result
         if raw is msgspec.UNSET:
@@ -229,7 +234,7 @@ class Execution:
         spec = attempt.asked.spec
         with self.pen.lock:
             self.open[id(attempt)] = attempt
-            if spec.is_effect or spec.writes or self._sync_start:
+            if spec.is_effect or spec.prepares or self._sync_start:
                 self._sync_start = False
                 return self.pen.queue(self._start_entry(attempt))
             return self.pen.queue() if self.pen.owes else None
@@ -247,6 +252,11 @@ class Execution:
         attempt.recorded = True
         return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
 
+    def previous_of(self, asked: Asked) -> Past | None:
+        """What the journal knows of this call's last attempt, if that did not deliver."""
+        past = self.ledger.calls.get(asked.call)
+        return past if past is not None and past.attempts and not past.finished else None
+
     def pack(self, attempt: Attempt, value: Any) -> tuple[Any, Payload] | Raised:
         """A body's value as it will come back, and the payload that keeps it. A refused one is a failure."""
         spec = attempt.asked.spec
@@ -261,7 +271,8 @@ class Execution:
             return Raised(error)
         kept: Any = msgspec.UNSET if blob or raw == b"null" else msgspec.Raw(raw)
         wrote = _wrapped(attempt.wrote) if attempt.wrote else None
-        return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next)
+        told = list(attempt.artifacts)
+        return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next, artifacts=told)
 
     def close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
         """The receipt of an attempt, queued with everything that waited to ride along."""
@@ -354,6 +365,19 @@ class Execution:
         with self.pen.lock:
             queued = self.pen.queue_work(work)
         self.pen.write(queued)
+
+    def answered(self, frame: Frame, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+        """What a person answered to this question; None, and it is saved for all to see, while nobody has."""
+        self.gate()
+        call = self.numbered(frame, name, f"?{kind}")
+        past = self.ledger.calls.get(call)
+        if past is None or not past.finished:
+            self.open_wait(call, kind, payload)
+            return None
+        past.asked = True
+        told = decode_payload(past.payload).result if past.payload else msgspec.UNSET
+        answer: dict[str, Any] = {} if told is msgspec.UNSET else decode(bytes(told))
+        return answer
 
     def _label(self, call: Call) -> str:
         """What people call this call: as its receipts do, or will."""

@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.errors import FlowNotFound
 
 _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
+RECIPES = (".yaml", ".yml")  # how the names of flow files end
 _FILE = "__holdfast_file__"  # in a module that was loaded from a file: its full path
 
 
@@ -44,7 +45,12 @@ def lasting(source: str, project: Path | None) -> str:
 def is_gone(source: str, project: Path | None) -> bool:
     """Whether a file that a source names is not there any more. A module is never said to be gone."""
     place = source.rpartition(":")[0]
-    return place.endswith(".py") and not ((project or Path()) / place).is_file()
+    return place.endswith((".py", *RECIPES)) and not ((project or Path()) / place).is_file()
+
+
+def is_recipe(source: str) -> bool:
+    """Whether a source names a flow file: by its path alone, or with the flow's name after a colon."""
+    return source.endswith(RECIPES) or source.rpartition(":")[0].endswith(RECIPES)
 
 
 def load(source: str, *folders: Path) -> Any:

@@ -60,6 +60,11 @@ class Pen:
             self._placed.add(code)
             file, qualname = spec.place
             payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
+        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
+        if attempt.facts:
+            payload = msgspec.structs.replace(payload, facts=attempt.facts)
+            names += attempt.blobs
+            attempt.facts, attempt.blobs = None, ()
         kept = encode_payload(payload)
         raw = None if kept == b"{}" else kept
         header = Header(
@@ -82,7 +87,7 @@ class Pen:
             asked.digest,
             digest(raw) if raw else "",
         )
-        return Entry(encode_header(header), raw, (payload.blob,) if payload.blob else ())
+        return Entry(encode_header(header), raw, names)
 
     def fact(
         self,

@@ -12,24 +12,30 @@ from holdfast.ids import Ids
 def this_process(ids: Ids) -> Process:
     """Ourselves, known by boot, PID namespace, pid and start time."""
     pid = os.getpid()
+    host, boot_id, pid_namespace = this_place()
     return Process(
         id=ids(),
-        host=os.uname().nodename,
-        boot_id=_text("/proc/sys/kernel/random/boot_id"),
-        pid_namespace=_namespace(),
+        host=host,
+        boot_id=boot_id,
+        pid_namespace=pid_namespace,
         pid=pid,
-        started=_started(pid) or 0,
+        started=started_at(pid) or 0,
     )
+
+
+def this_place() -> tuple[str, str, str]:
+    """Where a pid of ours means something: host, boot and PID namespace."""
+    return os.uname().nodename, _text("/proc/sys/kernel/random/boot_id"), _namespace()
 
 
 def is_alive(holder: Process, me: Process) -> bool | None:
     """Whether the holder lives; None when it cannot be known from here."""
     if not can_be_probed(holder, me):
         return None
-    return _started(holder.pid) == holder.started
+    return started_at(holder.pid) == holder.started
 
 
-def _started(pid: int) -> int | None:
+def started_at(pid: int) -> int | None:
     """When the kernel started that pid; None when it is gone or only waits to be reaped."""
     text = _text(f"/proc/{pid}/stat")
     if not text:
@@ -47,6 +53,6 @@ def _namespace() -> str:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(errors="replace").strip()  # a process may have any bytes as its name
     except OSError:
         return ""

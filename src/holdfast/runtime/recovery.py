@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.call import Call, Ledger, fold, labels
 from holdfast.domain.code import digest_function, parse
-from holdfast.domain.digest import identity
+from holdfast.domain.digest import digest, identity
 from holdfast.domain.interrupt import Interrupt
-from holdfast.domain.journal import Break, Row, check, genesis
+from holdfast.domain.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from holdfast.domain.plan import Plan, plan_steps, reasons_of, state_of
 from holdfast.domain.verdict import Reason, Verdict, judge
-from holdfast.errors import IntegrityBroken
+from holdfast.errors import HoldfastError, IntegrityBroken
+from holdfast.runtime.names import is_recipe
 from holdfast.store.contract import LeaseRow, Reading, RunRow
 
 if TYPE_CHECKING:
@@ -30,13 +31,44 @@ class Found(NamedTuple):
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
-    """Read and check a run's whole journal."""
-    rows = look.journal_of(run.key)
-    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    broken = check(run.id, start, rows, lease.head, lease.hash)
+    """Read and check a run's journal: all of it, or what matters since its newest mark."""
+    rows, broken = _since_mark(look, run, lease) if run.mark else _whole(look, run, lease)
     if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
         broken = Break(f"run {run.id}", "its inputs were changed")
     return Found(run, lease, rows, broken, fold(rows) if broken is None else Ledger())
+
+
+def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+    rows = look.journal_of(run.key)
+    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
+    return rows, check(run.id, start, rows, lease.head, lease.hash)
+
+
+def _since_mark(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+    """The chain from the entry before the mark on, and the older entries that the mark vouches for."""
+    place = f"entry {run.id}/{run.mark}"
+    newer = look.journal_of(run.key, run.mark - 2)
+    if len(newer) < 2 or newer[1].seq != run.mark or newer[1].payload is None:
+        return [], Break(place, "it is missing, or no mark")
+    broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
+    facts = decode_payload(newer[1].payload).facts
+    keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
+    older = look.entries_of(run.key, [int(seq) for seq in keep])
+    if broken is None:
+        broken = next((bad for row in older if (bad := _vouched(run.id, row, keep[str(row.seq)]))), None)
+    if broken is None and len(older) != len(keep):
+        broken = Break(place, "an entry that it names is missing")
+    return [*older, *newer[1:]], broken
+
+
+def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
+    place = f"entry {run_id}/{row.seq}"
+    if print_of(row.header) != header_print:
+        return Break(place, "its header was changed")
+    proven = decode_header(row.header).payload
+    if proven != (digest(row.payload) if row.payload is not None else ""):
+        return Break(place, "its payload was changed")
+    return None
 
 
 def reasons(runtime: Runtime, found: Found) -> list[Reason]:
@@ -73,11 +105,22 @@ def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
 def _code_now(folder: Path | None, file: str, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
     path = (folder or Path()) / file
+    if is_recipe(file):
+        return _command_now(path, qualname)
     try:
         tree = parse(path.read_bytes())
     except OSError:
         return None
     return digest_function(tree, qualname) if tree else None
+
+
+def _command_now(path: Path, step: str) -> str | None:
+    from holdfast.runtime.recipes import code_of_step, read_recipe
+
+    try:
+        return code_of_step(read_recipe(path), step)
+    except HoldfastError:
+        return None
 
 
 def _blobs(runtime: Runtime, run: RunRow) -> list[Reason]:

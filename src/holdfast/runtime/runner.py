@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 class Acceptance(NamedTuple):
-    """Contested reasons that somebody takes upon themselves: `code` or `code:subject`, and why."""
+    """What somebody says for a resume: contested reasons they accept (`code` or `code:subject`), and why."""
 
     codes: tuple[str, ...] = ()
     why: str = ""
+    partial: str = ""  # keep, restore: what to do with partial work; empty: as the steps declare
 
     def takes(self, code: str, subject: str) -> bool:
         return code in self.codes or f"{code}:{subject}" in self.codes
@@ -64,6 +65,7 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
     verdict = recovery.verdict_of(runtime, found)
     known = [entry["fingerprint"] for entry in found.ledger.accepted]
     execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
+    execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
     for reason in standing:
         if not accept.takes(reason.code, reason.subject):
@@ -81,7 +83,7 @@ def _find(runtime: Runtime, claimed: Claim) -> Found:
 
     def look(reading: Any) -> Found:
         lease = reading.lease_of(claimed.run.id)
-        return recovery.find(reading, claimed.run, lease)
+        return recovery.find(reading, reading.run_by_id(claimed.run.id), lease)
 
     return runtime.store.read(look)
 

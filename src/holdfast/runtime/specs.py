@@ -133,14 +133,18 @@ class StepSpec:
     ignore: tuple[str, ...] = ()
     confirm: Callable[..., Any] | None = None
     not_done: tuple[type[BaseException], ...] = ()
+    on_partial: str = "keep"
+    work: Any = None  # a command's own way of being made ready and run; None for a Python function
     is_async: bool = False
     is_effect: bool = False
+    prepares: bool = False  # something is to be done before its start is written
     signature: Signature = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         object.__setattr__(self, "is_effect", self.kind == "effect")
+        object.__setattr__(self, "prepares", bool(self.writes) or self.work is not None)
         _check_step(self)
 
     @cached_property

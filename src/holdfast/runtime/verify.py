@@ -48,21 +48,27 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
     if run_id is None:
         problems += runtime.store.read(_without_run)
     for row in runtime.rows() if run_id is None else [runtime.row(run_id)]:
-        found, names = runtime.store.read(partial(_look, row=row))
+        looked = runtime.store.read(partial(_look, row=row))
+        if looked is None:  # removed since it was listed
+            continue
+        found, names = looked
         runs, entries, blobs = runs + 1, entries + len(found.rows) if found else entries, blobs + len(names)
         problems += _problems(runtime, row, found, names)
     return Verification(runs, entries, blobs, tuple(problems))
 
 
 def _without_run(look: Reading) -> list[Problem]:
-    """What is left of runs whose own rows are gone."""
+    """What is left of runs whose own rows are gone, but for those that are being removed: gc goes on with them."""
+    going = {key for key, _ in look.unswept()}
     leases = [Problem(run_id, f"run {run_id}", "its row is missing") for run_id in look.leases_without_run()]
-    keys = look.journals_without_run()
+    keys = [key for key in look.journals_without_run() if key not in going]
     return leases + [Problem("", f"journal of run number {key}", "the run's row is missing") for key in keys]
 
 
-def _look(look: Reading, row: RunRow) -> tuple[Found | None, set[str]]:
+def _look(look: Reading, row: RunRow) -> tuple[Found | None, set[str]] | None:
     """A run with its journal, and the blobs that it needs by its entries' own words or by the index of them."""
+    if look.run_by_id(row.id) is None:
+        return None
     lease = look.lease_of(row.id)
     found = find(look, row, lease) if lease else None
     named = {_blob(entry.payload) for entry in found.rows} if found and not found.broken else set()

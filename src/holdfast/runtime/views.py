@@ -28,7 +28,7 @@ def interrupt_of(row: InterruptRow) -> Interrupt:
 
 def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
-    status = "crashed" if row.status == "running" and not holder else row.status
+    status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
     return RunRecord(
         id=row.id,
         flow=row.flow,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from holdfast.errors import NotDone
@@ -58,6 +59,7 @@ def step(
     timeout: float | str | None = None,
     agent: str = "",
     writes: Iterable[str] = (),
+    on_partial: str = "keep",
     ignore: Iterable[str] = (),
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
@@ -66,7 +68,9 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a step: a unit of work that may run again until it has succeeded.
 
     `retries` further attempts after a failure, `backoff` seconds before the first of them (doubling, with
-    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity.
+    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity. `writes` declares
+    files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
     """
     return _decorated(function, "step", options)
 
@@ -181,3 +185,20 @@ def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = No
     if function is not None:
         return Flow(function, name)
     return lambda decorated: Flow(decorated, name)
+
+
+class FlowFile:
+    """A flow that a file of commands describes. Run it by `hold.run(flow_file(path), name=value, …)`."""
+
+    def __init__(self, spec: FlowSpec) -> None:
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return f"<flow {self.spec.name}>"
+
+
+def flow_file(path: str | Path, *folders: Path) -> FlowFile:
+    """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
+    from holdfast.runtime.recipe_flows import find_recipe
+
+    return FlowFile(find_recipe(str(path), *folders))

@@ -13,18 +13,22 @@ from holdfast.clock import Clock
 from holdfast.domain.run import Outcome, RunRecord
 from holdfast.errors import ExtraMissing, NameInvalid, RunWaiting
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import Runtime, refuse_loop, runner
+from holdfast.runtime import Runtime, refuse_loop, runner, signals
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.specs import FlowSpec, Signature
-from holdfast.sdk.flow import Flow
+from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.run import AsyncRun, Run, make_run
 
 if TYPE_CHECKING:
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.runtime.arrival import Imported
+    from holdfast.runtime.due import Due
+    from holdfast.runtime.sweep import Swept
+    from holdfast.runtime.travel import Exported
     from holdfast.runtime.verify import Verification
 
 T = TypeVar("T")
@@ -131,6 +135,12 @@ class _Hold:
         """Every open wait, or those of one run."""
         return self._runtime.interrupts(run_id)
 
+    def due(self) -> list[Due]:
+        """The runs that can go on by themselves: crashed, or waiting for what is over. Resume each of them."""
+        from holdfast.runtime.due import due
+
+        return due(self._runtime)
+
     def plan(self, run_id: str) -> Plan:
         """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
         return self._runtime.plan(run_id)
@@ -139,22 +149,71 @@ class _Hold:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
         return self._runtime.facts()
 
+    def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
+        """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
+        from holdfast.runtime.travel import export_run
+
+        return export_run(self._runtime, run_id, Path(path), move=move, force=force)
+
+    def import_(self, path: str | Path, *, flow: str | None = None) -> Imported:
+        """Bring in a file that `export` wrote; or a folder of receipts that others wrote, as testimony."""
+        from holdfast.runtime.arrival import import_any
+
+        return import_any(self._runtime, Path(path), flow)
+
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""
         return self._runtime.verify(self._runtime.row(run_id).id if run_id else None)
+
+    def gc(
+        self,
+        *,
+        older_than: float | None = None,
+        keep: int | None = None,
+        max_bytes: int | None = None,
+        scope: str | None = None,
+        dry_run: bool = True,
+        vacuum: bool = False,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Swept:
+        """Remove finished runs, and what nobody needs any more; a dry run only says what would go.
+
+        Seconds since a run ended, how many of the newest to keep of each flow, a size to come down to: several narrow
+        each other, and without any of them no run goes. An unfinished run and what it needs are never touched.
+        """
+        from holdfast.runtime.sweep import sweep
+
+        return sweep(
+            self._runtime,
+            older_than=older_than,
+            keep=keep,
+            max_bytes=max_bytes,
+            scope=scope,
+            dry_run=dry_run,
+            vacuum=vacuum,
+            progress=progress,
+        )
 
     def resource(self, key: str, value: Any = None, *, factory: Callable[[], Any] | None = None) -> None:
         """Provide a live object for `inject(key)`: itself, or a factory called when it is first needed."""
         self._runtime.resources.provide(key, value, factory)
 
-    def stop(self) -> None:
-        """Ask every run of this process to stop at its next step."""
-        self._runtime.stop()
+    def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
+        """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
+        self._runtime.sink = output
+        self._runtime.tell = notes or (lambda line: None)
+
+    def stop(self, *, now: bool = False) -> bool:
+        """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
+
+        True when a Python body is under way: that one ends only by an exception in its own thread.
+        """
+        return self._runtime.stop(now)
 
     # -- shared by run, start, open --------------------------------------------------------------
 
     def _begin(
-        self, flow: Flow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
     ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         spec = flow.spec
         fresh = options.pop("fresh")
@@ -203,7 +262,7 @@ class Holdfast(_Hold):
 
     def run(
         self,
-        flow: Flow[..., T],
+        flow: Flow[..., T] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -221,11 +280,11 @@ class Holdfast(_Hold):
         if flow.spec.is_async:
             refuse_loop(f"hold.run({flow.spec.name})")
         spec, begun = self._begin(flow, args, kwargs, options)
-        return begun if isinstance(begun, Outcome) else self._runtime.go_on(begun, spec)
+        return begun if isinstance(begun, Outcome) else self._runtime.go_on_here(begun, spec)
 
     def start(
         self,
-        flow: Flow[..., T],
+        flow: Flow[..., T] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -246,11 +305,16 @@ class Holdfast(_Hold):
         threading.Thread(target=started._work, args=(work,), name=f"holdfast-{begun.run.id}", daemon=True).start()
         return started
 
-    def resume(self, run_id: str, *, accept: Iterable[str] = (), why: str = "") -> Outcome[Any]:
-        """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself."""
-        acceptance = _acceptance(accept, why)
+    def resume(
+        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+    ) -> Outcome[Any]:
+        """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself.
+
+        `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
+        """
+        acceptance = _acceptance(accept, why, partial)
         claimed = self._runtime.claim(run_id)
-        return self._runtime.go_on(claimed, None, acceptance)
+        return self._runtime.go_on_here(claimed, None, acceptance)
 
     @contextmanager
     def open(
@@ -269,7 +333,7 @@ class Holdfast(_Hold):
         if isinstance(begun, Outcome):
             _leave(begun)
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
-        with runner.body(self._runtime, execution) as ended:
+        with signals.over_defaults(self._runtime), runner.body(self._runtime, execution) as ended:
             yield Run(execution)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
@@ -290,7 +354,7 @@ class AsyncHoldfast(_Hold):
 
     async def run(
         self,
-        flow: Flow[..., T],
+        flow: Flow[..., T] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -306,7 +370,7 @@ class AsyncHoldfast(_Hold):
 
     async def start(
         self,
-        flow: Flow[..., T],
+        flow: Flow[..., T] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -328,9 +392,11 @@ class AsyncHoldfast(_Hold):
         going.add_done_callback(lambda _: self._runtime.claimed.discard(begun.run.id))  # cancelled before it began
         return AsyncStarted(begun.run.id, going)
 
-    async def resume(self, run_id: str, *, accept: Iterable[str] = (), why: str = "") -> Outcome[Any]:
+    async def resume(
+        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+    ) -> Outcome[Any]:
         """Continue a run by its id. See Holdfast.resume."""
-        acceptance = _acceptance(accept, why)
+        acceptance = _acceptance(accept, why, partial)
         claimed = self._runtime.claim(run_id)
         return await self._runtime.go_on_async(claimed, None, acceptance)
 
@@ -387,11 +453,13 @@ class AsyncStarted(Generic[T]):
         return awaited
 
 
-def _acceptance(accept: Iterable[str], why: str) -> Acceptance:
+def _acceptance(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
     codes = (accept,) if isinstance(accept, str) else tuple(accept)
     if codes and not why.strip():
         raise NameInvalid("why", why, "say why you accept it; it is on the record")
-    return Acceptance(codes, why)
+    if partial not in (None, "keep", "restore"):
+        raise NameInvalid("partial", str(partial), "use keep or restore")
+    return Acceptance(codes, why, partial or "")
 
 
 def _leave(outcome: Outcome[Any]) -> NoReturn:

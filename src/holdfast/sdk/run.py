@@ -22,6 +22,8 @@ from holdfast.sdk.flow import Flow, Step, as_step
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from holdfast.domain.partial import Left
+
 P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -69,6 +71,12 @@ class _Run:
         """Inside a step: which attempt this is. In the body: 0."""
         attempt = self._frame().attempt
         return attempt.number if attempt else 0
+
+    @property
+    def previous(self) -> Left | None:
+        """Inside a step that declares `writes`: what its attempt before left unfinished, if there was one."""
+        attempt = self._frame().attempt
+        return attempt.previous if attempt else None
 
     def now(self) -> datetime:
         """The time, the same on replay."""

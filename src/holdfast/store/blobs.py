@@ -1,7 +1,8 @@
 """Blobs: content in a folder, named by its digest, verified when read.
 
 A blob is durable before anything refers to it: file synced, renamed, folder synced. Writing the same
-content twice is harmless. A crash leaves at most a file nobody refers to.
+content twice is harmless. A crash leaves at most a file nobody refers to. `gc` moves such files to the trash
+(`trash.py`); a blob that is there is still found.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import file_digest, sha256
 from pathlib import Path
+from typing import BinaryIO
 
 from holdfast import failpoints
 from holdfast.domain.digest import digest
 from holdfast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
+
+PIECE_BYTES = 1 << 20
 
 
 class Blobs:
@@ -33,9 +40,17 @@ class Blobs:
         try:
             if self._rely_on(path, content):
                 return name
-            self._write(path, content)
+            self._write(path, (content,))
         except OSError as error:
-            raise _translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder)) from error
+        return name
+
+    def adopt(self, path: Path) -> str:
+        """Store a file's content durably, in constant memory, and give its digest. The file stays where it is."""
+        with open(path, "rb") as file:
+            name = file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
         return name
 
     def _rely_on(self, path: Path, content: bytes) -> bool:
@@ -49,18 +64,19 @@ class Blobs:
         self._sync_names(path)
         return True
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, path: Path, pieces: Iterable[bytes]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             with open(temporary, "wb") as file:
-                file.write(content)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
             if failpoints.armed:
                 failpoints.armed("blob.written")
             os.replace(temporary, path)
-        except OSError:
+        except Exception:
             temporary.unlink(missing_ok=True)
             raise
         if failpoints.armed:
@@ -71,28 +87,83 @@ class Blobs:
 
     def _sync_names(self, path: Path) -> None:
         """The file's name, and that of the folder it is in."""
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         if path.parent.name not in self._named:
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
             self._named.add(path.parent.name)
 
     def get(self, name: str) -> bytes:
         """The content. Raises IntegrityBroken when it is missing or not what was stored."""
         try:
-            content = self.path(name).read_bytes()
-        except FileNotFoundError as error:
-            raise IntegrityBroken(f"blob {name[:12]}", "it is missing") from error
+            with self._opened(name) as file:
+                content = file.read()
         except OSError as error:
-            raise _translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder)) from error
         if digest(content) != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         return content
 
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
+        try:
+            with self._opened(name) as file:
+                yield from _checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+
+    def keep(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
+        path = self.path(name)
+        try:
+            if self._touch(path) and self._is_whole(name):
+                self._sync_names(path)
+            else:
+                self._write(path, _checked(name, pieces))
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+
+    def _touch(self, path: Path) -> bool:
+        """Make a blob young before relying on it, so that no sweep takes it. False when it is not there."""
+        try:
+            os.utime(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            for _ in self.pieces(name):
+                pass
+        except IntegrityBroken:
+            return False
+        return True
+
     def has(self, name: str) -> bool:
-        return self.path(name).is_file()
+        return any(path.is_file() for path in self._places(name))
+
+    def _opened(self, name: str) -> BinaryIO:
+        for path in self._places(name):
+            with suppress(FileNotFoundError):
+                return open(path, "rb")
+        raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
+
+    def _places(self, name: str) -> tuple[Path, Path, Path]:
+        """In its place, in the trash, or back in its place since the trash was looked into."""
+        return self.path(name), self.folder / "trash" / name, self.path(name)
 
 
-def _sync_folder(folder: Path) -> None:
+def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same pieces. Raises IntegrityBroken after the last one if they are not what the name says."""
+    found = sha256()
+    for piece in pieces:
+        found.update(piece)
+        yield piece
+    if found.hexdigest() != name:
+        raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -100,7 +171,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _translated(error: OSError, path: str) -> Exception:
+def translated(error: OSError, path: str) -> Exception:
+    """Our error for one of the disk's."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):

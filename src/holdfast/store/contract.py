@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
+from holdfast.domain.retention import Kin
 
 T = TypeVar("T")
 Ticket = Any  # what a store gives for something queued; only the store knows what it is
@@ -91,6 +92,43 @@ class NewRun(NamedTuple):
     at: int
 
 
+class Weight(NamedTuple):
+    """What a run takes up: entries of its journal and their bytes, those of its own row, its waits and requests."""
+
+    entries: int
+    entry_bytes: int
+    row_bytes: int
+    waits: int
+
+
+class Tombstone(NamedTuple):
+    """What is left of a run that was removed."""
+
+    id: str
+    flow: str
+    task: str
+    status: str
+    ended_at: int
+    removed_at: int
+    removed_by: str
+
+
+class Slice(NamedTuple):
+    """A piece of a removed run's journal: the entries after one seq up to another; the last one when `whole`."""
+
+    run_key: int
+    after: int
+    upto: int
+    whole: bool
+
+
+class Room(NamedTuple):
+    """How large the database is, and how much of it is free to be used again."""
+
+    size_bytes: int
+    free_bytes: int
+
+
 class Ending(NamedTuple):
     """How a run's status row looks after a body ended."""
 
@@ -115,6 +153,7 @@ class Reading(Protocol):
     def beat_of(self, process_id: str) -> Beat | None: ...
     def count_processes(self) -> int: ...
     def journal_of(self, run_key: int, after: int = 0, limit: int = -1) -> list[Row]: ...
+    def entries_of(self, run_key: int, seqs: Sequence[int]) -> list[Row]: ...
     def journals_without_run(self) -> list[int]: ...
     def leases_without_run(self) -> list[str]: ...
     def blobs_of(self, run_key: int) -> list[str]: ...
@@ -123,6 +162,18 @@ class Reading(Protocol):
     def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]: ...
     def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]: ...
     def operation(self, operation_id: str) -> tuple[str, str, str] | None: ...
+    def kin_of_status(self, status: str, limit: int, before: int) -> list[Kin]: ...
+    def weight_of(self, run_key: int) -> Weight: ...
+    def entry_sizes(self, run_key: int, after: int, limit: int) -> list[tuple[int, int]]: ...
+    def runs_of_blob(self, name: str) -> set[int]: ...
+    def blobs_between(self, first: str, end: str) -> set[str]: ...
+    def unswept(self) -> list[tuple[int, str]]: ...
+    def tombstones_by_prefix(self, prefix: str) -> list[Tombstone]: ...
+    def holders(self) -> list[Beat]: ...
+    def interrupts_of(self, run_key: int) -> list[InterruptRow]: ...
+    def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]: ...
+    def blob_refs_upto(self, run_key: int, seq: int) -> list[tuple[int, str]]: ...
+    def hash_at(self, run_key: int, seq: int) -> bytes | None: ...
 
 
 class Writing(Reading, Protocol):
@@ -148,6 +199,20 @@ class Writing(Reading, Protocol):
     def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None: ...
     def take(self, key: int) -> None: ...
     def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None: ...
+    def remove_waits(self, run_key: int, limit: int) -> None: ...
+    def bury(self, run_key: int, run_id: str, at: int, by: str) -> None: ...
+    def remove_slice(self, piece: Slice) -> None: ...
+    def seal_run(self, run_key: int, seal: str, status: str) -> None: ...
+    def add_arrived(self, run: RunRow, epoch: int, head: int, hash_: bytes) -> int: ...
+    def renew_arrived(self, run: RunRow, lease: LeaseRow) -> None: ...
+    def fill_arrived(
+        self,
+        run_key: int,
+        rows: Sequence[Row],
+        refs: Sequence[tuple[int, str]],
+        waits: Sequence[InterruptRow],
+        requests: Sequence[tuple[str, str, str, int]],
+    ) -> None: ...
 
 
 class Store(Protocol):
@@ -181,5 +246,11 @@ class Store(Protocol):
 
     def check(self) -> list[str]:
         """What is wrong with the file itself; empty when nothing is."""
+
+    def room(self) -> Room:
+        """How large the database is."""
+
+    def vacuum(self) -> None:
+        """Give free pages back to the disk. Nobody can write meanwhile."""
 
     def close(self) -> None: ...

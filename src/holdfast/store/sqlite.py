@@ -29,7 +29,7 @@ from holdfast.errors import (
     StoreReadOnly,
 )
 from holdfast.ids import chance
-from holdfast.store.contract import Hold, Reading, Writing
+from holdfast.store.contract import Hold, Reading, Room, Writing
 from holdfast.store.migrate import migrate, refuse_foreign
 from holdfast.store.mounts import FilesystemOf, filesystem_of, refuse_network
 from holdfast.store.statements import statements
@@ -158,6 +158,20 @@ class SqliteStore:
             except apsw.Error as error:
                 return [str(self.translate(error))]
         return [] if found == ["ok"] else [str(line) for line in found]
+
+    def room(self) -> Room:
+        self._refuse_forked()
+        with self._lock:
+            pragma = self._reader.connection.pragma
+            pages, free, size = pragma("page_count"), pragma("freelist_count"), pragma("page_size")
+        return Room(pages * size, free * size)
+
+    def vacuum(self) -> None:
+        self._refuse_forked()
+        try:
+            self._writer.vacuum()
+        except apsw.Error as error:
+            raise self.translate(error) from error
 
     def close(self) -> None:
         if self._forks != _forks:

@@ -9,8 +9,19 @@ import apsw
 
 from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
+from holdfast.domain.retention import Kin
 from holdfast.errors import LeaseLost
-from holdfast.store.contract import Ending, Hold, InterruptRow, LeaseRow, NewRun, RunRow
+from holdfast.store.contract import (
+    Ending,
+    Hold,
+    InterruptRow,
+    LeaseRow,
+    NewRun,
+    RunRow,
+    Slice,
+    Tombstone,
+    Weight,
+)
 
 _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
@@ -70,6 +81,10 @@ class Reader:
     def journal_of(self, run_key: int, after: int = 0, limit: int = -1) -> list[Row]:
         return list(map(Row._make, self.execute(self.sql["journal_of"], (run_key, after, limit))))
 
+    def entries_of(self, run_key: int, seqs: Sequence[int]) -> list[Row]:
+        found = (self._one("entry_of", run_key, seq) for seq in sorted(seqs))
+        return [Row._make(row) for row in found if row is not None]
+
     def journals_without_run(self) -> list[int]:
         return [row[0] for row in self._all("journals_without_run")]
 
@@ -94,6 +109,44 @@ class Reader:
     def operation(self, operation_id: str) -> tuple[str, str, str] | None:
         row = self._one("operation", operation_id)
         return tuple(row) if row else None
+
+    def kin_of_status(self, status: str, limit: int, before: int = 0) -> list[Kin]:
+        return [Kin(*row) for row in self._all("kin_of_status", status, before or _NEWEST, limit)]
+
+    def weight_of(self, run_key: int) -> Weight:
+        return Weight(*(self._one("weight_of", run_key) or (0, 0, 0, 0)))
+
+    def entry_sizes(self, run_key: int, after: int, limit: int) -> list[tuple[int, int]]:
+        return self._all("entry_sizes", run_key, after, limit)
+
+    def runs_of_blob(self, name: str) -> set[int]:
+        return {row[0] for row in self._all("runs_of_blob", name)}
+
+    def blobs_between(self, first: str, end: str) -> set[str]:
+        return {row[0] for row in self._all("blobs_between", first, end)}
+
+    def unswept(self) -> list[tuple[int, str]]:
+        return self._all("unswept")
+
+    def tombstones_by_prefix(self, prefix: str) -> list[Tombstone]:
+        return [Tombstone(*row) for row in self._all("tombstones_by_prefix", prefix, prefix + _LAST)]
+
+    def holders(self) -> list[Beat]:
+        return [Beat(Process(*row[:6]), *row[6:]) for row in self._all("holders")]
+
+
+    def interrupts_of(self, run_key: int) -> list[InterruptRow]:
+        return [InterruptRow(*row) for row in self._all("interrupts_of", run_key)]
+
+    def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
+        return self._all("requests_of", run_key)
+
+    def blob_refs_upto(self, run_key: int, seq: int) -> list[tuple[int, str]]:
+        return self._all("blob_refs_upto", run_key, seq)
+
+    def hash_at(self, run_key: int, seq: int) -> bytes | None:
+        row = self._one("hash_at", run_key, seq)
+        return row[0] if row else None
 
 
 class Transaction(Reader):
@@ -206,3 +259,54 @@ class Transaction(Reader):
 
     def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
         self._one("add_operation", operation_id, kind, digest, answer, at)
+
+    def remove_waits(self, run_key: int, limit: int = -1) -> None:
+        self._one("remove_interrupts", run_key, limit)
+        self._one("remove_requests", run_key, limit)
+
+    def bury(self, run_key: int, run_id: str, at: int, by: str) -> None:
+        """Put a tombstone in a run's place. Its journal stays, to be removed in slices."""
+        self._one("bury_run", at, by, run_key)
+        self.remove_waits(run_key)
+        self._one("remove_lease", f"run:{run_id}")
+        self._one("remove_run", run_key)
+
+    def remove_slice(self, piece: Slice) -> None:
+        """Remove a slice of a buried run's journal; with the last one, all else that belongs to the run."""
+        key, after, upto, whole = piece
+        upto = _NEWEST if whole else upto
+        self._one("remove_entries", key, after, upto)
+        self._one("remove_blob_refs", key, after, upto)
+        if whole:
+            self._one("mark_swept", key)
+
+    def seal_run(self, run_key: int, seal: str, status: str) -> None:
+        self._one("seal_run", seal, status, run_key)
+
+    def add_arrived(self, run: RunRow, epoch: int, head: int, hash_: bytes) -> int:
+        """A run that came from elsewhere, with its lease, which nobody holds. Gives its key."""
+        key = self._one("add_arrived_run", *run[1:])[0]
+        self._one("add_arrived_lease", f"run:{run.id}", epoch, head, hash_)
+        return int(key)
+
+    def renew_arrived(self, run: RunRow, lease: LeaseRow) -> None:
+        """A run that is known here came again, further on."""
+        changing = (run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.seal)
+        self._one("renew_arrived_run", *changing, run.key)
+        self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
+
+    def fill_arrived(
+        self,
+        run_key: int,
+        rows: Sequence[Row],
+        refs: Sequence[tuple[int, str]],
+        waits: Sequence[InterruptRow],
+        requests: Sequence[tuple[str, str, str, int]],
+    ) -> None:
+        """Its entries, its waits instead of those that were known, and what it has been asked."""
+        self.do(self.sql["forget_interrupts"], (run_key,))
+        self.do(self.sql["forget_requests"], (run_key,))
+        self.do_many(self._entry, [(run_key, *row) for row in rows])
+        self.do_many(self.sql["add_blob_ref"], [(name, run_key, seq) for seq, name in refs])
+        self.do_many(self.sql["add_arrived_interrupt"], [(wait.id, run_key, *wait[3:12]) for wait in waits])
+        self.do_many(self.sql["send"], [(run_key, *request) for request in requests])

@@ -135,6 +135,14 @@ class Writer:
             self._told = loop
             loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
 
+    def vacuum(self) -> None:
+        """Rewrite the file without its free pages. Everyone else waits."""
+        with self._mutex:
+            self._tx.do("VACUUM")
+            self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        if self._queue:  # somebody came meanwhile, found the mutex taken and waits
+            self._hand_over()
+
     def close(self) -> None:
         if self._thread:
             self._wake.put(False)

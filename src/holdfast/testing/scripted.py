@@ -34,7 +34,7 @@ class ScriptedHoldfast(Holdfast):
         for step, given in answers.items():
             self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
 
-    def run(self, flow: Flow[..., T], *args: Any, **options: Any) -> Outcome[T]:
+    def run(self, flow: Flow[..., T] | FlowFile, *args: Any, **options: Any) -> Outcome[T]:
         """Run a flow, answering its waits from the script, until it ends or waits for something else."""
         outcome = super().run(flow, *args, **options)
         while outcome.status == "waiting" and self._answer(outcome):

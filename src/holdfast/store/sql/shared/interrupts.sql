@@ -11,7 +11,7 @@ WHERE i.run = ? AND i.status IN ('open', 'answered') ORDER BY i.key
 -- The second condition follows from the first and is there for the database: it is the one of the partial index
 -- interrupts_waiting, which is not used for a query that does not repeat it.
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
-WHERE i.status = 'open' AND i.status IN ('open', 'answered') AND i.key > ? ORDER BY i.key LIMIT ?
+WHERE i.status = 'open' AND i.status IN ('open', 'answered') AND i.key > ? AND r.seal = '' ORDER BY i.key LIMIT ?
 
 -- name: interrupts_by_prefix
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run

@@ -4,6 +4,9 @@ INSERT INTO journal (run, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?)
 -- name: journal_of
 SELECT seq, header, hash, payload FROM journal WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?
 
+-- name: entry_of
+SELECT seq, header, hash, payload FROM journal WHERE run = ? AND seq = ?
+
 -- name: journals_without_run
 SELECT DISTINCT run FROM journal
 WHERE run > 0 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = journal.run)

@@ -1,7 +1,10 @@
 -- name: add_run
-INSERT INTO runs (id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
+-- The key is one that no run ever had, also none whose journal is still being swept away.
+INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
                   actor, created_at, updated_at)
-VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
+VALUES ((SELECT 1 + coalesce(max(key), 0)
+         FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
+        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: run_by_id

@@ -95,6 +95,7 @@ CREATE TABLE inbox (
   taken   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX inbox_untaken ON inbox (run, key) WHERE taken = 0;
+CREATE INDEX inbox_by_run ON inbox (run);
 
 -- Writes that carried an operation_id: an exact repeat gets the first answer.
 CREATE TABLE operations (
@@ -108,6 +109,7 @@ CREATE TABLE operations (
 -- Runs that were removed to make room: that they were, and where their chains ended.
 CREATE TABLE tombstones (
   id         TEXT PRIMARY KEY,
+  key        INTEGER NOT NULL UNIQUE,       -- runs.key of the run, which no other run is ever given
   scope      TEXT NOT NULL,
   flow       TEXT NOT NULL,
   task       TEXT NOT NULL,
@@ -117,8 +119,10 @@ CREATE TABLE tombstones (
   created_at INTEGER NOT NULL,
   ended_at   INTEGER NOT NULL,
   removed_at INTEGER NOT NULL,
-  removed_by TEXT NOT NULL
+  removed_by TEXT NOT NULL,
+  swept      INTEGER NOT NULL DEFAULT 0     -- 1 once nothing of its journal is left
 ) STRICT;
+CREATE INDEX tombstones_unswept ON tombstones (key) WHERE swept = 0;
 
 CREATE TABLE blob_refs (
   digest TEXT NOT NULL,
@@ -126,4 +130,4 @@ CREATE TABLE blob_refs (
   seq    INTEGER NOT NULL,
   PRIMARY KEY (digest, run, seq)
 ) STRICT;
-CREATE INDEX blob_refs_by_run ON blob_refs (run);
+CREATE INDEX blob_refs_by_run ON blob_refs (run, seq);

@@ -1,0 +1,121 @@
+"""Asking a person at a terminal: which run, and what to do where only a person can choose.
+
+Questions go to stderr and answers come from stdin. In a script nobody is asked: there the commands are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.exits import DECISIONS
+from holdfast.cli.render import clean, note, paragraph, table
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast, Interrupt, Outcome, RunRecord
+    from holdfast.cli.door import Door
+
+# choice of an answer: its key, its words
+KEYS = {
+    "retry": ("r", "[r]etry"),
+    "skip": ("s", "[s]kip with a result"),
+    "reuse": ("k", "[k]eep what was done"),
+    "again": ("d", "[d]o it again"),
+    "abort": ("a", "[a]bort"),
+}
+LEAVE = "[l]eave it"
+
+
+def can_ask(door: Door) -> bool:
+    """Whether a person sits there."""
+    return not door.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def pick(found: Sequence[RunRecord]) -> str:
+    """The id of the run that a person picks from a numbered list; empty when they pick none."""
+    from holdfast.cli.look import RUN_HEADS, run_row
+
+    table(("", *RUN_HEADS), [(number, *run_row(run)) for number, run in enumerate(found, 1)], beside=True)
+    while word := _line("which one? its number, or Enter to leave: "):
+        if word.isdecimal() and 1 <= int(word) <= len(found):
+            return found[int(word) - 1].id
+        note(f"{word} is none of 1 to {len(found)}")
+    return ""
+
+
+def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
+    """Ask about each question that a run waits for, but those `left` before. True if one was answered."""
+    if outcome.status != "waiting":
+        return False
+    answered = False
+    for wait in outcome.interrupts:
+        if wait.type in DECISIONS and wait.id not in left:
+            answer = _ask(wait)
+            if answer is None:
+                left.add(wait.id)
+                continue
+            _answer(hold, wait, answer)
+            answered = True
+            if answer["choice"] == "abort":
+                break  # with the run its other questions are gone
+    return answered
+
+
+def _answer(hold: Holdfast, wait: Interrupt, answer: dict[str, Any]) -> None:
+    from holdfast.errors import AlreadyAnswered
+
+    try:
+        hold.answer(wait.id, answer)
+    except AlreadyAnswered as error:
+        note(f"somebody was quicker: {error.detail}")
+
+
+def _ask(wait: Interrupt) -> dict[str, Any] | None:
+    """The answer of a person; None when they leave the question open."""
+    note("")
+    paragraph(wait.says, "? ", "  ")
+    if wait.inputs:
+        paragraph(f"its inputs: {wait.inputs}", "  ", "    ")
+    keys = {KEYS[choice][0]: choice for choice in wait.choices}
+    words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
+    while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
+        choice = keys.get(word) or (word if word in wait.choices else "")
+        answer = _complete(choice) if choice else None
+        if answer is not None:
+            return answer
+        if not choice:
+            note(f"  {word} is none of {', '.join([*keys, 'l'])}")
+    return None
+
+
+def _complete(choice: str) -> dict[str, Any] | None:
+    """A choice with what belongs to it; None when that was not given."""
+    answer: dict[str, Any] = {"choice": choice}
+    if choice == "skip":
+        text = _line("  its result, as JSON: ")
+        try:
+            answer["result"] = json.loads(text)
+        except ValueError:
+            hint = f'; for text write "{text}"' if text and '"' not in text else ""
+            note(f"  that is not JSON{hint}")
+            return None
+    if choice in ("skip", "abort"):
+        why = _line("  why? it is on the record: ")
+        if not why:
+            note("  it needs a reason")
+            return None
+        answer["why"] = why
+    return answer
+
+
+def _line(prompt: str) -> str:
+    """What is typed after the prompt; nothing at the end of the input."""
+    sys.stdout.flush()
+    sys.stderr.write(clean(prompt))
+    sys.stderr.flush()
+    typed = sys.stdin.buffer.readline()
+    if not typed:
+        note("")
+    return typed.decode("utf-8", "backslashreplace").strip()

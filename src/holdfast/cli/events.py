@@ -1,0 +1,106 @@
+"""`holdfast events`: the journal of a run, a line for each event, also while it grows."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.completion import run_argument
+from holdfast.cli.door import Door, command
+from holdfast.cli.render import as_json, clean, emit, fit, note, say
+
+if TYPE_CHECKING:
+    from holdfast import Event, Holdfast
+
+PAGE = 1000
+POLL_SECONDS = 0.2
+LONGEST = 240  # of a line that goes into a pipe
+
+
+@command("events")
+@run_argument()
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
+@click.option("--after", default=0, metavar="SEQ", type=click.IntRange(min=0), help="Only those after this one.")
+def events(door: Door, run_id: str, follow: bool, after: int) -> int:
+    """Everything that happened in a run, the oldest first; --json has it in full.
+
+    A line is the event's number, its time (UTC), its name, its step and what it carries, shortened to fit.
+    """
+    with door.open() as hold:
+        run = hold.get(run_id)
+        if follow:
+            _follow(door, hold, run.id, after)
+        elif door.json:
+            _emit_all(run.id, _read(hold, run.id, after))
+        elif not _say_all(_read(hold, run.id, after)):
+            say(f"no event of run {run.id} after {after}; its last is {run.head}")
+    return 0
+
+
+def _read(hold: Holdfast, run_id: str, after: int) -> Iterator[Event]:
+    """The events there are now, read page by page."""
+    while page := hold.events(run_id, after=after, limit=PAGE):
+        yield from page
+        after = page[-1].seq
+
+
+def _say_all(found: Iterator[Event]) -> int:
+    count = 0
+    for count, event in enumerate(found, 1):  # noqa: B007
+        say(_line(event))
+    return count
+
+
+def _emit_all(run_id: str, found: Iterator[Event]) -> None:
+    """One object, written as it is read: a long run need not fit in memory."""
+    import json
+
+    sys.stdout.write(f'{{"run_id":{json.dumps(run_id)},"events":[')
+    for separator, event in zip(chain([""], iter(lambda: ",", None)), found, strict=False):
+        sys.stdout.write(separator + json.dumps(_plain(event), separators=(",", ":")))
+    sys.stdout.write("]}\n")
+
+
+def _follow(door: Door, hold: Holdfast, run_id: str, after: int) -> None:
+    """Print events as they come, until a run that nobody runs any more has no further ones."""
+    while True:
+        run = hold.get(run_id)  # before its events are read: the last ones are there when it has stopped
+        for event in _read(hold, run_id, after):
+            after = event.seq
+            emit(_plain(event)) if door.json else say(_line(event))
+        sys.stdout.flush()
+        if run.status != "running":
+            break
+        time.sleep(POLL_SECONDS)
+    if not door.json:
+        note(f"run {run_id} is {run.status}; see `{door.command('show', run_id)}`")
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    from holdfast.domain.codec import jsonable
+
+    plain: dict[str, Any] = jsonable(event)
+    return plain
+
+
+def _line(event: Event) -> str:
+    step = f"{event.step} (attempt {event.attempt})" if event.attempt > 1 else event.step
+    carries = "  ".join(part for part in (clean(step), clean(_body(event.body))) if part)
+    line = f"{event.seq:>5}  {event.at:%Y-%m-%d %H:%M:%S}  {clean(event.name):<16}  {carries}".rstrip()
+    return fit(line, shutil.get_terminal_size().columns if sys.stdout.isatty() else LONGEST)
+
+
+def _body(body: Any) -> str:
+    """An error in words, anything else as JSON."""
+    if not body:
+        return ""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(error, dict) and "type" in error and "message" in error:
+        return f"{str(error['type']).rpartition(':')[2]}: {error['message']}"
+    return as_json(body)

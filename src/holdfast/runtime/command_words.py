@@ -1,0 +1,162 @@
+"""What a command is told, through its environment and files, and what it says through the files it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.call import Replay
+from holdfast.domain.codec import encode, pack_json
+from holdfast.domain.journal import Payload, decode_payload
+from holdfast.errors import HoldfastError, SaidWrong
+from holdfast.runtime.attempt import Attempt, Ended, Raised, Returned
+from holdfast.runtime.transcripts import mask
+
+if TYPE_CHECKING:
+    from holdfast.runtime.attempt import Asked
+    from holdfast.runtime.command_steps import CommandAttempt, CommandWork
+    from holdfast.runtime.execution import Execution
+
+SAID_BYTES = 1024 * 1024  # of a result or an envelope
+ENVELOPE_KEYS = ("done", "next", "artifacts", "state")
+
+
+def inherited(work: CommandWork) -> dict[str, str]:
+    """What every command finds: our own environment, the flow's and the step's, the inputs."""
+    setting = work.setting
+    env = {**os.environ, **setting.recipe.env, **work.command.env}
+    env["HOLDFAST_HOME"] = str(setting.runtime.home)
+    for name, value in setting.inputs.items():
+        env[f"HOLDFAST_INPUT_{name.upper().replace('-', '_')}"] = value if isinstance(value, str) else json.dumps(value)
+    return env
+
+
+def environment(work: CommandWork, execution: Execution, attempt: Attempt, folder: Path) -> dict[str, str]:
+    """The environment of one attempt, with the files it names."""
+    asked = attempt.asked
+    lane = asked.lane
+    env = inherited(work) | {
+        "HOLDFAST_RUN": execution.id,
+        "HOLDFAST_STEP": work.id,
+        "HOLDFAST_ATTEMPT": str(attempt.number),
+        "HOLDFAST_ITERATION": str(lane.iteration if lane is not None else 0),
+        "HOLDFAST_KEY": attempt.key or execution.key_of(asked.call),
+        "HOLDFAST_RESULT": str(folder / "result.json"),
+        "HOLDFAST_ENVELOPE": str(folder / "envelope.json"),
+        "HOLDFAST_REFUSED": str(folder / "refused"),
+    }
+    before = lane.before if lane is not None else None
+    answer = lane.answer if lane is not None else None
+    told = {
+        "HOLDFAST_HANDOFF": envelope_of(execution, before) if before is not None else None,
+        "HOLDFAST_ANSWER": answer,
+        "HOLDFAST_PREVIOUS": attempt.previous.to_dict() if attempt.previous is not None else None,
+    }
+    for name, value in told.items():
+        env.pop(name, None)
+        if value is not None:
+            env[name] = str(_written(folder / f"{name.removeprefix('HOLDFAST_').lower()}.json", value))
+    return env
+
+
+def _written(path: Path, value: Any) -> Path:
+    path.write_bytes(encode(value))
+    return path
+
+
+def envelope_of(execution: Execution, asked: Asked) -> dict[str, Any]:
+    """What a step handed over: as it said it now, or as its receipt has it."""
+    if asked.envelope is None:
+        past = asked.next.past if isinstance(asked.next, Replay) else None
+        payload = decode_payload(past.payload) if past is not None and past.payload else Payload()
+        state = {name: json.loads(bytes(raw))[:1] for name, raw in (payload.wrote or {}).items()}
+        asked.envelope = _envelope(
+            asked,
+            past.last.status if past is not None else "succeeded",
+            {"done": payload.done, "next": payload.next, "artifacts": list(payload.artifacts)},
+            {name: kept[0] for name, kept in state.items() if kept},
+            execution.result_of(payload, asked.spec),
+        )
+    return {"run": execution.id, **asked.envelope}
+
+
+def _envelope(asked: Asked, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any) -> dict[str, Any]:
+    step = f"{asked.call.scope}{asked.spec.name}"
+    return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
+
+
+# -- what it says ------------------------------------------------------------------------------------
+
+
+def spoken(ran: CommandAttempt) -> Ended:
+    """The result and envelope of a command that exited 0. One that cannot be understood fails the step."""
+    step, attempt = ran.attempt.asked.spec.name, ran.attempt
+    try:
+        result = _read(ran.folder / "result.json", "HOLDFAST_RESULT", step, ran.work.secrets)
+        envelope = _read(ran.folder / "envelope.json", "HOLDFAST_ENVELOPE", step, ran.work.secrets)
+        _take(attempt, {} if envelope is None else envelope, step)
+    except HoldfastError as error:
+        return Raised(error)
+    said = {"done": attempt.done, "next": attempt.next, "artifacts": list(attempt.artifacts)}
+    state = envelope.get("state", {}) if envelope else {}
+    attempt.asked.envelope = _envelope(attempt.asked, "succeeded", said, state, result)
+    return Returned(result)
+
+
+def _read(path: Path, what: str, step: str, secrets: tuple[str, ...]) -> Any:
+    try:
+        size = path.lstat().st_size
+        raw = path.read_bytes() if size <= SAID_BYTES else b""
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SaidWrong(step, what, str(error)) from error
+    if size > SAID_BYTES:
+        raise SaidWrong(step, what, f"it has {size} bytes; the limit is {SAID_BYTES}")
+    if not raw.strip():
+        return None
+    try:
+        return json.loads(mask(raw, secrets), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise SaidWrong(step, what, f"it is not JSON: {error}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _take(attempt: Attempt, envelope: Any, step: str) -> None:
+    what = "HOLDFAST_ENVELOPE"
+    if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
+        unknown = sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
+        raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
+    done, coming = envelope.get("done", ""), envelope.get("next", "")
+    artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})
+    if not isinstance(done, str) or not isinstance(coming, str):
+        raise SaidWrong(step, what, "done and next are texts")
+    if not isinstance(artifacts, list) or not all(isinstance(one, str) for one in artifacts):
+        raise SaidWrong(step, what, "artifacts is a list of texts")
+    if not isinstance(state, dict):
+        raise SaidWrong(step, what, "state is an object")
+    attempt.done, attempt.next, attempt.artifacts = done, coming, tuple(artifacts)
+    if state:
+        attempt.wrote = {name: pack_json(value, f"{what}.state.{name}") for name, value in state.items()}
+
+
+def value_of(said: str) -> Any:
+    """What a probe printed: JSON if it is, else the text."""
+    try:
+        return json.loads(said) if said else None
+    except ValueError:
+        return said
+
+
+def refused(folder: Path) -> str:
+    """The acceptance check that did not pass; empty when none was refused."""
+    try:
+        return (folder / "refused").read_text(errors="replace")[:300]
+    except OSError:
+        return ""

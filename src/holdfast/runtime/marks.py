@@ -1,0 +1,105 @@
+"""Marks: entries from which a resume can start reading, so that a long loop of commands resumes at once.
+
+A mark says how many iterations of each loop are over and names the few older entries that still matter. What lies
+before it is never needed to go on; `verify` checks it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.domain.call import Ledger, set_aside
+from holdfast.domain.journal import Header, Row, decode_header, decode_payload, print_of
+from holdfast.domain.recipe import Command, Recipe
+from holdfast.runtime.execution import Execution
+from holdfast.store.contract import Writing
+
+EVERY = 256  # entries between two marks, at least
+
+
+def loops_of(ledger: Ledger) -> dict[str, int]:
+    """How many iterations of each loop are over, by its path."""
+    return dict(ledger.mark.get("loops", {})) if ledger.mark else {}
+
+
+def mark(execution: Execution, loops: Mapping[str, int]) -> None:
+    """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
+    if execution.hold.head - execution.marked < EVERY:
+        return
+    facts = {"loops": dict(loops), "keep": _kept(execution, loops)}
+
+    def work(tx: Writing) -> None:
+        tx.set_run_mark(execution.hold.run_key, execution.hold.head)
+
+    with execution.pen.lock:
+        queued = execution.pen.queue_work(work, execution.pen.fact("run", "mark", facts))
+    execution.pen.write(queued)
+    execution.marked = execution.hold.head
+
+
+def _kept(execution: Execution, loops: Mapping[str, int]) -> dict[str, str]:
+    """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
+    key, since = execution.hold.run_key, execution.marked
+    rows = execution.store.read(lambda look: look.journal_of(key, max(since - 1, 0)))
+    older = _keep_of(rows[0]) if since and rows else {}
+    newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops)}
+    if not since:
+        return newer
+    known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
+    still = {str(row.seq) for row in known if _matters(decode_header(row.header), loops)}
+    return {seq: found for seq, found in older.items() if seq in still} | newer
+
+
+def _keep_of(row: Row) -> dict[str, str]:
+    facts = decode_payload(row.payload).facts if row.payload else {}
+    return dict(facts.get("keep", {}))
+
+
+def _matters(header: Header, loops: Mapping[str, int]) -> bool:
+    if header.kind == "run":
+        return header.name in ("accepted", "needs", "rewound", "failed")
+    if header.kind == "emit":
+        return False
+    return not is_over(header.scope, loops)
+
+
+def is_over(scope: str, loops: Mapping[str, int]) -> bool:
+    """Whether a scope lies in an iteration that is over: `fix[3]/` when three iterations of `fix` are."""
+    path = ""
+    for part in scope.split("/")[:-1]:
+        name, bracket, number = part.rpartition("[")
+        if bracket and number[:-1].isdigit() and int(number[:-1]) <= loops.get(f"{path}{name}", 0):
+            return True
+        path += f"{part}/"
+    return False
+
+
+# -- going back to an earlier step -------------------------------------------------------------------
+
+
+def go_back(execution: Execution, recipe: Recipe) -> None:
+    """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
+    targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
+    for name in unfinished(execution.ledger, targets):
+        first = min((past.first for past in execution.ledger.calls.values() if past.call.step == targets[name]), default=0)
+        tried = execution.ledger.went_back.get(name, 0)
+        if not first or tried >= execution.settings.crashes_before_asking:
+            continue
+        facts: dict[str, Any] = {"to": first, "by": "the flow", "why": f"{name} says resume_to {targets[name]}", "from": name}
+        with execution.pen.lock:
+            queued = execution.pen.queue_work(_unmark(execution), execution.pen.fact("run", "rewound", facts))
+        execution.pen.write(queued)
+        set_aside(execution.ledger, first)
+
+
+def _unmark(execution: Execution) -> Any:
+    return lambda tx: tx.set_run_mark(execution.hold.run_key, 0)
+
+
+def unfinished(ledger: Ledger, names: Iterable[str]) -> list[str]:
+    """Those of these steps that were begun and did not deliver, or whose failure ended the run."""
+    calls = [past for past in ledger.calls.values() if past.attempts and not past.finished]
+    return [name for name in names if any(past.call.step == name for past in calls)]
+
+

@@ -1,0 +1,114 @@
+"""Partial work: what an attempt left in the files it declared to write, and putting it back.
+
+`look_and_keep` before an attempt, `judged` after it, `restore` when somebody asks for it. The rules are in
+`domain/partial.py`, the looking in `looking.py`. Nothing here writes the journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from posixpath import relpath
+
+from holdfast.domain.partial import (
+    GIT_PATHS,
+    Left,
+    Seen,
+    blobs_of,
+    changes,
+    from_facts,
+    judge,
+    last_lines,
+    readable,
+    to_facts,
+)
+from holdfast.domain.patterns import matching, never
+from holdfast.runtime.looking import look, look_and_keep
+from holdfast.runtime.restoring import Restored, restore
+
+__all__ = [
+    "Restored",
+    "blobs_of",
+    "changed_by_git",
+    "from_facts",
+    "judged",
+    "look",
+    "look_and_keep",
+    "matching",
+    "restore",
+    "to_facts",
+]
+
+GIT_SECONDS = 5.0
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")  # set inside git's hooks
+
+
+def judged(
+    root: Path,
+    patterns: Sequence[str],
+    before: Mapping[str, Seen],
+    *,
+    attempt: int,
+    status: str,
+    tail: str = "",
+    exit: int | None = None,
+    error: str = "",
+) -> Left:
+    """What an attempt left, as it is now. `tail` may be the whole transcript: its last lines are taken."""
+    now = look(root, patterns)
+    git = changed_by_git(root)
+    return Left(
+        attempt=attempt,
+        status=status,
+        judgement=judge(patterns, before, now),
+        files=changes(before, now),
+        tail=last_lines(tail),
+        git=git[:GIT_PATHS],
+        git_more=max(0, len(git) - GIT_PATHS),
+        exit=exit,
+        error=readable(error),
+    )
+
+
+def changed_by_git(root: Path) -> tuple[str, ...]:
+    """The paths of the work tree that git finds changed or untracked, seen from the root.
+
+    They say where to look and decide nothing: without git, outside of a work tree, or when git takes longer than
+    five seconds, there are none.
+    """
+    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all")
+    prefix = _git(root, "rev-parse", "--show-prefix") if status else ""
+    seen_from_root = (relpath(path, prefix.removesuffix("\n") or ".") for path in _paths_in(status))
+    return tuple(sorted(path for path in set(seen_from_root) if not any(map(never, path.split("/")))))
+
+
+def _git(root: Path, *command: str) -> str:
+    import subprocess
+
+    here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["git", "-c", "core.fsmonitor=false", *command],  # a daemon of git's would outlive the look
+            cwd=root,
+            env=here | {"GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_SECONDS,
+            check=True,
+        )
+        return os.fsdecode(done.stdout)
+    return ""
+
+
+def _paths_in(status: str) -> list[str]:
+    """The paths of `git status -z`: `XY path`, and after a rename or copy the old path on its own."""
+    paths = []
+    fields = iter(status.split("\0"))
+    for field in fields:
+        if field:
+            paths.append(field[3:].rstrip("/"))
+            if {"R", "C"} & set(field[:2]):
+                paths.append(next(fields, ""))
+    return [path for path in paths if path]

@@ -1,0 +1,252 @@
+"""A flow file, performed: its nodes become calls of one run, identified, recorded and resumed like any other.
+
+A step is known by its id (in a repeat: by its iteration too) and the digests of the files it reads. Files that the
+flow itself writes are no part of that: a step is not done again because a later one changed what it had read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.call import Call, Replay
+from holdfast.domain.journal import Payload
+from holdfast.domain.patterns import Patterns
+from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat
+from holdfast.errors import LimitReached, Paused, Severed, Stopped
+from holdfast.runtime import marks, partial
+from holdfast.runtime.attempt import Asked
+from holdfast.runtime.calls import drive_plain
+from holdfast.runtime.command_steps import Setting, command_spec, condition_spec, remark_spec
+from holdfast.runtime.context import CURRENT, Frame
+from holdfast.runtime.execution import Execution
+from holdfast.runtime.orphans import settle
+from holdfast.runtime.specs import StepSpec
+
+if TYPE_CHECKING:
+    from holdfast.runtime.mirror import Mirror
+
+_LOOK_SECONDS = 0.1
+
+
+class Lane:
+    """A place in the flow: its scope, the step before, and whether others run beside it."""
+
+    def __init__(self, frame: Frame, iteration: int = 0, before: Asked | None = None, beside: bool = False) -> None:
+        self.frame, self.iteration, self.before, self.beside = frame, iteration, before, beside
+        self.answer: dict[str, Any] | None = None  # the last one that a person gave
+
+    def inner(self, name: str, iteration: int) -> Lane:
+        made = Lane(self.frame.within(name), iteration, self.before, self.beside)
+        made.answer = self.answer
+        return made
+
+    def branch(self) -> Lane:
+        made = Lane(Frame(self.frame.execution, self.frame.scope), self.iteration, self.before, beside=True)
+        made.answer = self.answer
+        return made
+
+
+class Performance:
+    """One execution of a flow file."""
+
+    def __init__(
+        self, execution: Execution, recipe: Recipe, setting: Setting, mirror: Mirror
+    ) -> None:
+        self.execution, self.recipe, self.setting, self.mirror = execution, recipe, setting, mirror
+        self.results: dict[str, Any] = {}
+        self.closed: dict[str, int] = marks.loops_of(execution.ledger)
+        self._specs: dict[str, StepSpec] = {}
+
+    def perform(self) -> dict[str, Any]:
+        """Run the flow from where it stands. Gives the results of its steps, by id."""
+        self.execution.guarded = self
+        settle(self.execution)
+        marks.go_back(self.execution, self.recipe)
+        frame = CURRENT.get()
+        assert frame is not None
+        lane = Lane(frame)
+        steps = self.recipe.steps
+        places = {node.id: at for at, node in enumerate(steps)}
+        at = 0
+        while at < len(steps):
+            goto = self._do(steps[at], lane)
+            at = places[goto] if goto else at + 1
+        return self.results
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def _do(self, node: Node, lane: Lane) -> str:
+        """Do a node. Gives the id of the step to go to, when that is not the next one."""
+        if node.when and not self._holds(lane, f"{node.id}/", "when", node.when)[1]:
+            self._remark(lane, node.id, "skipped", {"why": f"its condition does not hold: {node.when}"})
+            return ""
+        match node:
+            case Command():
+                self._command(node, lane)
+            case Parallel():
+                self._parallel(node, lane)
+            case Repeat():
+                self._repeat(node, lane)
+            case Pause():
+                return self._pause(node, lane)
+        return ""
+
+    def _command(self, node: Command, lane: Lane) -> None:
+        spec = self._specs.get(node.id)
+        if spec is None:
+            spec = self._specs[node.id] = command_spec(node, self.setting)
+        asked = self.execution.ask(lane.frame, spec, (self._read(node),), {}, None)
+        result = self._drive(asked, lane)
+        if result is not None and not lane.frame.scope:
+            self.results[node.id] = result
+
+    def _read(self, node: Command) -> dict[str, str]:
+        """The digests of the files that a step reads and the flow does not write."""
+        if not node.reads:
+            return {}
+        seen = partial.look(self.setting.folder_of(node), node.reads)
+        own = _matching(seen, self.recipe.written())
+        return {path: one.digest for path, one in seen.items() if path not in own}
+
+    def _drive(self, asked: Asked, lane: Lane) -> Any:
+        asked.lane = lane
+        try:
+            result = drive_plain(self.execution, asked, park=not lane.beside)
+        finally:
+            if not isinstance(asked.next, Replay):
+                self._tidy(asked)
+        lane.before = asked
+        return result
+
+    def _tidy(self, asked: Asked) -> None:
+        """The receipt is written: the mirror shows it, and the work folder of what is over is not needed."""
+        self.mirror.catch_up()
+        if asked.left is None:
+            self.setting.forget(self.execution.id, asked.call)
+
+    def _holds(self, lane: Lane, scope: str, name: str, command: str) -> tuple[Call, bool]:
+        """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
+        place = f"{scope}{name}"
+        spec = self._specs.get(place)
+        if spec is None:
+            spec = self._specs[place] = condition_spec(name, place, command, self.setting)
+        frame = lane.frame.within(scope[:-1]) if scope else lane.frame
+        asked = self.execution.ask(frame, spec, ({},), {}, None)
+        before = lane.before
+        answer = self._drive(asked, lane)
+        lane.before = before  # a condition hands nothing over
+        return asked.call, bool(answer["holds"])
+
+    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any]) -> None:
+        """A receipt of the flow's own: a step that was left out, a loop that is over, a way that was taken."""
+        spec = self._specs.get(f"={name}")
+        if spec is None:
+            spec = self._specs[f"={name}"] = remark_spec(name, self.setting)
+        asked = self.execution.ask(lane.frame, spec, ({},), {}, None)
+        if isinstance(asked.next, Replay):
+            self.execution.recorded(asked, asked.next.past)
+            return
+        attempt = self.execution.attempt(asked, 1, 0)
+        attempt.facts = facts
+        self.execution.pen.write(self.execution.close(attempt, status, True, "flow", Payload()))
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    def _repeat(self, node: Repeat, lane: Lane) -> None:
+        path = f"{lane.frame.scope}{node.id}"
+        number, limit = self.closed.get(path, 0), node.max
+        while not self._iterate(node, lane, number := number + 1, limit):
+            while number >= limit:
+                more = self._beyond(node, lane, number)
+                if not more:
+                    return self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
+                limit += more
+            if not lane.beside:
+                self.closed[path] = number
+                marks.mark(self.execution, self.closed)
+        self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": True})
+        return None
+
+    def _iterate(self, node: Repeat, lane: Lane, number: int, limit: int) -> bool:
+        """Do one iteration. Raises LimitReached when it was the last one, and that fails the flow."""
+        inner = lane.inner(f"{node.id}[{number}]", number)
+        for step in node.steps:
+            self._do(step, inner)
+        lane.before = inner.before
+        call, holds = self._holds(inner, "", "until", node.until)
+        if not holds and number >= limit and node.on_limit == "fail":
+            raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
+        return holds
+
+    def _beyond(self, node: Repeat, lane: Lane, number: int) -> int:
+        """How many more iterations there are beyond the limit."""
+        if node.on_limit != "pause":
+            return 0
+        answer = self._wait(lane, node.id, "limit", {"iterations": number, "until": node.until})
+        return node.max if answer["choice"] == "more" else 0
+
+    # -- branches --------------------------------------------------------------------------------
+
+    def _parallel(self, node: Parallel, lane: Lane) -> None:
+        """Do every branch in a thread of its own. All of them end before the flow goes on, or waits, or fails."""
+        lanes = [lane.branch() for _ in node.branches]
+        ended: list[BaseException | None] = [None] * len(lanes)
+
+        def work(at: int) -> None:
+            CURRENT.set(lanes[at].frame)
+            try:
+                self._do(node.branches[at], lanes[at])
+            except BaseException as error:
+                ended[at] = error
+
+        threads = [threading.Thread(target=work, args=(at,), daemon=True) for at in range(len(lanes))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():  # in short waits: a signal must find the main thread awake
+                thread.join(_LOOK_SECONDS)
+        _raise_first(node, [error for error in ended if error is not None])
+        lane.before = lanes[-1].before
+
+    # -- waits -----------------------------------------------------------------------------------
+
+    def _pause(self, node: Pause, lane: Lane) -> str:
+        """Wait for a person. A decline that the flow does not handle has ended the run when it was given."""
+        shown = {**node.payload, "on_decline": node.on_decline}
+        answer = self._wait(lane, node.id, node.type, shown)
+        lane.answer = answer
+        if answer.get("approved"):
+            return ""
+        way = node.on_decline or "continue"
+        self._remark(lane, f"{node.id}.declined", "succeeded", {"goes_to": way, "comment": answer.get("comment", "")})
+        return "" if way == "continue" else way
+
+    def _wait(self, lane: Lane, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """The answer of a person. Until there is one, the run waits: for a branch, when the others have ended."""
+        answer = self.execution.answered(lane.frame, name, kind, payload)
+        if answer is not None:
+            return answer
+        self.execution.paused = self.execution.paused or not lane.beside
+        raise Paused
+
+
+def _matching(paths: Iterable[str], patterns: Sequence[str]) -> set[str]:
+    declared = Patterns.of(patterns)
+    return {path for path in paths if declared.matches(path)} if patterns else set()
+
+
+def _raise_first(node: Parallel, errors: list[BaseException]) -> None:
+    """What becomes of a flow whose branches ended so: taken from it, failed, asked to stop, or waiting."""
+    for kind in (Severed, Exception, Stopped, Paused, BaseException):
+        found = [error for error in errors if isinstance(error, kind)]
+        if found and kind is Exception and len(found) > 1:
+            failures = [error for error in found if isinstance(error, Exception)]
+            raise ExceptionGroup(f"{len(failures)} branches of {node.id} failed", failures)
+        if found:
+            if isinstance(found[0], Paused):
+                frame = CURRENT.get()
+                if frame is not None:
+                    frame.execution.paused = True
+            raise found[0]

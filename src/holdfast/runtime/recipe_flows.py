@@ -1,0 +1,75 @@
+"""A flow file as a flow: found by its path, bound to its inputs, performed as a run's body."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.domain.recipe import Recipe
+from holdfast.errors import FlowNotFound, InputsInvalid
+from holdfast.runtime.context import CURRENT
+from holdfast.runtime.names import RECIPES
+from holdfast.runtime.recipes import bind_inputs, demand_secrets, read_recipe
+from holdfast.runtime.specs import FlowSpec, Signature
+
+
+@dataclass(frozen=True)
+class RecipeSpec(FlowSpec):
+    """A flow whose body is a file of commands."""
+
+    recipe: Recipe | None = None
+    file: Path = Path()
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
+        assert self.recipe is not None
+        if args:
+            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.recipe.inputs) or "none")
+        inputs = bind_inputs(self.recipe, kwargs)
+        demand_secrets(self.recipe, os.environ)
+        return inputs
+
+    def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self.bind((), inputs)
+
+
+def find_recipe(source: str, *folders: Path) -> RecipeSpec:
+    """The flow that a file holds, looked for in these folders. Raises FlowNotFound, RecipeInvalid."""
+    place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
+    paths = [Path(os.path.realpath(folder / place)) for folder in folders or (Path.cwd(),)]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        raise FlowNotFound(source, "there is no such file")
+    recipe = read_recipe(path)
+    if source != place and source != f"{place}:{recipe.name}":
+        raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
+    return recipe_spec(recipe, path)
+
+
+def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
+    def body(run: Any, **inputs: Any) -> dict[str, Any]:
+        return _perform(spec, inputs)
+
+    spec = RecipeSpec(body, recipe.name, f"{path}:{recipe.name}", False, Signature(body, skip=1), recipe, path)
+    return spec
+
+
+def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    from holdfast.runtime.command_steps import Setting
+    from holdfast.runtime.mirror import Mirror
+    from holdfast.runtime.performing import Performance
+
+    frame = CURRENT.get()
+    assert frame is not None and spec.recipe is not None
+    execution = frame.execution
+    secrets = demand_secrets(spec.recipe, os.environ)
+    setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
+    hold = execution.hold
+    mirror = Mirror(execution.runtime, execution.id, hold.run_key, spec.source, execution.marked)
+    try:
+        return Performance(execution, spec.recipe, setting, mirror).perform()
+    finally:
+        mirror.catch_up()

@@ -1,0 +1,62 @@
+"""Decisions that go on at once, going back to a step, and steps by their names."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.doors.conftest import Cli
+
+InDoubt = Callable[[], str]
+OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked"}
+
+
+def test_retry_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None:
+    answer = cli("retry", in_doubt(), "publish", "--resume", "--json")
+    assert (answer.code, set(answer.json)) == (0, OUTCOME)
+    assert answer.json["result"] == {"link": "published ai AI"}
+
+
+def test_skip_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None:
+    answer = cli("skip", in_doubt(), "publish", "--result", '"sent"', "--why", "I saw it", "--resume")
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, 'result: {"link": "sent"}')
+
+
+@pytest.mark.parametrize(("choice", "code"), [("retry", 0), ("abort", 0)])
+def test_answer_with_resume_goes_on_if_there_is_anything_left_to_do(cli: "Cli", choice: str, code: int) -> None:
+    run = cli.here("flows.py:two", env={"BREAK": "1"})
+    with cli.opened() as hold:
+        first, second = hold.interrupts(run)
+        hold.answer(first.id, {"choice": "retry"})
+    answer = cli("answer", second.id, f'{{"choice": "{choice}"}}', "--resume", "--json")
+    assert answer.code == code
+    assert answer.json["status"] == ("succeeded" if choice == "retry" else "aborted")
+
+
+def test_resume_from_a_step_does_it_and_all_after_it_again(cli: "Cli") -> None:
+    run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
+    assert cli("resume", run, "--from", "find").code == 0
+    assert cli.diary == ["find", "draft", "find", "draft", "publish"]
+    with cli.opened() as hold:
+        (rewound,) = [event for event in hold.events(run) if event.name == "run.rewound"]
+    assert rewound.body["why"] == "resume --from find"
+
+
+def test_resume_from_an_unknown_step_names_the_known_ones_and_does_nothing(cli: "Cli", in_doubt: InDoubt) -> None:
+    run = in_doubt()
+    answer = cli("resume", run, "--from", "dance")
+    assert (answer.code, "find, draft, publish" in answer.err) == (5, True)
+    assert cli("resume", run, "--from", "find", "--dry-run").code == 2
+    assert cli.diary == ["find", "draft", "publish"]
+
+
+def test_a_step_that_could_be_several_calls_is_a_choice(cli: "Cli") -> None:
+    run = cli.here("flows.py:two", env={"BREAK": "1"})
+    answer = cli("retry", run, "send", "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (2, "step_ambiguous")
+    with cli.opened() as hold:
+        labels = [wait.step for wait in hold.interrupts(run)]
+    assert all(label in answer.json["error"]["detail"] for label in labels)
+    assert cli("retry", run, labels[0]).code == 0
+    assert cli("retry", run, "send").code == 2  # the first one is decided on, and still undone

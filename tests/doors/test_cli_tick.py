@@ -1,0 +1,157 @@
+"""`holdfast tick` wakes what can go on by itself, and `run --until-done` waits here for the time."""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.cli.until import until_done
+from holdfast.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.doors.conftest import Cli
+
+TWO_HOURS = 7200
+
+
+@pytest.fixture
+def ticked(cli: "Cli") -> Callable[..., list[tuple[str, str, str | None]]]:
+    """What a tick woke: run, reason, status."""
+
+    def tick(code: int, *words: str, **env: str) -> list[tuple[str, str, str | None]]:
+        answer = cli("tick", "--json", *words, **env)
+        assert answer.code == code, answer
+        assert answer.json["ok"] == (code == 0)
+        return [(run["run_id"], run["reason"], run["status"]) for run in answer.json["runs"]]
+
+    return tick
+
+
+Ticked = Callable[..., list[tuple[str, str, str | None]]]
+
+
+def test_nothing_is_due_in_an_empty_home_and_among_runs_that_only_wait(cli: "Cli") -> None:
+    cli.here("flows.py:sleeper")
+    answer = cli("tick")
+    assert (answer.code, answer.out) == (0, "nothing is due\n")
+
+
+def test_crashed_and_due_runs_go_on_and_failed_ones_are_left_to_people(cli: "Cli", ticked: Ticked) -> None:
+    crashed = cli.here("flows.py:crasher", env={"DIE": "1"})
+    over = cli.here("flows.py:sleeper", ago=TWO_HOURS + 60)
+    cli.here("flows.py:broken")
+    cli.here("flows.py:impatient")  # interrupted
+    woken = {(over, "over"), (crashed, "crashed")}
+    assert {(*one[:2],) for one in ticked(0, "--dry-run")} == woken
+    assert {*ticked(0)} == {(*one, "succeeded") for one in woken}
+    assert ticked(0) == []
+
+
+def test_an_answered_run_goes_on_and_an_open_question_does_not(cli: "Cli", ticked: Ticked) -> None:
+    run = cli.here("flows.py:two", env={"BREAK": "1"})
+    with cli.opened() as hold:
+        assert hold.due() == []
+        first, second = hold.interrupts(run)
+        hold.answer(first.id, {"choice": "retry"})
+        assert ticked(0) == [(run, "answered", "waiting")]
+        hold.answer(second.id, {"choice": "skip", "result": "b"})
+        assert ticked(0) == [(run, "answered", "succeeded")]
+
+
+def test_one_that_fails_and_one_that_is_refused_do_not_stop_the_others(cli: "Cli") -> None:
+    missing = cli.here("flows.py:crasher", env={"DIE": "1"})
+    (cli.folder / "flows.py").rename(cli.folder / "other.py")
+    last = cli.here("other.py:sleeper", ago=TWO_HOURS)
+    fails = cli.here("other.py:greeting", env={"WORD": "hello", "DIE": "1"})
+    answer = cli("tick", WORD="hello")
+    assert answer.code == 4
+    said = answer.out.splitlines()
+    assert any(line.startswith(f"run {missing} had crashed; now it was refused") for line in said)
+    assert f"run {fails} had crashed; now it is failed" in said
+    assert f"run {last} has waited long enough; now it is succeeded" in said
+    assert "[flow_not_found]" in answer.out
+
+
+def test_a_failure_alone_exits_1(cli: "Cli", ticked: Ticked) -> None:
+    run = cli.here("flows.py:greeting", env={"WORD": "hello", "DIE": "1"})
+    assert ticked(1, WORD="hello") == [(run, "crashed", "failed")]
+
+
+def test_the_third_crash_in_a_step_opens_a_question_and_the_run_is_left_alone(cli: "Cli") -> None:
+    for _ in range(2):
+        cli.here("flows.py:crasher", env={"DIE": "1"})
+    codes = [cli("tick", DIE="1").code for _ in range(3)]  # the very first crash may have come too soon to be known
+    assert (codes[0], codes[-1]) == (-signal.SIGKILL, 0)
+    with cli.opened() as hold:
+        assert [wait.type for wait in hold.interrupts()] == ["crash_loop"]
+        assert hold.due() == []
+
+
+def test_a_run_that_kills_its_process_does_not_keep_the_others_from_their_turn(cli: "Cli") -> None:
+    poison = cli.here("flows.py:crasher", env={"DIE": "1"})
+    other = cli.here("flows.py:report", topic="ai", env={"DIE": "1"})
+    assert cli("tick", DIE="1").code == -signal.SIGKILL
+    with cli.opened() as hold:
+        assert [one.run_id for one in hold.due()] == [other, poison]
+
+
+def test_a_run_that_somebody_has_is_not_due(cli: "Cli", ticked: Ticked) -> None:
+    child = cli.start_until("draft", "run", "flows.py:report", "topic=ai", SLOW="60")
+    assert ticked(0) == []
+    cli.stop(child, signal.SIGKILL)
+    assert [one[1:] for one in ticked(0)] == [("crashed", "succeeded")]
+
+
+def test_two_ticks_at_once_wake_a_run_once(cli: "Cli") -> None:
+    run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
+    ticks = [cli.start("tick", "--json") for _ in range(2)]
+    ended = [(*tick.communicate(timeout=60), tick.returncode) for tick in ticks]
+    assert [code for *_, code in ended] == [0, 0]
+    assert sum(f'"run_id":"{run}","reason":"crashed","status":"succeeded"' in out for out, *_ in ended) == 1
+    assert cli.diary.count("publish") == 1
+
+
+# -- until done ----------------------------------------------------------------------------------------
+
+
+def test_until_done_sleeps_here_and_ends_with_the_run(cli: "Cli") -> None:
+    cli.here("flows.py:sleeper", ago=TWO_HOURS - 2)
+    answer = cli("run", "flows.py:sleeper", "--until-done")
+    assert (answer.code, "sleeps until" in answer.err, "succeeded" in answer.out) == (0, True, True)
+
+
+def test_until_done_stops_where_more_than_time_is_needed(cli: "Cli") -> None:
+    assert cli("run", "flows.py:two", "--until-done", BREAK="1").code == 4
+
+
+def test_ctrl_c_leaves_the_run_asleep(cli: "Cli") -> None:
+    child = cli.start("run", "flows.py:sleeper", "--until-done")
+    assert child.stderr is not None
+    assert "sleeps until" in child.stderr.readline()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, "Traceback" in err + out) == (130, False)
+    with cli.opened() as hold:
+        assert [run.status for run in hold.runs()] == ["waiting"]
+
+
+def test_a_run_that_another_process_took_is_waited_for(cli: "Cli") -> None:
+    settings = Settings(sleep_in_place_seconds=0)
+    with Holdfast(cli.folder / ".holdfast", settings=settings) as hold, Holdfast(hold.home) as other:
+        from holdfast.cli.inputs import find_flow
+
+        flow = find_flow(str(cli.folder / "flows.py") + ":moment", str(hold.home))
+        first = hold.run(flow)
+        assert first.status == "waiting"
+        taken = threading.Thread(target=lambda: until_done(other, (first, 0), resume_by(other), quiet=True))
+        taken.start()
+        outcome, _ = until_done(hold, (first, 0), resume_by(hold), quiet=True)
+        taken.join()
+    assert (outcome.status, outcome.result) == ("succeeded", "rested")
+
+
+def resume_by(hold: Holdfast):  # type: ignore[no-untyped-def]
+    return lambda run_id: (hold.resume(run_id), 0)
