@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError, NotDone, StepFailed
     from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
     from holdfast.runtime.specs import KEY
+    from holdfast.runtime.sweep import Swept
     from holdfast.sdk.flow import Flow, FlowFile, Step, effect, flow, flow_file, inject, step
     from holdfast.sdk.hold import AsyncHoldfast, Holdfast
     from holdfast.sdk.run import AsyncRun, Run, current
@@ -40,6 +41,7 @@ __all__ = [
     "RunRecord",
     "Step",
     "StepFailed",
+    "Swept",
     "Verdict",
     "current",
     "effect",
@@ -59,6 +61,7 @@ _PLACES = {
     "errors": ("HoldfastError", "NotDone", "StepFailed"),
     "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),
     "runtime.specs": ("KEY",),
+    "runtime.sweep": ("Swept",),
     "sdk.flow": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "step"),
     "sdk.hold": ("AsyncHoldfast", "Holdfast"),
     "sdk.run": ("AsyncRun", "Run", "current"),

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from holdfast import Holdfast
 from holdfast.cli.inputs import find_flow
 from holdfast.clock import ManualClock
 
+COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
 FLOWS = """
-import os, time
+import asyncio, os, time
 from pathlib import Path
-from holdfast import KEY, Run, effect, flow, step
+from holdfast import KEY, AsyncRun, Run, effect, flow, step
 
 
 def diary(line):
@@ -42,6 +44,8 @@ def draft(words: list[str]) -> str:
     if os.environ.get("DIE_IN_DRAFT"):
         os.kill(os.getpid(), 9)
     time.sleep(float(os.environ.get("SLOW", "0")))
+    while "UNTIL" in os.environ and not Path(os.environ["UNTIL"]).exists():
+        time.sleep(0.01)
     return " ".join(words)
 
 
@@ -85,6 +89,11 @@ def send(what: str) -> str:
     if os.environ.get("BREAK"):
         raise RuntimeError("the line broke")
     return what
+
+
+@flow
+async def both(run: AsyncRun) -> None:
+    await asyncio.gather(run.sleep("2h"), run.effect(send, "a"))
 
 
 @flow
@@ -134,8 +143,23 @@ class Answer:
         return json.loads(self.out)
 
 
+def environment(**more: str) -> dict[str, str]:
+    """What a command finds around it: nothing of ours, and a place for compiled code, so that the next one is quick."""
+    ours = ("HOLDFAST_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {"PYTHONPYCACHEPREFIX": COMPILED.name} | more
+
+
+def hear() -> None:
+    """A command hears Ctrl-C, also when these tests run in the background of a shell, which lets none through."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Cli:
     """`holdfast` in a folder."""
+
+    environment = staticmethod(environment)
+    hear = staticmethod(hear)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -147,15 +171,15 @@ class Cli:
         return Answer(child.returncode, out, err)
 
     def start(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         child = subprocess.Popen(
             [sys.executable, "-m", "holdfast.cli", *words],
             cwd=cwd or self.folder,
-            env=kept | env,
+            env=environment(**env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=hear,
         )
         self._started.append(child)
         return child

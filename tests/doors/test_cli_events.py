@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -73,13 +75,27 @@ def test_a_reader_that_has_seen_enough_is_no_error(many: "Cli") -> None:
     assert (child.stderr.read(), child.wait(60)) == ("", 141)
 
 
+def test_a_torn_record_is_named_and_the_object_stays_whole(cli: "Cli") -> None:
+    run = cli.here("flows.py:sleeper")
+    tear = (
+        "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
+        "\"UPDATE journal SET payload = CAST('{torn' AS BLOB) WHERE seq = 2\"))"
+    )
+    subprocess.run([sys.executable, "-c", tear, cli.folder / ".holdfast/default/holdfast.db"], check=True)
+    answer = cli("events", run, "--json")
+    assert (answer.code, answer.json["error"]["code"]) == (4, "integrity_broken")
+    assert f"entry {run}/2" in cli("events", run).err
+
+
 def test_following_ends_when_the_run_has_ended(cli: "Cli") -> None:
-    working = cli.start_until("draft", "run", "flows.py:report", "topic=ai", SLOW="1")
+    working = cli.start_until("draft", "run", "flows.py:report", "topic=ai", UNTIL="go")
     following = cli.start("events", cli.run_id, "-f", "--json")
+    assert following.stdout is not None
+    assert json.loads(following.stdout.readline())["name"] == "run.started"
+    (cli.folder / "go").touch()
     out, err = following.communicate(timeout=60)
-    names = [json.loads(line)["name"] for line in out.splitlines()]
     assert (following.returncode, err) == (0, "")
-    assert (names[0], names[-1]) == ("run.started", "run.succeeded")
+    assert json.loads(out.splitlines()[-1])["name"] == "run.succeeded"
     assert cli.stop(working).code == 0
 
 
@@ -102,12 +118,13 @@ def test_ctrl_c_ends_following_and_not_the_run(cli: "Cli") -> None:
 
 
 def test_a_paused_run_stops_at_its_next_step_and_goes_on_later(cli: "Cli") -> None:
-    working = cli.start_until("draft", "run", "flows.py:report", "topic=ai", SLOW="1")
+    working = cli.start_until("draft", "run", "flows.py:report", "topic=ai", UNTIL="go")
     run = cli.run_id
     answer = cli("pause", run)
     assert answer.code == 0
     assert f"holdfast resume {run}" in answer.out
     assert f"holdfast events {run} --follow" in answer.out
+    (cli.folder / "go").touch()
     assert cli.stop(working).code == 130
     refused = cli("pause", run)
     assert (refused.code, f"holdfast show {run}" in refused.err) == (2, True)

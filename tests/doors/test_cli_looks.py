@@ -124,7 +124,10 @@ def test_help_is_grouped_and_every_command_has_its_own(cli: "Cli") -> None:
 
     shown = cli("--help")
     assert shown.code == 0
+    assert [*SECTIONS] == ["Run", "Decide", "Look", "Care"]
     assert all(f"{title}:" in shown.out for title in SECTIONS)
+    lines = [f"{name} {line}" for section in SECTIONS.values() for name, (_, line) in section.items()]
+    assert {*lines} <= {" ".join(line.split()) for line in shown.out.splitlines()}  # none is broken
     assert all(f"  {name} " in shown.out for name in PLACES)
     assert max(map(len, shown.out.splitlines())) <= 80
 
@@ -143,7 +146,9 @@ finally:
 """
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["runs", "--help"], ["show", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["runs", "--help"], ["events", "--help"]], ids=" ".join
+)
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     package = Path(__import__("holdfast").__file__).parent
     command = [sys.executable, "-c", DOOR_ONLY, str(package), *words]

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.cli.asking import KEYS
 from holdfast.cli.render import width
+from holdfast.domain.interrupt import CHOICES as CHOICES_OF
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -28,14 +30,14 @@ class Terminal:
         self.seen = ""
         self._read_to = 0
         self._ours, theirs = pty.openpty()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "holdfast.cli", *words],
             cwd=cli.folder,
-            env=kept | {"COLUMNS": "80", "TERM": "dumb"} | env,
+            env=cli.environment(COLUMNS="80", TERM="dumb", **env),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
+            preexec_fn=cli.hear,
         )
         os.close(theirs)
 
@@ -227,3 +229,10 @@ def test_no_row_of_a_table_is_wider_than_the_terminal(cli: "Cli", at_terminal: O
         assert screen.end() == 0
         shown = [line for line in screen.seen.splitlines() if not line.startswith(("inputs ", "task "))]
         assert [line for line in shown if width(line) > 80] == []
+
+
+def test_every_choice_that_a_wait_may_offer_has_a_key_of_its_own() -> None:
+    for choices in CHOICES_OF.values():
+        keys = [KEYS[choice][0] for choice in choices]
+        assert len({*keys, "l"}) == len(keys) + 1
+        assert all(f"[{KEYS[choice][0]}]" in KEYS[choice][1] for choice in choices)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.domain.lease import Process
-from holdfast.errors import CommandNotStarted, Invalid
+from holdfast.errors import CommandNotStarted, Invalid, Stopped
 from holdfast.ids import random_id
 from holdfast.runtime.groups import Ended, Group, Held, alive, end_group, hold
 from holdfast.runtime.processes import this_process
@@ -236,11 +236,12 @@ def test_what_leaves_by_setsid_is_on_its_own(tmp_path: Path) -> None:
     assert (ended.how, ended.exit, ended.stragglers) == ("exited", 0, 0)
 
 
-def test_an_error_while_waiting_ends_the_command_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [ValueError, Stopped])
+def test_what_is_raised_while_waiting_ends_the_command_first(tmp_path: Path, kind: type[BaseException]) -> None:
     def broken() -> bool:
-        raise ValueError(str(number_in(tmp_path / "pid")))
+        raise kind(str(number_in(tmp_path / "pid")))
 
-    with pytest.raises(ValueError, match=r"^[0-9]+$") as raised:
+    with pytest.raises(kind, match=r"^[0-9]+$") as raised:
         run("echo $$ > pid; " + FOREVER, tmp_path, stop=broken)
     assert not lives(int(str(raised.value)))
 
@@ -321,14 +322,19 @@ def test_an_orphan_that_ignores_term_is_killed(start: Any, tmp_path: Path, me: P
     assert not lives(pid)
 
 
-def test_orphans_without_their_leader_are_known_by_their_environment(start: Any, tmp_path: Path, me: Process) -> None:
-    group, pid = orphan(start, tmp_path, ORPHAN)
-    wait_until(lambda: not lives(group.pgid))
+def test_orphans_without_their_leader_are_known_by_their_environment(tmp_path: Path, me: Process) -> None:
+    leaderless = held(ORPHAN, tmp_path, HOLDFAST_RUN="é")
+    leaderless.go()
+    os.waitpid(leaderless.group.pgid, 0)
+    pid, group = number_in(tmp_path / "pid"), leaderless.group
+    for other in ("HOLDFAST_RUN=another", "HOLDFAST_RUN=", ""):
+        assert alive(group._replace(marker=other), me) is False
+        assert end_group(group._replace(marker=other), me) is True
+    assert lives(pid)
     assert alive(group, me) is True
-    if not Path(f"/proc/{group.pgid}").exists():
-        assert alive(group._replace(marker="HOLDFAST_RUN=another"), me) is False
     assert end_group(group, me) is True
     assert not lives(pid)
+    assert leaderless.wait().exit is None
 
 
 def test_a_later_process_with_the_same_id_is_not_ours(tmp_path: Path, me: Process) -> None:

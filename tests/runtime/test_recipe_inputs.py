@@ -19,6 +19,7 @@ from .recipe_files import EXAMPLE, WORK, parse, step, with_steps
         "flow: f\nenv:\n  B: 'y'\nsteps:\n  - id: a\n    accept:\n      - make test\n    cwd: sub/\n"
         "    run: |\n      make\n    env: {A: x}\n",
         with_steps("- {id: a, run: make, env: {A: x, B: y}, cwd: sub, accept: make test}"),
+        WORK.replace("env: {B", "cwd: ./sub\nenv: {B").replace("cwd: sub, ", ""),
         WORK.replace("id: a,", "id: a, agent: me, timeout: 5, retries: 3, writes: x, reads: y, when: x,"),
     ],
 )  # fmt: skip
@@ -86,7 +87,8 @@ def test_an_input_is_taken_by_its_type(name: str, value: Any, expected: Any) -> 
         ("x", float("inf"), "finite"), ("x", "1,5", "a number"), ("go", "yes", "true or false"),
         ("go", 1, "true or false"),
         ("go", "True", "true or false"), ("data", {1, 2}, "no JSON"), ("data", float("nan"), "no JSON"),
-        ("data", [float("nan")], "no JSON"), ("n", [1], "whole number"), ("other", 1, "it has no input 'other'"),
+        ("data", [float("nan")], "no JSON"), ("data", ["\ud800"], "half"),
+        ("n", [1], "whole number"), ("other", 1, "it has no input 'other'"),
     ],
 )  # fmt: skip
 def test_an_input_that_does_not_fit_is_refused_with_the_signature(name: str, value: Any, fragment: str) -> None:

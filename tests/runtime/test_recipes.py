@@ -286,10 +286,10 @@ def test_a_mistake_is_named_with_its_line_and_advice(text: str, line: int, path:
     assert all(len(str(each)) < 1_000 for each in found)
 
 
-SINGLE = [each for each in BAD if "second" not in each[3]]
+SMALL = [each for each in BAD if len(each[0]) < 20_000]
 
 
-@pytest.mark.parametrize(("text", "line", "path", "fragment"), SINGLE, ids=[f"{at}" for at in range(len(SINGLE))])
+@pytest.mark.parametrize(("text", "line", "path", "fragment"), SMALL, ids=[f"{at}" for at in range(len(SMALL))])
 def test_the_slow_parser_finds_the_same(
     text: str, line: int, path: str, fragment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,8 +415,11 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.fixed_dictionaries({"flow": NAMES, "steps": st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=3)}, optional={
-    "inputs": VALUES, "env": VALUES, "secrets": VALUES, "cwd": VALUES, "other": VALUES,
-}))  # fmt: skip
+@given(
+    st.fixed_dictionaries(
+        {"flow": NAMES, "steps": st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=3)},
+        optional=dict.fromkeys(("inputs", "env", "secrets", "cwd", "other"), VALUES),
+    )
+)
 def test_any_values_under_known_keys_are_read_or_refused(document: Any) -> None:
     refused_or_read(json.dumps(document).encode())

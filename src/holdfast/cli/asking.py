@@ -10,22 +10,26 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.exits import DECISIONS
-from holdfast.cli.render import clean, note, paragraph, table
+from holdfast.cli.render import clean, fit, note, paragraph, table
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Outcome, RunRecord
     from holdfast.cli.door import Door
 
-# choice of an answer: its key, its words
+# what may be chosen: its key, its words
 KEYS = {
     "retry": ("r", "[r]etry"),
     "skip": ("s", "[s]kip with a result"),
     "reuse": ("k", "[k]eep what was done"),
     "again": ("d", "[d]o it again"),
+    "keep": ("k", "[k]eep the files"),
+    "restore": ("p", "[p]ut them back"),
+    "more": ("m", "[m]ore rounds"),
+    "continue": ("c", "[c]ontinue without"),
     "abort": ("a", "[a]bort"),
 }
 LEAVE = "[l]eave it"
+SHOWN = 800  # columns of what a call was given
 
 
 def can_ask(door: Door) -> bool:
@@ -51,7 +55,7 @@ def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
         return False
     answered = False
     for wait in outcome.interrupts:
-        if wait.type in DECISIONS and wait.id not in left:
+        if wait.choices and wait.id not in left:
             answer = _ask(wait)
             if answer is None:
                 left.add(wait.id)
@@ -77,7 +81,7 @@ def _ask(wait: Interrupt) -> dict[str, Any] | None:
     note("")
     paragraph(wait.says, "? ", "  ")
     if wait.inputs:
-        paragraph(f"its inputs: {wait.inputs}", "  ", "    ")
+        paragraph(f"its inputs: {fit(wait.inputs, SHOWN)}", "  ", "    ")
     keys = {KEYS[choice][0]: choice for choice in wait.choices}
     words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
     while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):

@@ -6,14 +6,16 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.completion import run_argument
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import as_json, clean, emit, fit, note, say
+from holdfast.cli.exits import SUCCEEDED, exit_code
+from holdfast.cli.render import COMPACT, as_json, clean, emit, fit, note, say
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast import Event, Holdfast
@@ -37,7 +39,7 @@ def events(door: Door, run_id: str, follow: bool, after: int) -> int:
         if follow:
             _follow(door, hold, run.id, after)
         elif door.json:
-            _emit_all(run.id, _read(hold, run.id, after))
+            return _emit_all(run.id, _read(hold, run.id, after))
         elif not _say_all(_read(hold, run.id, after)):
             say(f"no event of run {run.id} after {after}; its last is {run.head}")
     return 0
@@ -57,14 +59,19 @@ def _say_all(found: Iterator[Event]) -> int:
     return count
 
 
-def _emit_all(run_id: str, found: Iterator[Event]) -> None:
-    """One object, written as it is read: a long run need not fit in memory."""
+def _emit_all(run_id: str, found: Iterator[Event]) -> int:
+    """One object, written as it is read: a long run need not fit in memory. What ends it early is its `error`."""
     import json
 
-    sys.stdout.write(f'{{"run_id":{json.dumps(run_id)},"events":[')
-    for separator, event in zip(chain([""], iter(lambda: ",", None)), found, strict=False):
-        sys.stdout.write(separator + json.dumps(_plain(event), separators=(",", ":")))
-    sys.stdout.write("]}\n")
+    write, end, code = sys.stdout.write, "]}\n", SUCCEEDED
+    write(f'{{"run_id":{json.dumps(run_id)},"events":[')
+    try:
+        for separator, event in zip(chain([""], repeat(",")), found, strict=False):
+            write(separator + json.dumps(_plain(event), separators=COMPACT))
+    except HoldfastError as error:
+        end, code = f'],"error":{json.dumps(error.to_dict(), separators=COMPACT)}}}\n', exit_code(error)
+    write(end)
+    return code
 
 
 def _follow(door: Door, hold: Holdfast, run_id: str, after: int) -> None:

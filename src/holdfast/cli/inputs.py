@@ -44,7 +44,7 @@ def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str
     else:
         given, typed = _pairs(spec, words), _from_text
     if isinstance(flow, FlowFile):
-        return spec.bind((), given)
+        return flow.inputs(given, words=typed is _from_text)
     _refuse_unknown(spec, given)
     hints = hints_of(spec.function)
     inputs = {name: _typed(spec, name, value, hints, typed) for name, value in given.items()}

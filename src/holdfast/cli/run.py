@@ -46,10 +46,23 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
 @command("resume")
 @run_argument("[RUN]", required=False)
 @click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
+@click.option(
+    "--partial",
+    type=click.Choice(["keep", "restore"]),
+    help="What an unfinished attempt left in its declared files: keep it, or put the files back [as the flow says].",
+)
 @click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
 @click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
-def resume(door: Door, run_id: str | None, start: str | None, accept: Sequence[str], why: str, dry_run: bool) -> int:
+def resume(
+    door: Door,
+    run_id: str | None,
+    start: str | None,
+    partial: str | None,
+    accept: Sequence[str],
+    why: str,
+    dry_run: bool,
+) -> int:
     """Continue a run that was stopped, crashed, failed or waits.
 
     Without RUN: the one that can go on, or a list to choose from (exit 2). On a terminal it asks what to do where
@@ -69,10 +82,10 @@ def resume(door: Door, run_id: str | None, start: str | None, accept: Sequence[s
             return say_plan(door, hold.get(chosen), hold.plan(chosen), hold.interrupts(chosen))
         if start is not None:
             hold.rewind(chosen, start, why=why or f"resume --from {start}")
-        return resume_now(door, hold, chosen, accept, why)
+        return resume_now(door, hold, chosen, accept=accept, why=why, partial=partial)
 
 
-def resume_now(door: Door, hold: Holdfast, run_id: str, accept: Sequence[str] = (), why: str = "") -> int:
+def resume_now(door: Door, hold: Holdfast, run_id: str, **how: Any) -> int:
     """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
     from holdfast.cli.asking import can_ask, decide
     from holdfast.cli.outcomes import say_outcome
@@ -80,7 +93,7 @@ def resume_now(door: Door, hold: Holdfast, run_id: str, accept: Sequence[str] = 
     sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
     left: set[str] = set()
     while True:
-        outcome, signal = outcome_of(door, hold, run_id, lambda: hold.resume(run_id, accept=accept, why=why))
+        outcome, signal = outcome_of(door, hold, run_id, lambda: hold.resume(run_id, **how))
         if signal or not can_ask(door) or not decide(hold, outcome, left):
             return say_outcome(door, outcome, signal)
         if hold.get(run_id).finished:

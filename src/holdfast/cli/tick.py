@@ -69,13 +69,14 @@ def tick(door: Door, dry_run: bool) -> int:
 def _wake_all(door: Door, hold: Holdfast, found: Sequence[Due]) -> Iterator[Woken]:
     """One after another; a signal stops the one under way and leaves the others."""
     for one in found:
-        woken = _wake(door, hold, one)
+        woken = wake(door, hold, one)
         yield woken
         if woken.signal:
             return
 
 
-def _wake(door: Door, hold: Holdfast, one: Due) -> Woken:
+def wake(door: Door, hold: Holdfast, one: Due) -> Woken:
+    """Go on with one run; whatever becomes of it is told, not raised."""
     from holdfast.cli.run import outcome_of
     from holdfast.errors import HoldfastError, RunFinished, RunHeld
 

@@ -20,11 +20,9 @@ def ways(door: Door, wait: Interrupt) -> list[Way]:
         case "crash_loop":
             return step_ways(door, run, wait.step, "once more", "without it")
         case "inputs_changed":
-            return [
-                ("keep what is done", door.command("answer", wait.id, '{"choice":"reuse"}')),
-                ("do it anew", door.command("answer", wait.id, '{"choice":"again"}')),
-                _give_up(door, run),
-            ]
+            keep = [("keep what is done", door.command("answer", wait.id, '{"choice":"reuse"}'))]
+            again = ("do it anew", door.command("answer", wait.id, '{"choice":"again"}'))
+            return [*(keep if "reuse" in wait.choices else []), again, _give_up(door, run)]
         case "timer":
             when = at(wait.due_at) if wait.due_at else "that"
             return [(f"after {when}", door.command("resume", run))]

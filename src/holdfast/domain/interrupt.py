@@ -23,7 +23,7 @@ QUESTIONS: dict[str, str] = {
     "in_doubt": "effect {step} may have happened; nobody knows",
     "crash_loop": "step {step} killed its process {crashes} times",
     "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
-    "partial": "step {step} left partial work behind",
+    "partial": "step {step} left partial work behind; {why}",
     "limit": "{step} is not satisfied after {iterations} iterations",
     "approval": "{step} waits for approval",
     "timer": "sleeps until {due}",
@@ -31,7 +31,14 @@ QUESTIONS: dict[str, str] = {
 }
 
 TOLD = ("approval", "limit")  # answers that the flow itself is given; the others are about a call
-QUESTIONS_FOR_PEOPLE = ("in_doubt", "crash_loop", "inputs_changed", "partial", "limit", "approval")  # nothing but an answer settles these
+QUESTIONS_FOR_PEOPLE = (
+    "in_doubt",
+    "crash_loop",
+    "inputs_changed",
+    "partial",
+    "limit",
+    "approval",
+)  # nothing but an answer settles these
 
 
 @dataclass(frozen=True, slots=True)

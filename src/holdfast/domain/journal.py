@@ -119,9 +119,7 @@ class Break(NamedTuple):
         return IntegrityBroken(self.record, self.why)
 
 
-def check(
-    run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: bytes, first: int = 1
-) -> Break | None:
+def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: bytes, first: int = 1) -> Break | None:
     """Walk a chain from its first entry on: None when every one is what was stored, in its place, and none is missing.
 
     A later `first` walks only the end of it: `start` is then the hash of the entry before.

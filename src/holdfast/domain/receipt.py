@@ -96,7 +96,7 @@ def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | No
 
 
 def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob: ReadBlob | None) -> Receipt:
-    payload = decode_payload(row.payload) if row.payload else Payload()
+    payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
     if header.kind == TESTIMONY and not payload.blob:
         payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
@@ -137,6 +137,13 @@ def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob:
     )
 
 
+def _payload(run_id: str, row: Row) -> Payload:
+    try:
+        return decode_payload(row.payload) if row.payload else Payload()
+    except msgspec.DecodeError as error:
+        raise IntegrityBroken(f"entry {run_id}/{row.seq}", str(error)) from error
+
+
 def _state(payload: Payload) -> dict[str, Any]:
     """What the body and the step wrote since the entry before; names that were deleted are left out."""
     written = (payload.state or {}) | (payload.wrote or {})
@@ -159,7 +166,7 @@ def events_of(run_id: str, rows: Iterable[Row]) -> list[Event]:
 
 
 def _event(run_id: str, row: Row, header: Header) -> Event:
-    payload = decode_payload(row.payload) if row.payload else Payload()
+    payload = _payload(run_id, row)
     progress = header.kind == "emit" and header.mark == "progress"
     called = header.kind in CALLS
     return Event(

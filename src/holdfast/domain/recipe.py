@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from posixpath import join, normpath
 from typing import Any
 
 ON_PARTIAL = ("keep", "restore", "ask")
@@ -100,8 +101,13 @@ class Recipe:
         return _walk(self.steps)
 
     def written(self) -> tuple[str, ...]:
-        """Every pattern that some step declares to write."""
-        return tuple(pattern for node in self.nodes() if isinstance(node, Command) for pattern in node.writes)
+        """Every pattern that some step declares to write, from the flow's folder."""
+        commands = (node for node in self.nodes() if isinstance(node, Command))
+        return tuple(self.path_of(node, pattern) for node in commands for pattern in node.writes)
+
+    def path_of(self, command: Command, path: str) -> str:
+        """A path or pattern of a command's, from the flow's folder."""
+        return normpath(join(self.cwd, command.cwd, path))
 
 
 def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:

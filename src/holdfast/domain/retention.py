@@ -83,10 +83,11 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Families that go, the oldest first; and how many runs stay, by reason."""
+    """Families that go, the oldest first; how many runs stay, by reason; and those of families that are unfinished."""
 
     going: tuple[Family, ...]
     kept: Counter[str]
+    unfinished: tuple[Kin, ...] = ()
 
 
 def families(runs: Iterable[Kin]) -> list[Family]:
@@ -122,9 +123,11 @@ def choose(runs: Iterable[Kin], rule: Rule, now: int, held: frozenset[str] = fro
     """Which families go by age and count. `held` are ids of runs that a live worker holds."""
     kept: Counter[str] = Counter()
     free: list[Family] = []
+    needed: list[Kin] = []
     for family in families(runs):
         reason = _standing(family, rule, held)
         if reason == "family":
+            needed += family.members
             unfinished = sum(not member.over for member in family.members)
             kept += Counter({"unfinished": unfinished, "family": len(family.members) - unfinished})
         elif reason:
@@ -137,7 +140,8 @@ def choose(runs: Iterable[Kin], rule: Rule, now: int, held: frozenset[str] = fro
             kept[reason] += len(family.members)
         else:
             going.append(family)
-    return Choice(tuple(sorted(going, key=lambda family: (family.ended_at, family.root.key))), kept)
+    going.sort(key=lambda family: (family.ended_at, family.root.key))
+    return Choice(tuple(going), kept, tuple(needed))
 
 
 def _standing(family: Family, rule: Rule, held: frozenset[str]) -> str:

@@ -13,7 +13,7 @@ from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.clock import Clock, SystemClock, moment
+from holdfast.clock import Clock, SystemClock
 from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
 from holdfast.domain.lease import Beat
@@ -26,7 +26,6 @@ from holdfast.errors import (
     InterruptNotFound,
     RunFinished,
     RunNotFound,
-    RunRemoved,
     SyncInLoop,
 )
 from holdfast.ids import Ids, random_id
@@ -50,6 +49,7 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.domain.verdict import Reason
     from holdfast.runtime.guard import Guard
     from holdfast.runtime.recovery import Found
     from holdfast.runtime.verify import Verification
@@ -346,14 +346,11 @@ class Runtime:
         """A run by its id or a unique prefix of it. Raises RunNotFound, RunRemoved, AmbiguousPrefix."""
         rows = self.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
         if run_id and not rows:
-            self._refuse_removed(run_id)
+            from holdfast.runtime.removal import refuse_removed
+
+            refuse_removed(self, run_id)
         found: RunRow = _only(rows, run_id, RunNotFound(run_id))
         return found
-
-    def _refuse_removed(self, prefix: str) -> None:
-        """Raises RunRemoved when the run was there once."""
-        for stone in self.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
-            raise RunRemoved(stone.id, stone.status, stone.removed_by, f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC")
 
     def interrupt_row(self, look: Reading, interrupt_id: str) -> InterruptRow:
         rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
@@ -447,6 +444,7 @@ class Runtime:
         crashed = not holder and found.run.status == "running"
         found = found._replace(run=found.run._replace(status="crashed")) if crashed else found
         extra = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
+        extra += self._alive(found)
         extra += [
             Reason("effect_inputs_changed", wait.step, "equal inputs", wait.says, "answer: reuse, again or abort")
             for wait in waits
@@ -458,6 +456,22 @@ class Runtime:
             if wait.type == "in_doubt" and "probe" in wait.payload  # the others speak for themselves
         ]
         return recovery.plan_of(self, found, waits, extra)
+
+    def _alive(self, found: Found) -> list[Reason]:
+        """Processes of unfinished attempts that still run."""
+        from holdfast.domain.verdict import Reason
+        from holdfast.runtime.orphans import orphans_of
+
+        return [
+            Reason(
+                "still_running",
+                orphan.label,
+                "ended",
+                f"process group {orphan.group.pgid}",
+                "resuming waits for it" if orphan.past.kind == "effect" else "resuming ends it first",
+            )
+            for orphan in orphans_of(self, found.ledger)
+        ]
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on, and how many runs of each recorded status it has."""

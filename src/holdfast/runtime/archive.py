@@ -6,6 +6,7 @@ compressed, so that a file holds no more than its own length. What a run means h
 
 from __future__ import annotations
 
+import os
 import stat
 import struct
 import zipfile
@@ -264,9 +265,11 @@ class Archive:
 def opened(path: Path) -> Iterator[Archive]:
     """An archive, opened. Raises ArchiveInvalid when there is none, or it is none."""
     try:
-        file = path.open("rb")
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make anyone wait
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ArchiveInvalid(str(path), "the file", why, "name a file that `holdfast export` wrote") from error
-    with file:
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ArchiveInvalid(str(path), "the file", "it is no plain file", "name one that `holdfast export` wrote")
         yield Archive(path, file)

@@ -7,6 +7,7 @@ again works.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class Arrived(NamedTuple):
 
 def import_any(runtime: Runtime, path: Path, flow: str | None = None) -> Imported:
     """A file is a run that was exported; a folder is testimony, of one flow."""
-    if path.is_dir():
+    if os.path.isdir(path):
         from holdfast.runtime.testimony import import_testimony
 
         return import_testimony(runtime, path, flow)

@@ -190,7 +190,9 @@ def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> Entry:
     import msgspec
 
     assert wait.answer is not None
-    header = Header("wait", *call, status="succeeded", delivered=True, started_at=wait.opened_at, ended_at=at, epoch=epoch)
+    header = Header(
+        "wait", *call, status="succeeded", delivered=True, started_at=wait.opened_at, ended_at=at, epoch=epoch
+    )
     facts = {"by": wait.answered_by, "interrupt": wait.id, "type": wait.type}
     return entry(header, Payload(result=msgspec.Raw(wait.answer.encode()), facts=facts))
 

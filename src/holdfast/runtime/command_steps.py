@@ -111,9 +111,7 @@ def _stands_for_a_command(reads: dict[str, str]) -> Any:
 class CommandWork:
     """How the attempts of one command are made."""
 
-    def __init__(
-        self, setting: Setting, command: Command, id: str, code: str, *, is_condition: bool = False
-    ) -> None:
+    def __init__(self, setting: Setting, command: Command, id: str, code: str, *, is_condition: bool = False) -> None:
         self.setting, self.command, self.id, self.code, self.is_condition = setting, command, id, code, is_condition
         self.folder = setting.folder_of(command)
         self.secrets = tuple(setting.secrets.values())
@@ -199,7 +197,7 @@ class CommandAttempt:
         self._transcript.join()
         execution.runtime.guard.release(self.held.group.pgid)
         self.exit = ended.exit
-        self._note(ended.stragglers)
+        self._note(ended.stragglers, ended.left)
         if ended.how == "timed_out":
             return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
         if ended.how == "stopped":
@@ -220,12 +218,13 @@ class CommandAttempt:
         why = f"not accepted: {refused}" if refused else _last_line(self.tail())
         return Raised(CommandFailed(self.attempt.asked.spec.name, -1 if code is None else code, why))
 
-    def _note(self, stragglers: int) -> None:
+    def _note(self, stragglers: int, left: int) -> None:
         transcript = self._transcript
         facts: dict[str, Any] = {"exit": self.exit, "transcript": self._kept()}
         for name, value in (
             ("masked", transcript.masked),
             ("stragglers", stragglers),
+            ("could_not_be_ended", left),
             ("transcript_incomplete", transcript.failure or ("left open" if transcript.left_open else "")),
         ):
             if value:
@@ -254,5 +253,3 @@ class CommandAttempt:
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1].strip()[:300] if lines else "it printed nothing"
-
-

@@ -83,7 +83,9 @@ def envelope_of(execution: Execution, asked: Asked) -> dict[str, Any]:
     return {"run": execution.id, **asked.envelope}
 
 
-def _envelope(asked: Asked, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any) -> dict[str, Any]:
+def _envelope(
+    asked: Asked, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any
+) -> dict[str, Any]:
     step = f"{asked.call.scope}{asked.spec.name}"
     return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
 
@@ -131,7 +133,9 @@ def _no_constant(name: str) -> Any:
 def _take(attempt: Attempt, envelope: Any, step: str) -> None:
     what = "HOLDFAST_ENVELOPE"
     if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
-        unknown = sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
+        unknown = (
+            sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
+        )
         raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
     done, coming = envelope.get("done", ""), envelope.get("next", "")
     artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})

@@ -78,6 +78,7 @@ class _Ending:
     over_at: float = 0.0
     stragglers: int = 0
     asked: bool = False  # a Ctrl-C came
+    raised: BaseException | None = None  # what else ended the wait
 
     def hurry(self) -> None:
         """The first Ctrl-C asks to stop, a further one ends the patience."""
@@ -92,6 +93,7 @@ class Held:
         self.group = group
         self._command, self._process, self._word = command, process, word
         self._began: float | None = None
+        self._exit: int | None = None
         self._ended: Ended | None = None
 
     def go(self) -> None:
@@ -132,19 +134,20 @@ class Held:
                 self._ended = self._see_through(ending, stop, grace)
             except KeyboardInterrupt:
                 ending.hurry()
+            except BaseException as error:
+                if ending.raised is not None:
+                    raise
+                ending.how, ending.raised = "stopped", error
+        if ending.raised is not None:
+            raise ending.raised
         return self._ended
 
     def _see_through(self, ending: _Ending, stop: Callable[[], bool] | None, grace: float) -> Ended:
-        try:
-            if ending.how is None:
-                ending.how = self._until_over(ending, stop)
-                ending.over_at = time.monotonic()
-            if ending.how == "exited" and not ending.patience.kill_at:
-                ending.stragglers = len(linger(self.group.pgid, 0 if ending.asked else grace))
-        except Exception:
-            end(self.group.pgid, ending.patience)
-            self._reap()
-            raise
+        if ending.how is None:
+            ending.how = self._until_over(ending, stop)
+            ending.over_at = time.monotonic()
+        if ending.how == "exited" and not ending.patience.kill_at:
+            ending.stragglers = len(linger(self.group.pgid, 0 if ending.asked else grace))
         left = end(self.group.pgid, ending.patience)
         seconds = (ending.over_at if ending.how == "exited" else time.monotonic()) - (self._began or 0)
         return Ended(ending.how, self._reap(), seconds, ending.stragglers, len(left))
@@ -162,16 +165,16 @@ class Held:
 
     def _reap(self) -> int | None:
         """The exit code. The leader is reaped last: until then nobody else can get its pid, and so its group's id."""
-        try:
-            pid, status = os.waitpid(self.group.pgid, os.WNOHANG)
-        except ChildProcessError:
-            self._process.returncode = 0  # for the Popen object only: there is nothing left to reap
-            return None
-        if not pid:
-            return None
-        code = os.waitstatus_to_exitcode(status)
-        self._process.returncode = code
-        return 128 - code if code < 0 else code
+        if self._process.returncode is None:
+            try:
+                pid, status = os.waitpid(self.group.pgid, os.WNOHANG)
+            except ChildProcessError:
+                self._process.returncode = 0  # for the Popen object only: there is nothing left to reap
+                return None
+            if pid:
+                code = os.waitstatus_to_exitcode(status)
+                self._exit = self._process.returncode = code if code >= 0 else 128 - code
+        return self._exit
 
 
 def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None) -> Held:
@@ -182,17 +185,13 @@ def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None)
     """
     if "\0" in command:
         raise CommandNotStarted(_shown(command), "its text has a NUL character")
-    ours, theirs = socket.socketpair()
-    keep_from_forks(ours)
     try:
-        with theirs:
-            process = _spawn([SHELL, "-c", _HELD, "sh", command], theirs, cwd, env, output)
+        process, word = _spawn([SHELL, "-c", _HELD, "sh", command], cwd, env, output)
     except (OSError, ValueError) as error:
-        ours.close()
         raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
     group = Group(*this_place(), pgid=process.pid, started=started_at(process.pid) or 0, marker=marker)
-    return Held(command, process, ours, group)
+    return Held(command, process, word, group)
 
 
 def alive(group: Group, me: Process) -> bool | None:
@@ -233,26 +232,37 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _spawn(
-    argv: list[str], stdin: socket.socket, cwd: Path, env: Mapping[str, str], output: int | None
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        stdin=stdin.fileno(),
-        stdout=subprocess.DEVNULL if output is None else output,
-        stderr=subprocess.STDOUT,
-        cwd=cwd,
-        env=env,
-        start_new_session=True,
-    )
+    argv: list[str], cwd: Path, env: Mapping[str, str], output: int | None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """The process, and the end of the line that its stdin is the other end of."""
+    ours, theirs = socket.socketpair()
+    keep_from_forks(ours)
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                argv,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL if output is None else output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return process, ours
 
 
 def _why(error: OSError | ValueError, cwd: Path) -> str:
     if not isinstance(error, OSError):
         return f"its environment or folder cannot be passed on ({error})"
-    reasons = {
+    folders = {
         errno.ENOENT: f"its folder {cwd} does not exist",
         errno.ENOTDIR: f"its folder {cwd} is not a folder",
         errno.EACCES: f"its folder {cwd} may not be entered",
+    }
+    reasons = (folders if error.filename == cwd else {}) | {
         errno.E2BIG: "it or its environment is too long for the system (128 KiB for one value, about 2 MiB in all)",
         errno.EAGAIN: "the system allows no more processes now",
         errno.ENOMEM: "the system has no memory for it now",

@@ -1,7 +1,8 @@
 """The guard: a small shell process that ends this runtime's commands when the runtime dies, however it dies.
 
-It reads a line per command from a socket whose other end only this process has. When that end is gone, it sends TERM to every command it knows, KILL a few seconds later, and leaves a file `ended` in the
-folder of each attempt as soon as nothing of its command lives.
+It reads a line per command from a socket whose other end only this process has. When that end is gone, it sends
+TERM to every command it knows, KILL a few seconds later, and leaves a file `ended` in the folder of each attempt
+as soon as nothing of its command lives.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 import socket
 import subprocess
 import threading
-import weakref
 from pathlib import Path
 
 from holdfast.errors import CommandNotStarted
@@ -89,7 +89,6 @@ class Guard:
         self._patience = patience
         self._live: dict[int, bytes] = {}
         self._forget()
-        _guards.add(self)
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
@@ -148,9 +147,9 @@ class Guard:
         self._end()
         ours, theirs = socket.socketpair()
         keep_from_forks(ours)
+        self._line = ours
         with theirs:
             self._process = _spawn(theirs, self._patience)
-        self._line = ours
         ours.sendall(b"".join(self._live.values()), socket.MSG_NOSIGNAL)
 
     def _end(self) -> None:
@@ -162,26 +161,13 @@ class Guard:
         self._process = self._line = None
 
     def _leave_parents_guard(self) -> None:
+        """In a forked process: the guard is our parent's, and so are the commands and the lock."""
         if self._owner != os.getpid():
-            self._after_fork()
-
-    def _after_fork(self) -> None:
-        if self._process is not None:
-            self._process.returncode = 0  # it is not our child: nothing to wait for
-        if self._line is not None:
-            self._line.close()
-        self._forget()
-
-
-_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for each in list(_guards):
-        each._after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+            if self._process is not None:
+                self._process.returncode = 0  # it is not our child: nothing to wait for
+            if self._line is not None:
+                self._line.close()
+            self._forget()
 
 
 def _spawn(line: socket.socket, patience: float) -> subprocess.Popen[bytes]:

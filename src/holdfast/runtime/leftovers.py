@@ -9,6 +9,8 @@ each says how the files were before the step.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +18,11 @@ from holdfast.domain.call import Call, Past
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import decode_payload
-from holdfast.domain.partial import Left, Seen
-from holdfast.errors import HoldfastError, Unavailable
+from holdfast.domain.partial import Left, Seen, text
+from holdfast.errors import EditedSince, HoldfastError, NotRestorable, Unavailable
 from holdfast.runtime import partial
 from holdfast.runtime.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
+from holdfast.runtime.names import lasting
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -70,7 +73,7 @@ def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, str]:
     now = partial.look(root, attempt.asked.spec.writes)
     for path in now:
         _sync(root / path)
-    return {path: seen.digest for path, seen in now.items()}
+    return {text(path): seen.digest for path, seen in now.items()}
 
 
 def _sync(path: Path) -> None:
@@ -86,7 +89,7 @@ def _sync(path: Path) -> None:
 
 def _left(execution: Execution, attempt: Attempt, ended: Raised) -> Left:
     work = attempt.work
-    return partial.judged(
+    left = partial.judged(
         root_of(execution.runtime, attempt.asked.spec),
         attempt.asked.spec.writes,
         attempt.before or {},
@@ -96,6 +99,12 @@ def _left(execution: Execution, attempt: Attempt, ended: Raised) -> Left:
         exit=work.exit if work is not None else None,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
+    return _as_told(left, said_done=False)
+
+
+def _as_told(left: Left, *, said_done: bool) -> Left:
+    """That all declared files are there says that the work is complete only if the work itself said so too."""
+    return replace(left, judgement="partial") if left.judgement == "complete" and not said_done else left
 
 
 # -- the attempt before ------------------------------------------------------------------------------
@@ -104,18 +113,25 @@ def _left(execution: Execution, attempt: Attempt, ended: Raised) -> Left:
 def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     asked = attempt.asked
     past = execution.previous_of(asked)
-    attempt.previous = asked.left or previous_of(execution.runtime, execution.id, past, asked.spec)
+    attempt.previous = asked.left or previous_of(execution.runtime, execution.id, past)
     before = _before(execution, attempt, past)
     wish = _wish(execution, asked, past)
     if attempt.previous is not None and attempt.previous.judgement != "none" and before is not None:
         if wish == "ask":
-            return Ask("partial", {"left": attempt.previous.to_dict(), "attempt": attempt.previous.attempt})
+            return _ask(attempt.previous, "the flow says that a person decides")
         if wish == "restore":
-            _restore(execution, attempt, before, past)
+            try:
+                _restore(execution, attempt, before, past)
+            except (EditedSince, NotRestorable) as error:
+                return _ask(attempt.previous, str(error))
             before = None
     attempt.before = before
     _remember(execution, attempt)
     return None
+
+
+def _ask(left: Left, why: str) -> Ask:
+    return Ask("partial", {"left": left.to_dict(), "why": why})
 
 
 def _wish(execution: Execution, asked: Asked, past: Past | None) -> str:
@@ -132,19 +148,19 @@ def _before(execution: Execution, attempt: Attempt, past: Past | None) -> dict[s
     return partial.from_facts(facts) if facts is not None else None
 
 
-def previous_of(runtime: Runtime, run_id: str, past: Past | None, spec: StepSpec) -> Left | None:
+def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None:
     """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
     if past is None or past.finished:
         return None
     facts = facts_of(runtime, past.payload)
-    if past.last.status != "started":
+    if past.last.status != "started" or "declared" not in facts:
         return Left.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(runtime, run_id, past.call, past.attempts)
     before = partial.from_facts(facts.get("before") or {})
     tail = _tail(folder / TAIL)
-    return partial.judged(
-        root_of(runtime, spec),
-        spec.writes,
+    left = partial.judged(
+        (runtime.project or Path.cwd()) / facts["declared"]["folder"],
+        facts["declared"]["writes"],
         before,
         attempt=past.attempts,
         status="crashed",
@@ -152,6 +168,7 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None, spec: StepSpec
         exit=None,
         error="it crashed",
     )
+    return _as_told(left, said_done=(folder / "result.json").is_file())
 
 
 def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], past: Past | None) -> None:
@@ -160,19 +177,31 @@ def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], pa
     known: dict[str, str] | None = None
     ended_at = None
     if left.status != "crashed":
-        known = {change.path: change.after for change in left.files}
+        known = left.known_after
     else:
         ended_at = _ended_at(execution, past)
+    spec = attempt.asked.spec
     done = partial.restore(
-        root_of(execution.runtime, attempt.asked.spec),
-        attempt.asked.spec.writes,
+        root_of(execution.runtime, spec),
+        spec.writes,
         before,
         execution.runtime.blobs,
         known_after=known,
         ended_at_us=ended_at,
+        secrets=spec.work.secrets if spec.work is not None else (),
+        record=lambda saved: _displaced(execution, attempt, saved),
     )
-    attempt.facts = {"restored": [change.path for change in done.restored], "displaced": done.saved}
-    attempt.blobs = tuple(done.saved.values())
+    attempt.facts = {"restored": [text(change.path) for change in done.restored]}
+
+
+def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
+    """What a restore is about to displace is kept and on the record before any file is touched."""
+    label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+    facts = {"step": label, "files": {text(path): blob for path, blob in saved.items()}}
+    made = execution.pen.fact("run", "displaced", facts)
+    with execution.pen.lock:
+        queued = execution.pen.queue(made._replace(blobs=tuple(saved.values())))
+    execution.pen.write(queued)
 
 
 def _ended_at(execution: Execution, past: Past | None) -> int | None:
@@ -194,7 +223,9 @@ def _ended_at(execution: Execution, past: Past | None) -> int | None:
 
 def _remember(execution: Execution, attempt: Attempt) -> None:
     """Keep the declared files as they are before the step begins; durable, so that they can be put back."""
-    spec = attempt.asked.spec
+    spec, runtime = attempt.asked.spec, execution.runtime
+    folder = lasting(str(root_of(runtime, spec)), runtime.project)
+    attempt.facts = {**(attempt.facts or {}), "declared": {"folder": folder, "writes": list(spec.writes)}}
     if not spec.writes:
         return
     if attempt.before is None:

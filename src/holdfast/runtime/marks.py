@@ -82,11 +82,18 @@ def go_back(execution: Execution, recipe: Recipe) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
     targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
     for name in unfinished(execution.ledger, targets):
-        first = min((past.first for past in execution.ledger.calls.values() if past.call.step == targets[name]), default=0)
+        first = min(
+            (past.first for past in execution.ledger.calls.values() if past.call.step == targets[name]), default=0
+        )
         tried = execution.ledger.went_back.get(name, 0)
         if not first or tried >= execution.settings.crashes_before_asking:
             continue
-        facts: dict[str, Any] = {"to": first, "by": "the flow", "why": f"{name} says resume_to {targets[name]}", "from": name}
+        facts: dict[str, Any] = {
+            "to": first,
+            "by": "the flow",
+            "why": f"{name} says resume_to {targets[name]}",
+            "from": name,
+        }
         with execution.pen.lock:
             queued = execution.pen.queue_work(_unmark(execution), execution.pen.fact("run", "rewound", facts))
         execution.pen.write(queued)
@@ -101,5 +108,3 @@ def unfinished(ledger: Ledger, names: Iterable[str]) -> list[str]:
     """Those of these steps that were begun and did not deliver, or whose failure ended the run."""
     calls = [past for past in ledger.calls.values() if past.attempts and not past.finished]
     return [name for name in names if any(past.call.step == name for past in calls)]
-
-

@@ -39,7 +39,7 @@ class Member(NamedTuple):
 def member_of(pid: int) -> Member | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = text.rpartition(b")")[2].split()
     lives = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1  # the main thread may end before the others
@@ -74,8 +74,8 @@ def end(session: int, patience: Patience) -> list[Member]:
     while members := living(session):
         now = time.monotonic()
         if not patience.kill_at:
-            patience.kill_at = now + patience.seconds
             _signal(members, signal.SIGTERM, signal.SIGCONT)  # what is stopped must wake to end
+            patience.kill_at = now + patience.seconds
         elif now >= patience.kill_at + _HOPELESS_SECONDS:
             return members
         elif now >= patience.kill_at:

@@ -7,12 +7,12 @@ flow itself writes are no part of that: a step is not done again because a later
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call, Replay
 from holdfast.domain.journal import Payload
-from holdfast.domain.patterns import Patterns
+from holdfast.domain.partial import text
+from holdfast.domain.patterns import matching
 from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat
 from holdfast.errors import LimitReached, Paused, Severed, Stopped
 from holdfast.runtime import marks, partial
@@ -51,9 +51,7 @@ class Lane:
 class Performance:
     """One execution of a flow file."""
 
-    def __init__(
-        self, execution: Execution, recipe: Recipe, setting: Setting, mirror: Mirror
-    ) -> None:
+    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, mirror: Mirror) -> None:
         self.execution, self.recipe, self.setting, self.mirror = execution, recipe, setting, mirror
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = marks.loops_of(execution.ledger)
@@ -107,8 +105,9 @@ class Performance:
         if not node.reads:
             return {}
         seen = partial.look(self.setting.folder_of(node), node.reads)
-        own = _matching(seen, self.recipe.written())
-        return {path: one.digest for path, one in seen.items() if path not in own}
+        paths = {self.recipe.path_of(node, path): one for path, one in seen.items()}
+        own = matching(paths, self.recipe.written())
+        return {text(path): one.digest for path, one in paths.items() if path not in own}
 
     def _drive(self, asked: Asked, lane: Lane) -> Any:
         asked.lane = lane
@@ -230,11 +229,6 @@ class Performance:
             return answer
         self.execution.paused = self.execution.paused or not lane.beside
         raise Paused
-
-
-def _matching(paths: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    declared = Patterns.of(patterns)
-    return {path for path in paths if declared.matches(path)} if patterns else set()
 
 
 def _raise_first(node: Parallel, errors: list[BaseException]) -> None:

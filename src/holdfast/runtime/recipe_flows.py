@@ -28,7 +28,12 @@ class RecipeSpec(FlowSpec):
         assert self.recipe is not None
         if args:
             raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.recipe.inputs) or "none")
-        inputs = bind_inputs(self.recipe, kwargs)
+        return self.bind_all(kwargs)
+
+    def bind_all(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+        """The same; `words` are texts of a command line."""
+        assert self.recipe is not None
+        inputs = bind_inputs(self.recipe, given, words=words)
         demand_secrets(self.recipe, os.environ)
         return inputs
 

@@ -107,14 +107,14 @@ def _seen(value: Any) -> str:
 
 def _unfit_for_a_variable(name: str, value: Any) -> str:
     """Why a value cannot reach a command as HOLDFAST_INPUT_<NAME>."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value)
     try:
-        size = len(text.encode())
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "holds half of a character, which no command can be given"
     if "\0" in text:
         return "holds a NUL, which no command can be given"
-    limit = _LONGEST - len("HOLDFAST_INPUT_=") - len(name)
+    size, limit = len(text.encode()), _LONGEST - len("HOLDFAST_INPUT_=") - len(name)
     return "" if size <= limit else f"has {size:,} bytes; a command can be given {limit:,}: put it in a file"
 
 

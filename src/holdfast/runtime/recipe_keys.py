@@ -52,7 +52,7 @@ NODE: Mapping[str, Key] = {
     "repeat": Key("repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)),
     "when": Key(kinds.COMMAND, "A command: the node is skipped unless it exits with 0.", on=EVERY),
     "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, PAUSE)),
-    "cwd": Key(kinds.PATH, "The folder to run in, from the flow file's folder; instead of the flow's.", on=COMMANDS),
+    "cwd": Key(kinds.PATH, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
     "env": Key(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
     "reads": Key(kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS),
     "writes": Key(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),

@@ -165,7 +165,7 @@ def one_of(choices: tuple[str, ...]) -> Kind:
 
 
 def _read_path(node: Tree, path: str, problems: Problems) -> Any:
-    """A path or pattern in the folder of the flow file. `**` may stand for no folder at all."""
+    """A path or pattern that stays in the folder it starts in. `**` may stand for no folder at all."""
     text = _read_filled(node, path, problems)
     if text is BAD:
         return BAD
@@ -175,7 +175,7 @@ def _read_path(node: Tree, path: str, problems: Problems) -> Any:
     for part in text.split("/"):
         depth += -1 if part == ".." else 0 if part in ("", ".", "**") else 1
         if depth < 0:
-            why = f"{shown(text)} leads out of the flow's folder"
+            why = f"{shown(text)} leads out of the folder it starts in"
             return problems.note(node, path, why, "give a path inside it, or move the flow file up")
     return text
 

@@ -102,7 +102,7 @@ def code_of_step(recipe: Recipe, id: str) -> str | None:
         return None
     work = {
         "run": found.run.strip(),
-        "cwd": os.path.normpath(found.cwd or recipe.cwd or "."),
+        "cwd": os.path.normpath(os.path.join(recipe.cwd, found.cwd) or "."),
         "env": {**recipe.env, **found.env},
         "accept": [command.strip() for command in found.accept],
         "confirm": found.confirm.strip(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from holdfast.runtime.names import is_recipe
 from holdfast.store.contract import LeaseRow, Reading, RunRow
 
 if TYPE_CHECKING:
+    from holdfast.domain.partial import Left
     from holdfast.runtime import Runtime
 
 
@@ -78,7 +80,7 @@ def reasons(runtime: Runtime, found: Found) -> list[Reason]:
         advice = "restore the store from a copy, or start the task anew: hold.run(…, fresh=True)"
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
-    given = reasons_of(found.ledger, labels(found.rows), run.id) if _interesting(found.ledger) else []
+    given = _of_calls(runtime, found) if _interesting(found.ledger) else []
     return given + _code(runtime, found.ledger) + _blobs(runtime, run) + _resources(runtime, found.ledger)
 
 
@@ -88,6 +90,30 @@ def verdict_of(runtime: Runtime, found: Found) -> Verdict:
 
 def _interesting(ledger: Ledger) -> bool:
     return any(not past.finished for past in ledger.calls.values())
+
+
+def _of_calls(runtime: Runtime, found: Found) -> list[Reason]:
+    """What the calls themselves give, with what unfinished attempts left in their files."""
+    from holdfast.runtime.leftovers import previous_of
+
+    names = labels(found.rows)
+    left = {
+        names[past.call]: told
+        for past in found.ledger.calls.values()
+        if past.call in names and (told := previous_of(runtime, found.run.id, past)) is not None
+    }
+    given = reasons_of(found.ledger, names, found.run.id)
+    return [_with_left(reason, left[reason.subject]) if reason.subject in left else reason for reason in given]
+
+
+def _with_left(reason: Reason, left: Left) -> Reason:
+    if reason.code != "partial_work":
+        return reason
+    files = ", ".join(f"{change.path} {change.change}" for change in left.files[:5])
+    more = f" and {len(left.files) - 5} more" if len(left.files) > 5 else ""
+    told = f"attempt {left.attempt} {left.status}, left {left.judgement}" + (f": {files}{more}" if files else "")
+    advice = "resuming tries the step again and shows it what was left; --partial restore puts the files back first"
+    return replace(reason, found=told, advice=advice if left.files else reason.advice)
 
 
 def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import failpoints
+from holdfast.clock import moment
 from holdfast.domain.retention import COPIES, Kin
 from holdfast.domain.run import FINISHED
+from holdfast.errors import RunRemoved
 from holdfast.runtime.claims import holder_of
 from holdfast.store.contract import Reading, Slice, Weight, Writing
 
@@ -146,6 +148,13 @@ def _together(slices: Iterable[tuple[Slice, int, int]]) -> Iterator[list[Slice]]
         rows, size = rows + more_rows, size + more_bytes
     if some:
         yield some
+
+
+def refuse_removed(runtime: Runtime, prefix: str) -> None:
+    """Raises RunRemoved when the run that is asked for was there once."""
+    for stone in runtime.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
+        at = f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC"
+        raise RunRemoved(stone.id, stone.status, stone.removed_by, at)
 
 
 # -- folders -----------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Planned:
     weights: dict[int, Weight]  # of the runs that go, by key
     sizes: dict[int, int]  # the same with the blobs that only they need
     freed: frozenset[str]  # those blobs
-    needed: frozenset[str]  # blobs of unfinished runs that are there
+    needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
 
     @property
     def runs(self) -> list[Kin]:
@@ -95,7 +95,7 @@ def sweep(
     scope: str | None = None,
     dry_run: bool = True,
     vacuum: bool = False,
-    batch: int = 100,
+    batch: int = 40,  # runs buried in one transaction: 10 ms or so
     progress: Progress = lambda done, total: None,
 ) -> Swept:
     """Remove finished runs and what nobody needs; a dry run only says what would go.
@@ -146,23 +146,22 @@ def _lock(handle: int, folder: str) -> None:
 
 def plan(runtime: Runtime, rule: Rule) -> Planned:
     """Decide and weigh what goes."""
-    runs, held, needed = runtime.store.read(partial(_look, runtime=runtime))
-    choice = choose(runs, rule, runtime.clock.now(), held)
+    choice, needed = runtime.store.read(partial(_choose, runtime=runtime, rule=rule))
     weighed = _Weighing(runtime)
     choice = _fit(runtime, choice, rule, weighed)
     there = frozenset(name for name in needed if runtime.blobs.has(name))
     return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there)
 
 
-def _look(look: Reading, runtime: Runtime) -> tuple[list[Kin], frozenset[str], set[str]]:
-    """Every run, those that are held, and the blobs that unfinished ones need; all at one moment.
+def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
+    """Which families go, and the blobs that unfinished ones need; all seen at one moment.
 
     One moment matters: a parent that changes its status between two looks would be in neither, and its finished
     children would seem to be without it.
     """
     runs = [run for status in STATUSES for run in _of_status(look, status)]
-    unfinished = (run for run in runs if not run.over)
-    return runs, _held(runtime, look, runs), {name for run in unfinished for name in look.blobs_of(run.key)}
+    choice = choose(runs, rule, runtime.clock.now(), _held(runtime, look, runs))
+    return choice, {name for run in choice.unfinished for name in look.blobs_of(run.key)}
 
 
 def _of_status(look: Reading, status: str) -> Iterator[Kin]:
@@ -215,7 +214,7 @@ def _fit(runtime: Runtime, choice: Choice, rule: Rule, weighed: _Weighing) -> Ch
             continue
         size -= weighed.add(family)
         going.append(family)
-    return Choice(tuple(going), kept)
+    return replace(choice, going=tuple(going), kept=kept)
 
 
 def _data_bytes(runtime: Runtime) -> int:

@@ -185,11 +185,11 @@ def _said(folder: Path, path: Path, name: str) -> Said:
     parts = Path(name).parts
     if len(parts) != 2 or parts[0] not in KINDS:
         raise _Unusable("it is not in receipts/ or handoffs/")
+    if not parts[1].isprintable():
+        raise _Unusable("its name has characters that cannot be printed")
     match = _NAME.fullmatch(parts[1])
     if match is None:
         raise _Unusable("its name is not <step>-<agent>.json")
-    if not parts[1].isprintable():
-        raise _Unusable("its name has characters that cannot be printed")
     text = _content(folder, path)
     status, said = _status(_parsed(text))
     nth, earlier = int(match["nth"] or 1), int(match["earlier"] or 0)

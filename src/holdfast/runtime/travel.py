@@ -31,7 +31,7 @@ from holdfast.errors import (
 from holdfast.ids import random_id
 from holdfast.runtime import archive
 from holdfast.runtime.archive import Packer, Ref, Request, Wait
-from holdfast.runtime.claims import refuse_held, refuse_sealed, run_fact
+from holdfast.runtime.claims import holder_of, refuse_held, refuse_sealed, run_fact
 from holdfast.store.blobs import sync_folder, translated
 from holdfast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 
@@ -207,12 +207,15 @@ def _lease(look: Reading, run: RunRow) -> LeaseRow:
 
 def _family_standing(runtime: Runtime, run_id: str) -> list[Standing]:
     """All of the family at one moment."""
-    return runtime.store.read(lambda look: [_standing(look, run) for run in _family(look, run_id)])
+    return runtime.store.read(lambda look: [_standing(runtime, look, run) for run in _family(look, run_id)])
 
 
-def _standing(look: Reading, run: RunRow) -> Standing:
+def _standing(runtime: Runtime, look: Reading, run: RunRow) -> Standing:
+    lease = _lease(look, run)
+    if run.status == "running" and not holder_of(runtime, look, run.id, lease):
+        run = run._replace(status="crashed")  # only here can it be told
     waits = [Wait.of(row) for row in look.interrupts_of(run.key)]
-    return Standing(run, _lease(look, run), waits, look.requests_of(run.key))
+    return Standing(run, lease, waits, look.requests_of(run.key))
 
 
 def _write(runtime: Runtime, file: BinaryIO, found: list[Standing], move: bool) -> tuple[int, int]:

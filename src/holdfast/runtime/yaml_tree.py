@@ -118,8 +118,10 @@ class _Open:
     """The tree while it grows: what is still open, what aliases may name."""
 
     def __init__(self) -> None:
+        from yaml.nodes import ScalarNode
         from yaml.resolver import Resolver
 
+        self.scalar = ScalarNode
         self.resolve: Any = Resolver().resolve
         self.root: Tree | None = None
         self.open: list[Tree] = []
@@ -200,9 +202,7 @@ def _taken(made: _Open, event: Any, kind: str, line: int) -> None:
 
 
 def _scalar(made: _Open, event: Any, line: int) -> Tree:
-    from yaml.nodes import ScalarNode
-
     tag = event.tag
     if tag in (None, "!"):
-        tag = made.resolve(ScalarNode, event.value, event.implicit)
+        tag = made.resolve(made.scalar, event.value, event.implicit)
     return Tree(line, tag.removeprefix(_TAG), event.value, plain=event.tag is None and not event.style)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from holdfast.errors import NotDone
 from holdfast.runtime.calls import call_plain, outside_arguments, place_of
 from holdfast.runtime.specs import FlowSpec, Inject, StepSpec, flow_spec, seconds
+
+if TYPE_CHECKING:
+    from holdfast.runtime.recipe_flows import RecipeSpec
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -190,8 +193,12 @@ def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 class FlowFile:
     """A flow that a file of commands describes. Run it by `hold.run(flow_file(path), name=value, …)`."""
 
-    def __init__(self, spec: FlowSpec) -> None:
+    def __init__(self, spec: RecipeSpec) -> None:
         self.spec = spec
+
+    def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+        """The inputs checked and typed; `words` are texts of a command line. Raises InputsInvalid."""
+        return self.spec.bind_all(given, words=words)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"

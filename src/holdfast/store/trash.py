@@ -104,6 +104,7 @@ class Trash:
             _reached("sweep.restored")
             place.unlink(missing_ok=True)
             return
+        path.parent.mkdir(exist_ok=True)
         os.replace(place, path)
         _reached("sweep.restored")
         os.utime(path)

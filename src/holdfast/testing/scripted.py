@@ -10,7 +10,7 @@ from holdfast.clock import ManualClock
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.run import Outcome
 from holdfast.runtime.effects import NOT_DONE, Answer, Happened
-from holdfast.sdk.flow import Flow
+from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.hold import Holdfast
 
 T = TypeVar("T")

@@ -1,0 +1,132 @@
+"""gc killed between any two writes: the store is sound, and the next gc completes it."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.runtime.families import add_run, age_blobs, ids
+
+from holdfast import Holdfast, failpoints
+from holdfast.errors import RunRemoved
+from holdfast.runtime import removal
+from holdfast.testing.children import in_child
+
+pytestmark = pytest.mark.crash
+
+QUICK = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel
+ROWS = 4  # of a slice, so that a short journal takes several
+
+
+def text(letter: str) -> bytes:
+    return f'"{letter * 40_000}"'.encode()
+
+
+def make(home: Path) -> None:
+    """A finished family, a finished run that shares a blob with an unfinished one, and rubbish of every kind."""
+    with Holdfast(home, store_options=QUICK) as hold:
+        add_run(hold, "top", contents=[text("a")], entries=9)
+        add_run(hold, "child", parent="top", contents=[text("b")])
+        add_run(hold, "other", contents=[text("c"), text("d")])
+        add_run(hold, "open", status="failed", contents=[text("c"), text("e")], entries=2)
+        add_run(hold, "below", parent="open", contents=[text("f")])
+        blobs = hold._runtime.blobs
+        thrown, needed = blobs.put(text("g")), blobs.put(text("h"))
+        add_run(hold, "late", status="waiting", contents=[text("h")])
+        trash = blobs.folder / "trash"
+        trash.mkdir()
+        for name in (thrown, needed):  # one that nobody needs, and one that a run came to need
+            os.replace(blobs.path(name), trash / name)
+        half = blobs.path(thrown).with_name(f".{thrown}.4194305.1")  # of a pid that cannot be
+        half.write_bytes(b"half")
+        age_blobs(hold)
+    for folder in (home / "runs" / "top", home / "default" / "work" / "other", home / "default" / "work" / "open"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("x")
+
+
+def gc(home: Path, hook: Callable[[str], None] | None) -> bool:
+    """One gc in a process of its own; whether it was killed."""
+
+    def work(tell: object) -> None:
+        removal.SLICE_ROWS = ROWS
+        failpoints.arm(hook)
+        with Holdfast(home, store_options=QUICK) as hold:
+            hold.gc(keep=0, dry_run=False)
+
+    ended = in_child(work, 60)
+    assert not ended.told("error"), ended.told("error")[0]
+    return ended.killed
+
+
+def points(home: Path, log: Path) -> list[tuple[str, int]]:
+    """Every point that an undisturbed gc of this home reaches."""
+    assert not gc(home, failpoints.log_to(str(log)))
+    seen: Counter[str] = Counter()
+    found = []
+    for name in log.read_text().split():
+        seen[name] += 1
+        found.append((name, seen[name]))
+    return found
+
+
+def check_sound(home: Path) -> None:
+    """Whatever happened: no record is broken, and nothing of the unfinished runs is missing."""
+    with Holdfast(home, store_options=QUICK) as hold:
+        found = hold.verify()
+        assert found.ok, found.problems
+        assert {"open", "below", "late"} <= ids(hold)
+        assert hold.get("open").status == "failed"
+        add_run(hold, f"new{len(hold.runs())}", status="failed")  # a run that begins now is not given an old key
+        assert hold.verify().ok
+    assert (home / "default" / "work" / "open" / "file").exists()
+
+
+def check_done(home: Path) -> None:
+    """As after an undisturbed gc, once the time in the trash is over as well."""
+    with Holdfast(home, store_options=QUICK) as hold:
+        assert {run for run in ids(hold) if not run.startswith("new")} == {"open", "below", "late"}
+        for run in ("top", "child", "other"):
+            with pytest.raises(RunRemoved):
+                hold.get(run)
+        assert hold._runtime.store.read(lambda look: look.unswept()) == []
+        age_blobs(hold)
+        hold.gc(dry_run=False)
+        assert hold.gc().nothing
+        assert hold.verify().ok
+        left = sorted(path.name for path in hold._runtime.blobs.folder.rglob("*") if path.is_file())
+        assert len(left) == len({*left}) == 4  # c, e, f and h: what unfinished runs and their families need
+        rows = hold._runtime.store.read(lambda look: look.journals_without_run())
+        assert rows == []
+    assert not (home / "runs" / "top").exists()
+    assert not (home / "default" / "work" / "other").exists()
+
+
+def test_a_gc_that_is_killed_anywhere_leaves_a_sound_store_and_the_next_one_completes_it(tmp_path: Path) -> None:
+    make(tmp_path / "made")
+    shutil.copytree(tmp_path / "made", tmp_path / "undisturbed")
+    found = points(tmp_path / "undisturbed", tmp_path / "log")
+    check_sound(tmp_path / "undisturbed")
+    check_done(tmp_path / "undisturbed")
+    assert {name for name, _ in found} >= {*failpoints.SWEEP_POINTS, "commit.begin", "commit.applied", "commit.done"}
+    for number, (name, nth) in enumerate(found):
+        home = tmp_path / str(number)
+        shutil.copytree(tmp_path / "made", home)
+        assert gc(home, failpoints.kill_at(name, nth)), f"it did not reach {name}:{nth}"
+        check_sound(home)
+        assert not gc(home, None)
+        check_done(home)
+
+
+def test_a_gc_that_is_killed_again_and_again_gets_done(tmp_path: Path) -> None:
+    make(tmp_path)
+    kills = 0
+    while gc(tmp_path, failpoints.kill_at("commit.done", 2)):
+        check_sound(tmp_path)
+        kills += 1
+        assert kills < 100
+    assert kills > 1
+    assert not gc(tmp_path, None)
+    check_done(tmp_path)
