@@ -17,3 +17,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield found
     found.close()
     KNOBS.clear()
+
+
+@pytest.fixture
+def other(tmp_path: Path, place: Place) -> Iterator[Place]:
+    """A second home, on which the same flows can be found."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    found = Place(folder)
+    yield found
+    found.close()

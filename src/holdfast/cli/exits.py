@@ -52,7 +52,7 @@ OF_STATUS = {
     "interrupted": INTERRUPTED,
 }
 
-DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # waits for a decision about work that may be done already
+DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
 
 # Where an error's own advice speaks of Python, this says the same for the command line.
 ADVICE: dict[type[HoldfastError], str] = {

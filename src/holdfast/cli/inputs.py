@@ -24,7 +24,10 @@ Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
 def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
-    """The flow that `flow.yaml`, `module:name` or `file.py:name` names from here or from the project. Raises FlowNotFound."""
+    """The flow that `flow.yaml`, `module:name` or `file.py:name` names, from here or from the project.
+
+    Raises FlowNotFound, RecipeInvalid.
+    """
     project = project_of(find_home(home))
     folders = [Path.cwd(), *([project] if project else [])]
     if is_recipe(name):

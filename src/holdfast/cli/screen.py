@@ -1,4 +1,4 @@
-"""What a running command shows: lines that stay, what the flow's commands print, and on a terminal one line that moves."""
+"""What is shown while a run executes: lines that stay, what commands print, and on a terminal one line that moves."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
-    from holdfast.domain.verdict import Reason
     from holdfast.runtime.guard import Guard
-    from holdfast.runtime.recovery import Found
     from holdfast.runtime.verify import Verification
 
 Facade = Callable[[Execution, bool], Any]
@@ -427,51 +425,9 @@ class Runtime:
 
     def plan(self, run_id: str) -> Plan:
         """What resuming would do, from the ledger alone."""
-        from holdfast.domain.verdict import Reason
-        from holdfast.runtime import recovery
+        from holdfast.runtime.planning import plan
 
-        row = self.row(run_id)
-        if row.status in FINISHED:
-            raise RunFinished(row.id, row.status)
-
-        def look(reading: Reading) -> tuple[Found, str]:
-            lease = reading.lease_of(row.id)
-            assert lease is not None
-            return recovery.find(reading, row, lease), claims.holder_of(self, reading, row.id, lease)
-
-        found, holder = self.store.read(look)
-        waits = self.waits(row.key)
-        crashed = not holder and found.run.status == "running"
-        found = found._replace(run=found.run._replace(status="crashed")) if crashed else found
-        extra = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
-        extra += self._alive(found)
-        extra += [
-            Reason("effect_inputs_changed", wait.step, "equal inputs", wait.says, "answer: reuse, again or abort")
-            for wait in waits
-            if wait.type == "inputs_changed"
-        ]
-        extra += [
-            Reason("effect_in_doubt", wait.step, "an outcome", wait.says, "decide: retry, skip or abort")
-            for wait in waits
-            if wait.type == "in_doubt" and "probe" in wait.payload  # the others speak for themselves
-        ]
-        return recovery.plan_of(self, found, waits, extra)
-
-    def _alive(self, found: Found) -> list[Reason]:
-        """Processes of unfinished attempts that still run."""
-        from holdfast.domain.verdict import Reason
-        from holdfast.runtime.orphans import orphans_of
-
-        return [
-            Reason(
-                "still_running",
-                orphan.label,
-                "ended",
-                f"process group {orphan.group.pgid}",
-                "resuming waits for it" if orphan.past.kind == "effect" else "resuming ends it first",
-            )
-            for orphan in orphans_of(self, found.ledger)
-        ]
+        return plan(self, self.row(run_id))
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on, and how many runs of each recorded status it has."""

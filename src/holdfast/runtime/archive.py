@@ -179,9 +179,10 @@ class Archive:
             self._zip = zipfile.ZipFile(file)
         self._infos = self._zip.infolist()
         self._sizes = {info.filename: info.file_size for info in self._infos}
+        self._refuse_to_unfold(file.seek(0, 2))
         self.manifest = self._read_manifest()
         self._members = {member.name: member for member in self.manifest.members}
-        self._refuse_other_members(file.seek(0, 2))
+        self._refuse_other_members()
 
     @contextmanager
     def reading(self, member: str) -> Iterator[None]:
@@ -210,8 +211,16 @@ class Archive:
             raise self.invalid(MANIFEST, f"its format is {given!r}, known is {FORMAT!r}", "upgrade holdfast")
         raise self.invalid(MANIFEST, f"its format is {given!r}", "name a file that `holdfast export` wrote")
 
-    def _refuse_other_members(self, length: int) -> None:
-        """Names exactly those of the manifest, each once, plain files, and no more in all than the file is long."""
+    def _refuse_to_unfold(self, length: int) -> None:
+        """Before anything is read: there is no more in it than the file is long."""
+        for info in self._infos:
+            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+                raise self.invalid(info.filename, "it is compressed, which no export does")
+        if sum(info.file_size for info in self._infos) > length:
+            raise self.invalid("the file", "its members are larger than it is")
+
+    def _refuse_other_members(self) -> None:
+        """Names exactly those of the manifest, each once, and plain files."""
         names = [info.filename for info in self._infos]
         for name in sorted({*names} ^ {MANIFEST, *self._members}):
             raise self.invalid(name, "it is not in the manifest" if name in self._sizes else "it is missing")
@@ -220,13 +229,9 @@ class Archive:
         for info in self._infos:
             if stat.S_ISLNK(info.external_attr >> 16) or info.is_dir():
                 raise self.invalid(info.filename, "it is no plain file")
-            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-                raise self.invalid(info.filename, "it is compressed, which no export does")
             known = self._members.get(info.filename)
             if known is not None and known.size != info.file_size:
                 raise self.invalid(info.filename, f"it has {info.file_size} bytes; {known.size} were written")
-        if sum(self._sizes.values()) > length:
-            raise self.invalid("the file", "its members are larger than it is")
 
     @property
     def names(self) -> set[str]:

@@ -190,11 +190,15 @@ def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> Entry:
     import msgspec
 
     assert wait.answer is not None
-    header = Header(
-        "wait", *call, status="succeeded", delivered=True, started_at=wait.opened_at, ended_at=at, epoch=epoch
-    )
+    opened = wait.opened_at
+    header = Header("wait", *_place(call), "succeeded", delivered=True, started_at=opened, ended_at=at, epoch=epoch)
     facts = {"by": wait.answered_by, "interrupt": wait.id, "type": wait.type}
     return entry(header, Payload(result=msgspec.Raw(wait.answer.encode()), facts=facts))
+
+
+def _place(call: Call) -> tuple[str, str, str, int, int]:
+    """The fields of a header that name a call, and its attempt: the first."""
+    return call.step, call.scope, call.inputs, call.occurrence, 1
 
 
 def _request(kind: str, body: dict[str, Any], ledger: Ledger, epoch: int, at: int) -> Entry:

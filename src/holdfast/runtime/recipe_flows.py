@@ -68,7 +68,8 @@ def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     from holdfast.runtime.performing import Performance
 
     frame = CURRENT.get()
-    assert frame is not None and spec.recipe is not None
+    assert frame is not None
+    assert spec.recipe is not None
     execution = frame.execution
     secrets = demand_secrets(spec.recipe, os.environ)
     setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.domain.call import Call, Ledger, fold, labels
+from holdfast.domain.call import Ledger, fold, labels
 from holdfast.domain.code import digest_function, parse
 from holdfast.domain.digest import digest, identity
-from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
-from holdfast.domain.plan import Plan, plan_steps, reasons_of, state_of
+from holdfast.domain.plan import reasons_of
 from holdfast.domain.verdict import Reason, Verdict, judge
 from holdfast.errors import HoldfastError, IntegrityBroken
 from holdfast.runtime.names import is_recipe
@@ -75,13 +74,12 @@ def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
 
 def reasons(runtime: Runtime, found: Found) -> list[Reason]:
     """Every reason that bears on resuming this run."""
-    run = found.run
     if found.broken:
         advice = "restore the store from a copy, or start the task anew: hold.run(…, fresh=True)"
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = _of_calls(runtime, found) if _interesting(found.ledger) else []
-    return given + _code(runtime, found.ledger) + _blobs(runtime, run) + _resources(runtime, found.ledger)
+    return given + _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _resources(runtime, found.ledger)
 
 
 def verdict_of(runtime: Runtime, found: Found) -> Verdict:
@@ -149,9 +147,11 @@ def _command_now(path: Path, step: str) -> str | None:
         return None
 
 
-def _blobs(runtime: Runtime, run: RunRow) -> list[Reason]:
-    names = runtime.store.read(lambda look: look.blobs_of(run.key))
-    return [reason for name in names for reason in _blob(runtime, name)]
+def _blobs(runtime: Runtime, rows: list[Row]) -> list[Reason]:
+    """Results that live in blobs and are not what was stored. What only people read is left to `verify`."""
+    payloads = (decode_payload(row.payload) for row in rows if row.payload is not None and b'"blob":"' in row.payload)
+    names = {payload.blob for payload in payloads if payload.blob}
+    return [reason for name in sorted(names) for reason in _blob(runtime, name)]
 
 
 def _blob(runtime: Runtime, name: str) -> list[Reason]:
@@ -171,21 +171,3 @@ def _resources(runtime: Runtime, ledger: Ledger) -> list[Reason]:
         Reason("resource_missing", key, "provided", "nothing", f"hold.resource({key!r}, …) before resuming")
         for key in missing
     ]
-
-
-def plan_of(runtime: Runtime, found: Found, waits: list[Interrupt], extra: list[Reason]) -> Plan:
-    """What resuming would do. Nothing is run or written."""
-    names = labels(found.rows)
-    given = [*reasons(runtime, found), *extra]
-    asked = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}
-    return Plan(
-        run_id=found.run.id,
-        flow=found.run.flow,
-        status=found.run.status,
-        verdict=judge(given),
-        steps=plan_steps(found.ledger, names, runtime.settings.crashes_before_asking, asked),
-        resources=tuple(sorted(found.ledger.needs)),
-        code_changed=tuple(sorted(reason.subject for reason in given if reason.code == "code_changed")),
-        waits=tuple(wait.says for wait in waits),
-        state=state_of(found.rows),
-    )

@@ -1,0 +1,84 @@
+"""What resuming a run would do: nothing is run or written to say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.domain.call import Call, labels
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.plan import Plan, plan_steps, state_of
+from holdfast.domain.run import FINISHED
+from holdfast.domain.verdict import Reason, judge
+from holdfast.errors import RunFinished
+from holdfast.runtime import claims, recovery
+from holdfast.runtime.recovery import Found
+from holdfast.store.contract import Reading, RunRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+
+def plan(runtime: Runtime, row: RunRow) -> Plan:
+    """The plan of an unfinished run. Raises RunFinished."""
+    if row.status in FINISHED:
+        raise RunFinished(row.id, row.status)
+
+    def look(reading: Reading) -> tuple[Found, str]:
+        lease = reading.lease_of(row.id)
+        assert lease is not None
+        return recovery.find(reading, row, lease), claims.holder_of(runtime, reading, row.id, lease)
+
+    found, holder = runtime.store.read(look)
+    if not holder and found.run.status == "running":
+        found = found._replace(run=found.run._replace(status="crashed"))
+    waits = runtime.waits(row.key)
+    claimed = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
+    alive = [] if holder else _alive(runtime, found)
+    return _made(runtime, found, waits, [*recovery.reasons(runtime, found), *claimed, *alive, *_asked(waits)])
+
+
+def _alive(runtime: Runtime, found: Found) -> list[Reason]:
+    """Processes of unfinished attempts that still run."""
+    from holdfast.runtime.orphans import orphans_of
+
+    return [
+        Reason(
+            "still_running",
+            orphan.label,
+            "ended",
+            f"process group {orphan.group.pgid}",
+            "resuming waits for it" if orphan.past.kind == "effect" else "resuming ends it first",
+        )
+        for orphan in orphans_of(runtime, found.ledger)
+    ]
+
+
+def _asked(waits: list[Interrupt]) -> list[Reason]:
+    """What people are asked about; the other questions speak for themselves."""
+    changed = [
+        Reason("effect_inputs_changed", wait.step, "equal inputs", wait.says, "answer: reuse, again or abort")
+        for wait in waits
+        if wait.type == "inputs_changed"
+    ]
+    doubtful = [
+        Reason("effect_in_doubt", wait.step, "an outcome", wait.says, "decide: retry, skip or abort")
+        for wait in waits
+        if wait.type == "in_doubt" and "probe" in wait.payload
+    ]
+    return changed + doubtful
+
+
+def _made(runtime: Runtime, found: Found, waits: list[Interrupt], given: list[Reason]) -> Plan:
+    names = labels(found.rows)
+    asked = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}
+    return Plan(
+        run_id=found.run.id,
+        flow=found.run.flow,
+        status=found.run.status,
+        verdict=judge(given),
+        steps=plan_steps(found.ledger, names, runtime.settings.crashes_before_asking, asked),
+        resources=tuple(sorted(found.ledger.needs)),
+        code_changed=tuple(sorted(reason.subject for reason in given if reason.code == "code_changed")),
+        waits=tuple(wait.says for wait in waits),
+        state=state_of(found.rows),
+    )
