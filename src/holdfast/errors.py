@@ -6,14 +6,14 @@
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
-    │                 resource_missing, store_forked, sync_in_loop, edited_since, not_restorable,
+    │                 orphan_alive, resource_missing, store_forked, sync_in_loop, edited_since, not_restorable,
     │                 secret_missing
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
     │                 network_filesystem, extra_missing
-    └── Failed        step_failed, step_timed_out, command_not_started, run_failed, run_waiting, run_aborted,
-                      run_interrupted
+    └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
+                      run_failed, run_waiting, run_aborted, run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:

@@ -3,7 +3,8 @@
 from hypothesis import given
 
 from holdfast.domain.call import Doubtful, Fresh, Poisoned, Replay, fold, labels, next_call
-from holdfast.domain.plan import ACTIONS, Plan, action_of, plan_steps, reasons_of
+from holdfast.domain.plan import ACTIONS, Plan, action_of, plan_steps
+from holdfast.domain.reasons import reasons_of
 from holdfast.domain.verdict import judge
 
 from .stories import EFFECT, KINDS, POISON, STEP, Story, attempt, chain, known, stories

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.domain.call import Call, Ledger, Past
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import CALLS, Row, decode_payload
-from holdfast.domain.verdict import Reason, Verdict
+from holdfast.domain.verdict import Verdict
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide")
 
@@ -89,24 +89,3 @@ def state_of(rows: Iterable[Row]) -> dict[str, Any]:
             else:
                 state.pop(name, None)
     return state
-
-
-def reasons_of(ledger: Ledger, names: Mapping[Call, str], run_id: str) -> list[Reason]:
-    """The reasons that the calls themselves give: effects in doubt, and work that stopped half way."""
-    reasons = []
-    for past in ledger.calls.values():
-        label = names.get(past.call, "")
-        if past.in_doubt and past.last.mark != "probed":
-            reasons.append(
-                Reason(
-                    "effect_in_doubt",
-                    label,
-                    "an outcome",
-                    f"attempt {past.attempts} {past.last.status}",
-                    f"decide: hold.retry, hold.skip or hold.abort for {run_id} {label}",
-                )
-            )
-        elif past.kind == "step" and (past.open or past.last.status == "interrupted"):
-            found = f"attempt {past.attempts} {past.last.status}"
-            reasons.append(Reason("partial_work", label, "an outcome", found, "resuming tries the step again"))
-    return reasons

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -56,7 +56,8 @@ class Receipt:
     trace_id: str
     envelope: Envelope
     hash: str
-    broken: str = ""  # why the result cannot be shown: its blob is missing or was changed
+    broken: str = ""  # why the result or a fact cannot be shown: its blob is missing or was changed
+    facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,24 @@ class Event:
 ReadBlob = Callable[[str], bytes]
 
 
+class Heard(NamedTuple):
+    """What was last heard of one attempt."""
+
+    call: Call
+    label: str
+    header: Header
+    row: Row
+
+
 def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None) -> list[Receipt]:
     """One receipt per attempt, in the order in which the attempts were last heard of."""
+    return [_receipt(run_id, flow, each, blob) for each in attempts_of(rows)]
+
+
+def attempts_of(rows: Sequence[Row]) -> list[Heard]:
+    """The last entry about each attempt, in that order."""
     names = labels(rows)
-    latest: dict[tuple[Call, int, int], Receipt] = {}
+    latest: dict[tuple[Call, int, int], Heard] = {}
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:
         header = decode_header(row.header)
@@ -88,19 +103,21 @@ def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | No
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
             latest.pop(place, None)
-            latest[place] = _receipt(run_id, flow, row, header, names[call], blob)
+            latest[place] = Heard(call, names[call], header, row)
         elif header.kind == "run" and header.name == "rewound" and row.payload:
             to = int(decode_payload(row.payload).facts["to"])
             began = {call: seq for call, seq in began.items() if seq < to}
     return list(latest.values())
 
 
-def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob: ReadBlob | None) -> Receipt:
+def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None) -> Receipt:
+    _, label, header, row = heard
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
     if header.kind == TESTIMONY and not payload.blob:
         payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
     result, broken = _result(payload, blob)
+    facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
     return Receipt(
         run_id=run_id,
         flow=flow,
@@ -133,7 +150,8 @@ def _receipt(run_id: str, flow: str, row: Row, header: Header, label: str, blob:
             state=_state(payload),
         ),
         hash=row.hash.hex(),
-        broken=broken,
+        broken=broken or unread,
+        facts=facts,
     )
 
 
@@ -158,6 +176,20 @@ def _result(payload: Payload, blob: ReadBlob | None) -> tuple[Any, str]:
         return (decode(blob(payload.blob)) if blob else None), ""
     except IntegrityBroken as error:
         return None, str(error.why)
+
+
+def facts_in(payload: Payload, blob: ReadBlob | None) -> tuple[dict[str, Any], str]:
+    """What was noted of the attempt, long facts read back; and why one of them cannot be."""
+    noted = payload.facts if isinstance(payload.facts, dict) else {}
+    found, broken = dict(noted), ""
+    for name, value in noted.items():
+        if blob is None or not isinstance(value, dict) or set(value) != {"blob", "bytes"}:
+            continue
+        try:
+            found[name] = decode(blob(value["blob"]))
+        except IntegrityBroken as error:
+            broken = f"{name}: {error.why}"
+    return found, broken
 
 
 def events_of(run_id: str, rows: Iterable[Row]) -> list[Event]:

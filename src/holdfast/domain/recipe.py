@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from posixpath import join, normpath
 from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.domain.digest import identity
 
 ON_PARTIAL = ("keep", "restore", "ask")
 ON_LIMIT = ("fail", "pause", "continue")
 INPUT_TYPES = ("string", "integer", "number", "boolean", "json")
-REQUIRED: Any = object()  # stands for the default of an input that must be given
+REQUIRED: Any = msgspec.UNSET  # stands for the default of an input that must be given
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """An input of the flow."""
 
     name: str
@@ -23,8 +26,7 @@ class Input:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True, tag=True):
     """A step or effect: one shell command."""
 
     id: str
@@ -46,8 +48,7 @@ class Command:
     resume_to: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True, tag=True):
     """A wait for a person: `pause_for: approval`."""
 
     id: str
@@ -59,8 +60,7 @@ class Pause:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Struct, frozen=True, tag=True):
     """Nodes that run side by side. The node is done when all are."""
 
     id: str
@@ -69,8 +69,7 @@ class Parallel:
     when: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(Struct, frozen=True, tag=True):
     """Nodes that run one after another, over and over, until a command succeeds."""
 
     id: str
@@ -85,8 +84,7 @@ class Repeat:
 Node = Command | Pause | Parallel | Repeat
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A whole flow file."""
 
     name: str
@@ -117,3 +115,22 @@ def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
             yield from _walk(node.branches)
         elif isinstance(node, Repeat):
             yield from _walk(node.steps)
+
+
+def code_of_step(recipe: Recipe, id: str) -> str | None:
+    """A digest of what makes the step's work; None when `id` names no command.
+
+    How it is written in the file, its agent, timeout, retries, routes and declared files are not part of it.
+    """
+    found = next((node for node in recipe.nodes() if node.id == id), None)
+    if not isinstance(found, Command):
+        return None
+    work = {
+        "run": found.run.strip(),
+        "cwd": normpath(join(recipe.cwd, found.cwd) or "."),
+        "env": {**recipe.env, **found.env},
+        "accept": [command.strip() for command in found.accept],
+        "confirm": found.confirm.strip(),
+        "not_done_exit": sorted(set(found.not_done_exit)),
+    }
+    return identity(msgspec.json.encode(work, order="sorted"))

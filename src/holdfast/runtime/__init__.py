@@ -34,7 +34,7 @@ from holdfast.runtime.claims import Claim
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
-from holdfast.runtime.names import is_recipe, lasting, load
+from holdfast.runtime.names import KNOWN_RECIPES, is_recipe, lasting, load
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.resources import Resources
 from holdfast.runtime.runner import Acceptance
@@ -241,10 +241,10 @@ class Runtime:
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """Run a claimed run's body until it ends or waits."""
-        import asyncio
-
         spec, inputs = self._ready(claimed, spec, blocking=True)
         if spec.is_async:
+            import asyncio
+
             return asyncio.run(self.go_on_async(claimed, spec, accept))
         with self._taken_up(claimed):
             execution, verdict = runner.prepare(self, claimed, accept)
@@ -317,7 +317,7 @@ class Runtime:
         if is_recipe(source):
             from holdfast.runtime.recipe_flows import find_recipe
 
-            return find_recipe(source, self.project or Path.cwd())
+            return find_recipe(source, self.project or Path.cwd(), known_in=self.folder / KNOWN_RECIPES)
         found = load(source, self.project or Path.cwd())
         spec = getattr(found, "spec", None)
         if not isinstance(spec, FlowSpec):

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.call import Call
-from holdfast.domain.recipe import Command, Recipe
+from holdfast.domain.recipe import Command, Recipe, code_of_step
 from holdfast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from holdfast.runtime import command_words as words
 from holdfast.runtime.attempt import Attempt, Ended, Raised, Returned
 from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Answer, Happened
 from holdfast.runtime.groups import Held, hold
 from holdfast.runtime.leftovers import TAIL, work_folder
-from holdfast.runtime.recipes import code_of_step
 from holdfast.runtime.specs import StepSpec
 from holdfast.runtime.transcripts import Transcript, tail
 

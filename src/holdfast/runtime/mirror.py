@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from holdfast.domain.call import GOOD
-from holdfast.domain.codec import decode, encode, jsonable
+from holdfast.domain.codec import encode, jsonable
+from holdfast.domain.journal import Row, decode_header
 from holdfast.domain.receipt import Receipt, receipts_of
-from holdfast.runtime.names import is_recipe
+from holdfast.errors import HoldfastError
+from holdfast.runtime.names import is_recipe, lasting
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
-_NAME_BYTES = 120
+_NAME_BYTES = 110  # of a step and of an agent: both, a number and a suffix are one name of a file
 CONDITIONS = ("when", "until")  # they decide and hand nothing over
+
+Name = Callable[[Receipt], str]
 
 
 def folder_of(runtime: Runtime, run_id: str, flow: str) -> Path:
@@ -36,55 +41,82 @@ def flow_name(source: str) -> str:
 
 
 def safe(name: str) -> str:
-    """A name as one part of a path: no separator, no dot in front, not too long for a file system."""
-    plain = quote(name, safe=" !#$&'()+,;=@[]{}~^`")
+    """A name as one part of a path: no separator, no dot in front, not too long. Two names never become one."""
+    plain = quote(name, safe=" !#$&'()+,;=@[]{}~^`", errors="surrogatepass")
     plain = f"%2E{plain[1:]}" if plain.startswith(".") else plain
     if len(plain) <= _NAME_BYTES:
-        return plain or "%00"
+        return plain or "%"
     from holdfast.domain.digest import identity
 
-    return f"{plain[: _NAME_BYTES - 17]}-{identity(name.encode())[:16]}"
+    digest = identity(name.encode("utf-8", "surrogatepass"))[:16]
+    return f"{plain[: _NAME_BYTES - 18]}%-{digest}"  # no quoted name has a % before a dash
 
 
 class Mirror:
     """The live mirror of one run of commands."""
 
     def __init__(self, runtime: Runtime, run_id: str, run_key: int, flow: str, since: int) -> None:
-        self._runtime, self._run_id, self._key, self._flow = runtime, run_id, run_key, flow
-        self._folder = folder_of(runtime, run_id, flow)
-        self._since = since
+        self._runtime, self._run_id, self._key = runtime, run_id, run_key
+        self._flow = lasting(flow, runtime.project)
+        self._since, self._whole = since, since == 0
+        self._folder = _Folder(folder_of(runtime, run_id, flow), iterated)
         self._lock = threading.Lock()
+        self._given_up = False
 
     def catch_up(self) -> None:
         """Write what the journal has that the mirror has not. A full or read-only disk does not stop the run."""
         with self._lock:
-            rows = self._runtime.store.read(lambda look: look.journal_of(self._key, self._since))
-            if not rows:
+            if self._given_up:
                 return
-            self._since = rows[-1].seq
-            found = receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get)
             try:
-                write(self._folder, ((iterated(receipt), receipt) for receipt in found))
-            except OSError as error:
-                self._runtime.tell(f"the mirror {self._folder} cannot be written: {error.strerror}")
+                self._catch_up()
+            except (OSError, HoldfastError) as error:
+                self._given_up = True
+                why = error.strerror if isinstance(error, OSError) else error
+                later = f"`holdfast export {self._run_id} --mirror` writes it later"
+                self._runtime.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
+
+    def _catch_up(self) -> None:
+        rows = self._rows(self._since)
+        if not rows:
+            return
+        if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
+            self._whole, rows = True, self._rows(0)
+            self._folder = _Folder(self._folder.path, iterated)
+        self._since = rows[-1].seq
+        self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get))
+        self._folder.forget_finished()
+
+    def _rows(self, since: int) -> list[Row]:
+        return self._runtime.store.read(lambda look: look.journal_of(self._key, since))
+
+
+def _goes_back(row: Row) -> bool:
+    """Whether a step may be done that has receipts already: after a rewind, or by a flow that went back."""
+    header = decode_header(row.header)
+    return header.occurrence > 0 or (header.kind, header.name) == ("run", "rewound")
 
 
 def write_mirror(runtime: Runtime, run_id: str) -> Path:
-    """Write the whole mirror of a run, and give its folder."""
+    """Write the whole mirror of a run, and give its folder. Raises OSError when the disk does not take it."""
     row = runtime.row(run_id)
     rows = runtime.store.read(lambda look: look.journal_of(row.key))
-    found = receipts_of(row.id, row.flow, rows, runtime.blobs.get)
     folder = folder_of(runtime, row.id, row.flow)
+    folder.mkdir(parents=True, exist_ok=True)
     name = iterated if is_recipe(row.flow) else _Counted()
-    write(folder, ((name(receipt), receipt) for receipt in found))
+    _Folder(folder, name).write(receipts_of(row.id, row.flow, rows, runtime.blobs.get))
     return folder
 
 
 def iterated(receipt: Receipt) -> str:
     """A command's name: `~<n>` says which iteration of the loops around it."""
-    numbers = [part.rpartition("[")[2][:-1] for part in receipt.scope.split("/") if part.endswith("]")]
+    parts = receipt.scope.split("/")[:-1]
+    loops = [part for part in parts if part.endswith("]")]
+    numbers = [part.rpartition("[")[2][:-1] for part in loops]
     place = "" if set(numbers) <= {"1"} else "~" + ".".join(numbers)
-    inner = [part for part in receipt.scope.split("/") if part and not part.endswith("]")]
+    inner = [part for part in parts if part not in loops]
+    if receipt.step == "until" and loops:  # the loop's own: its steps have names that no other step has
+        inner = [loops[-1].rpartition("[")[0]]
     return ".".join([*inner, receipt.step]) + place + (f"~{receipt.occurrence + 1}" if receipt.occurrence else "")
 
 
@@ -102,33 +134,71 @@ class _Counted:
         return self._names[receipt.label]
 
 
-def write(folder: Path, named: Iterable[tuple[str, Receipt]]) -> None:
-    """Write receipts, the newest attempt of each call under the plain name, and the handoffs of finished ones."""
-    latest: dict[str, Receipt] = {}
-    for name, receipt in named:
+class _Folder:
+    """Writes receipts: the newest attempt of a call under its plain name, the ones before with a number."""
+
+    def __init__(self, path: Path, name: Name) -> None:
+        self.path, self._name = path, name
+        self._owners: dict[str, str] = {}  # which step of which agent has a plain name
+        self._latest: dict[str, tuple[Receipt, int]] = {}  # by plain name: the newest attempt, and its number
+        self._made: set[Path] = set()
+
+    def write(self, receipts: Iterable[Receipt]) -> None:
+        """Write these, which are newer than all before. One that has only begun is written when it is superseded."""
+        touched: dict[str, None] = {}
+        for receipt in receipts:
+            place = self._place(receipt)
+            before, number = self._latest.get(place, (None, 0))
+            if before is not None and before.seq != receipt.seq and not _is_start_of(before, receipt):
+                self._put("receipts", f"{place}.{number}.json", jsonable(before))
+            else:
+                number = max(number - 1, 0)
+            self._latest[place] = receipt, max(receipt.attempt, number + 1)
+            touched[place] = None
+        for place in touched:
+            self._write_latest(place, self._latest[place][0])
+
+    def _place(self, receipt: Receipt) -> str:
+        """The plain name of a call's files. One that two pairs of step and agent would share goes to the first."""
+        name, agent = self._name(receipt), receipt.agent or "main"
+        place, owner = f"{safe(name)}-{safe(agent)}", f"{name}\0{agent}"
+        if "-" in name + agent and self._owners.setdefault(place, owner) != owner:
+            place = f"{place}%-{len(name.encode())}"
+        return place
+
+    def _write_latest(self, place: str, receipt: Receipt) -> None:
         if receipt.status == "started":
-            continue
-        place = f"{safe(name)}-{safe(receipt.agent or 'main')}"
-        before = latest.get(place)
-        if before is not None and before.attempt != receipt.attempt:
-            _write(folder / "receipts" / f"{place}.{before.attempt}.json", jsonable(before))
-        elif before is None:
-            _set_aside(folder / "receipts", place, receipt.attempt)
-        latest[place] = receipt
-    for place, receipt in latest.items():
-        _write(folder / "receipts" / f"{place}.json", jsonable(receipt))
+            return
+        self._put("receipts", f"{place}.json", jsonable(receipt))
         if receipt.delivered and receipt.status in GOOD and receipt.step not in CONDITIONS:
-            _write(folder / "handoffs" / f"{place}.json", _handoff(receipt))
+            self._put("handoffs", f"{place}.json", _handoff(receipt))
+
+    def forget_finished(self) -> None:
+        """Calls that have their outcome are not heard of again: a long loop must not grow in memory."""
+        self._latest = {place: kept for place, kept in self._latest.items() if not _is_final(kept[0])}
+
+    def _put(self, kind: str, name: str, value: Any) -> None:
+        folder = self.path / kind
+        if folder not in self._made:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._made.add(folder)
+        _write(folder / name, encode(value) + b"\n")
 
 
-def _set_aside(folder: Path, place: str, attempt: int) -> None:
-    """Keep the file of an earlier attempt, which an earlier process or moment wrote."""
-    try:
-        before = int(decode((folder / f"{place}.json").read_bytes())["attempt"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if before != attempt:
-        os.replace(folder / f"{place}.json", folder / f"{place}.{before}.json")
+def _is_start_of(before: Receipt, receipt: Receipt) -> bool:
+    """Whether this is how the attempt ended that was last seen beginning."""
+    same = (before.scope, before.occurrence, before.attempt, before.input_digest, before.started_at)
+    return before.status == "started" and same == (
+        receipt.scope,
+        receipt.occurrence,
+        receipt.attempt,
+        receipt.input_digest,
+        receipt.started_at,
+    )
+
+
+def _is_final(receipt: Receipt) -> bool:
+    return receipt.delivered and receipt.status in GOOD
 
 
 def _handoff(receipt: Receipt) -> dict[str, Any]:
@@ -143,8 +213,13 @@ def _handoff(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    temporary.write_bytes(encode(value) + b"\n")
-    os.replace(temporary, path)
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole. Whoever reads finds the old one or the new one, also after a kill in between."""
+    temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -17,6 +17,7 @@ from holdfast.errors import FlowNotFound
 
 _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
 RECIPES = (".yaml", ".yml")  # how the names of flow files end
+KNOWN_RECIPES = "recipes"  # the folder of a tenant in which understood ones are kept
 _FILE = "__holdfast_file__"  # in a module that was loaded from a file: its full path
 
 

@@ -7,6 +7,7 @@ flow itself writes are no part of that: a step is not done again because a later
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call, Replay
@@ -51,11 +52,19 @@ class Lane:
 class Performance:
     """One execution of a flow file."""
 
-    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, mirror: Mirror) -> None:
-        self.execution, self.recipe, self.setting, self.mirror = execution, recipe, setting, mirror
+    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
+        self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = marks.loops_of(execution.ledger)
+        self._since = execution.marked
         self._specs: dict[str, StepSpec] = {}
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        from holdfast.runtime.mirror import Mirror  # late: the first step need not wait for it
+
+        execution = self.execution
+        return Mirror(execution.runtime, execution.id, execution.hold.run_key, self._source, self._since)
 
     def perform(self) -> dict[str, Any]:
         """Run the flow from where it stands. Gives the results of its steps, by id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.domain.call import Call, labels
@@ -15,6 +16,7 @@ from holdfast.runtime.recovery import Found
 from holdfast.store.contract import Reading, RunRow
 
 if TYPE_CHECKING:
+    from holdfast.domain.partial import Left
     from holdfast.runtime import Runtime
 
 
@@ -34,7 +36,32 @@ def plan(runtime: Runtime, row: RunRow) -> Plan:
     waits = runtime.waits(row.key)
     claimed = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
     alive = [] if holder else _alive(runtime, found)
-    return _made(runtime, found, waits, [*recovery.reasons(runtime, found), *claimed, *alive, *_asked(waits)])
+    return _made(runtime, found, waits, [*_with_leftovers(runtime, found), *claimed, *alive, *_asked(waits)])
+
+
+def _with_leftovers(runtime: Runtime, found: Found) -> list[Reason]:
+    """Every reason there is; those about partial work say what unfinished attempts left in their files."""
+    from holdfast.runtime.leftovers import previous_of
+
+    given = recovery.reasons(runtime, found)
+    names = labels(found.rows)
+    subjects = {reason.subject for reason in given if reason.code == "partial_work"}
+    left = {
+        names[past.call]: told
+        for past in found.ledger.calls.values()
+        if names.get(past.call) in subjects and (told := previous_of(runtime, found.run.id, past)) is not None
+    }
+    return [_with_left(one, left[one.subject]) if one.subject in left else one for one in given]
+
+
+def _with_left(reason: Reason, left: Left) -> Reason:
+    if reason.code != "partial_work":
+        return reason
+    files = ", ".join(f"{change.path} {change.change}" for change in left.files[:5])
+    more = f" and {len(left.files) - 5} more" if len(left.files) > 5 else ""
+    told = f"attempt {left.attempt} {left.status}, left {left.judgement}" + (f": {files}{more}" if files else "")
+    advice = "resuming tries the step again and shows it what was left; --partial restore puts the files back first"
+    return replace(reason, found=told, advice=advice if left.files else reason.advice)
 
 
 def _alive(runtime: Runtime, found: Found) -> list[Reason]:

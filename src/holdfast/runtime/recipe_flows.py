@@ -11,8 +11,9 @@ from typing import Any
 from holdfast.domain.recipe import Recipe
 from holdfast.errors import FlowNotFound, InputsInvalid
 from holdfast.runtime.context import CURRENT
-from holdfast.runtime.names import RECIPES
-from holdfast.runtime.recipes import bind_inputs, demand_secrets, read_recipe
+from holdfast.runtime.known_recipes import known, remember
+from holdfast.runtime.names import KNOWN_RECIPES, RECIPES
+from holdfast.runtime.recipe_inputs import bind_inputs, demand_secrets
 from holdfast.runtime.specs import FlowSpec, Signature
 
 
@@ -41,17 +42,26 @@ class RecipeSpec(FlowSpec):
         return self.bind((), inputs)
 
 
-def find_recipe(source: str, *folders: Path) -> RecipeSpec:
-    """The flow that a file holds, looked for in these folders. Raises FlowNotFound, RecipeInvalid."""
+def find_recipe(source: str, *folders: Path, known_in: Path | None = None) -> RecipeSpec:
+    """The flow that a file holds, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
+
+    `known_in` is where a home keeps what it has understood before.
+    """
     place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
     paths = [Path(os.path.realpath(folder / place)) for folder in folders or (Path.cwd(),)]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    recipe = read_recipe(path)
+    recipe = (known(path, known_in) if known_in is not None else None) or _read(path)
     if source != place and source != f"{place}:{recipe.name}":
         raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
     return recipe_spec(recipe, path)
+
+
+def _read(path: Path) -> Recipe:
+    from holdfast.runtime.recipes import read_recipe  # late: a file that is known needs no parser
+
+    return read_recipe(path)
 
 
 def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
@@ -64,7 +74,6 @@ def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
 
 def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     from holdfast.runtime.command_steps import Setting
-    from holdfast.runtime.mirror import Mirror
     from holdfast.runtime.performing import Performance
 
     frame = CURRENT.get()
@@ -73,9 +82,9 @@ def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     execution = frame.execution
     secrets = demand_secrets(spec.recipe, os.environ)
     setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
-    hold = execution.hold
-    mirror = Mirror(execution.runtime, execution.id, hold.run_key, spec.source, execution.marked)
+    remember(spec.file, spec.recipe, execution.runtime.folder / KNOWN_RECIPES)
+    performance = Performance(execution, spec.recipe, setting, spec.source)
     try:
-        return Performance(execution, spec.recipe, setting, mirror).perform()
+        return performance.perform()
     finally:
-        mirror.catch_up()
+        performance.mirror.catch_up()

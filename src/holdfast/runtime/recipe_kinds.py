@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from holdfast.errors import StepInvalid
@@ -57,8 +56,15 @@ def shown(text: str) -> str:
 
 def nearest(word: str, known: Iterable[str], what: str) -> str:
     """Advice for a word that is not known."""
-    close = get_close_matches(word[:100], list(known), 1)
+    close = closest(word, known)
     return f"did you mean `{close[0]}`?" if close else f"{what}: {', '.join(known)}"
+
+
+def closest(word: str, known: Iterable[str]) -> list[str]:
+    """The known word that somebody may have meant; none when none is close."""
+    from difflib import get_close_matches  # late: a file without mistakes needs it never
+
+    return get_close_matches(word[:100], list(known), 1)
 
 
 def wrong(node: Tree, path: str, problems: Problems, wanted: str) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct, field
 
 from holdfast.domain.recipe import REQUIRED, Input
 from holdfast.runtime import recipe_keys as keys
@@ -15,6 +15,7 @@ from holdfast.runtime.recipe_kinds import (
     BAD,
     Kind,
     Problems,
+    closest,
     inside,
     nearest,
     pairs,
@@ -28,8 +29,7 @@ from holdfast.runtime.yaml_tree import Tree
 RESERVED = ("when", "until", "continue")  # receipts of conditions have the first two; the third is no step to go to
 
 
-@dataclass(slots=True, eq=False)
-class Draft:
+class Draft(Struct, eq=False):
     """A mapping with its values read, and the nodes of the values, for problems found later."""
 
     node: Tree
@@ -132,7 +132,7 @@ def _place_of(node: Tree, path: str, problems: Problems) -> str:
     if centres:
         why = f"a node is one of {', '.join(CENTRE)}; this one is {' and '.join(centres)}"
         problems.note(node, path, why, "make them nodes of their own, each with an id")
-    elif not any(get_close_matches(name[:100], CENTRE, 1) for name in written if name not in keys.NODE):
+    elif not any(closest(name, CENTRE) for name in written if name not in keys.NODE):
         problems.note(node, path, f"a node is one of {', '.join(CENTRE)}; this one is none", "add `run: COMMAND`")
     return ""
 

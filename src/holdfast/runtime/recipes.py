@@ -6,14 +6,12 @@ and the JSON Schema made from it), recipe_rules.py (what the parts mean to each 
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.digest import identity
-from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat
+from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat, code_of_step
 from holdfast.errors import FlowNotFound, RecipeInvalid
 from holdfast.runtime.recipe_inputs import bind_inputs, demand_secrets
 from holdfast.runtime.recipe_keys import FLOW, PARALLEL, PAUSE, REPEAT, schema
@@ -26,8 +24,13 @@ __all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "rea
 
 def read_recipe(path: Path) -> Recipe:
     """The flow that a file describes. Raises FlowNotFound when there is none, RecipeInvalid with every mistake."""
+    return parse_recipe(content_of(path), str(path))
+
+
+def content_of(path: Path) -> bytes:
+    """A flow file as it is. Raises FlowNotFound, RecipeInvalid."""
     try:
-        data = _content(path)
+        return _content(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FlowNotFound(str(path), "there is no such file") from error
     except ValueError as error:  # a NUL in the path
@@ -39,7 +42,6 @@ def read_recipe(path: Path) -> Recipe:
         raise RecipeInvalid(str(path), (problem,)) from error
     except Unreadable as found:
         raise RecipeInvalid(str(path), (found.problem,)) from found
-    return parse_recipe(data, str(path))
 
 
 def _content(path: Path) -> bytes:
@@ -87,25 +89,3 @@ def _node(draft: Draft) -> Node:
 
 def _nodes(drafts: tuple[Draft, ...]) -> tuple[Node, ...]:
     return tuple(_node(draft) for draft in drafts)
-
-
-# -- what a step's work is ---------------------------------------------------------------------------
-
-
-def code_of_step(recipe: Recipe, id: str) -> str | None:
-    """A digest of what makes the step's work; None when `id` names no command.
-
-    How it is written in the file, its agent, timeout, retries, routes and declared files are not part of it.
-    """
-    found = next((node for node in recipe.nodes() if node.id == id), None)
-    if not isinstance(found, Command):
-        return None
-    work = {
-        "run": found.run.strip(),
-        "cwd": os.path.normpath(os.path.join(recipe.cwd, found.cwd) or "."),
-        "env": {**recipe.env, **found.env},
-        "accept": [command.strip() for command in found.accept],
-        "confirm": found.confirm.strip(),
-        "not_done_exit": sorted(set(found.not_done_exit)),
-    }
-    return identity(json.dumps(work, sort_keys=True).encode())

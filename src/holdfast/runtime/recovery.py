@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,14 +9,13 @@ from holdfast.domain.call import Ledger, fold, labels
 from holdfast.domain.code import digest_function, parse
 from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
-from holdfast.domain.plan import reasons_of
+from holdfast.domain.reasons import reasons_of
 from holdfast.domain.verdict import Reason, Verdict, judge
 from holdfast.errors import HoldfastError, IntegrityBroken
-from holdfast.runtime.names import is_recipe
+from holdfast.runtime.names import KNOWN_RECIPES, is_recipe
 from holdfast.store.contract import LeaseRow, Reading, RunRow
 
 if TYPE_CHECKING:
-    from holdfast.domain.partial import Left
     from holdfast.runtime import Runtime
 
 
@@ -78,7 +76,7 @@ def reasons(runtime: Runtime, found: Found) -> list[Reason]:
         advice = "restore the store from a copy, or start the task anew: hold.run(…, fresh=True)"
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
-    given = _of_calls(runtime, found) if _interesting(found.ledger) else []
+    given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
     return given + _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _resources(runtime, found.ledger)
 
 
@@ -90,47 +88,23 @@ def _interesting(ledger: Ledger) -> bool:
     return any(not past.finished for past in ledger.calls.values())
 
 
-def _of_calls(runtime: Runtime, found: Found) -> list[Reason]:
-    """What the calls themselves give, with what unfinished attempts left in their files."""
-    from holdfast.runtime.leftovers import previous_of
-
-    names = labels(found.rows)
-    left = {
-        names[past.call]: told
-        for past in found.ledger.calls.values()
-        if past.call in names and (told := previous_of(runtime, found.run.id, past)) is not None
-    }
-    given = reasons_of(found.ledger, names, found.run.id)
-    return [_with_left(reason, left[reason.subject]) if reason.subject in left else reason for reason in given]
-
-
-def _with_left(reason: Reason, left: Left) -> Reason:
-    if reason.code != "partial_work":
-        return reason
-    files = ", ".join(f"{change.path} {change.change}" for change in left.files[:5])
-    more = f" and {len(left.files) - 5} more" if len(left.files) > 5 else ""
-    told = f"attempt {left.attempt} {left.status}, left {left.judgement}" + (f": {files}{more}" if files else "")
-    advice = "resuming tries the step again and shows it what was left; --partial restore puts the files back first"
-    return replace(reason, found=told, advice=advice if left.files else reason.advice)
-
-
 def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
     """Code of finished steps that is not what it was, read from the source without importing it."""
     changed = []
     for code, step in ledger.codes.items():
         place = ledger.places.get(code)
-        found = _code_now(runtime.project, *place) if place else ""
+        found = _code_now(runtime, *place) if place else ""
         if found is not None and found != code and found != "":
             advice = f"its receipts are reused as they are; rewind to {step} to do it again"
             changed.append(Reason("code_changed", step, code[:12], found[:12], advice))
     return changed
 
 
-def _code_now(folder: Path | None, file: str, qualname: str) -> str | None:
+def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
-    path = (folder or Path()) / file
+    path = (runtime.project or Path()) / file
     if is_recipe(file):
-        return _command_now(path, qualname)
+        return _command_now(path, qualname, runtime.folder / KNOWN_RECIPES)
     try:
         tree = parse(path.read_bytes())
     except OSError:
@@ -138,11 +112,13 @@ def _code_now(folder: Path | None, file: str, qualname: str) -> str | None:
     return digest_function(tree, qualname) if tree else None
 
 
-def _command_now(path: Path, step: str) -> str | None:
-    from holdfast.runtime.recipes import code_of_step, read_recipe
+def _command_now(path: Path, step: str, known_in: Path) -> str | None:
+    from holdfast.domain.recipe import code_of_step
+    from holdfast.runtime.recipe_flows import find_recipe
 
     try:
-        return code_of_step(read_recipe(path), step)
+        recipe = find_recipe(path.name, path.parent, known_in=known_in).recipe
+        return code_of_step(recipe, step) if recipe is not None else None
     except HoldfastError:
         return None
 

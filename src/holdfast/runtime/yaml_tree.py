@@ -7,8 +7,9 @@ is refused before it costs anything. What the values mean is left to recipe_kind
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 SIZE_LIMIT, NODE_LIMIT, DEPTH_LIMIT = 1 << 20, 20_000, 40
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -46,8 +47,7 @@ class Unreadable(Exception):
         self.problem = Problem(line, "", why, advice)
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Struct, eq=False):
     """A node: a text, a list or a mapping (its keys and values in turn)."""
 
     line: int

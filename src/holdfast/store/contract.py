@@ -7,13 +7,15 @@ synced transaction. Each append guards itself by epoch and head; a stale one fai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
 from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
-from holdfast.domain.retention import Kin
+
+if TYPE_CHECKING:
+    from holdfast.domain.retention import Kin
 
 T = TypeVar("T")
 Ticket = Any  # what a store gives for something queued; only the store knows what it is

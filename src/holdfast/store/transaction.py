@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
-from holdfast.domain.retention import Kin
 from holdfast.errors import LeaseLost
 from holdfast.store.contract import (
     Ending,
@@ -22,6 +21,9 @@ from holdfast.store.contract import (
     Tombstone,
     Weight,
 )
+
+if TYPE_CHECKING:
+    from holdfast.domain.retention import Kin
 
 _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
@@ -111,6 +113,8 @@ class Reader:
         return tuple(row) if row else None
 
     def kin_of_status(self, status: str, limit: int, before: int = 0) -> list[Kin]:
+        from holdfast.domain.retention import Kin
+
         return [Kin(*row) for row in self._all("kin_of_status", status, before or _NEWEST, limit)]
 
     def weight_of(self, run_key: int) -> Weight:

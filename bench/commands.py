@@ -1,0 +1,59 @@
+"""Holdfast, running a flow file: a loop of two commands an iteration, each of them a step."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, Outcome, flow_file
+
+FLOW = """
+flow: long
+steps:
+  - id: loop
+    repeat:
+      max: 100000
+      until: "false"
+      steps:
+        - id: work
+          run: |
+            if [ "$HOLDFAST_ITERATION" = "$BENCH_ITERATION" ]; then
+              [ -z "$BENCH_DIE" ] || kill -9 $PPID
+              echo next > /proc/$PPID/fd/1
+              exit 3
+            fi
+"""
+
+
+class Commands:
+    """One long loop, whose steps are the commands in it and its condition."""
+
+    def open(self, home: Path) -> None:
+        self.folder = home
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "flow.yaml").write_text(FLOW)
+        self.hold = Holdfast(home / ".holdfast")
+
+    def begin(self, steps: int) -> None:
+        """Two steps an iteration; the command of the one after them ends this process, or says that it is there."""
+        self._run(steps, lambda: self.hold.run(flow_file(self.folder / "flow.yaml")))
+
+    def go_on(self, steps: int) -> None:
+        self._run(steps, lambda: self.hold.resume(self.hold.runs(limit=1)[0].id))
+
+    def _run(self, steps: int, work: Callable[[], Outcome[Any]]) -> None:
+        os.environ["BENCH_ITERATION"] = str(steps // 2 + 1)
+        assert work().status == "failed"
+        os._exit(0)
+
+    def sequential(self, steps: int) -> None:
+        raise NotImplementedError("a command is a process: its own time is not what is measured here")
+
+    def together(self, runs: int, steps: int) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.hold.close()
+
+
+SUBJECTS = {"commands": Commands}

@@ -1,0 +1,242 @@
+"""A folder with a flow of commands: run in this process, or by the command line in processes that may be killed.
+
+The command line runs in forked processes, which start at once: the same code, its own signals, files and death.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from holdfast import Holdfast, Outcome, Receipt, failpoints, flow_file
+from holdfast.domain.journal import CALLS, decode_header
+from holdfast.domain.receipt import Event
+from holdfast.runtime.leftovers import facts_of
+
+PATIENCE_SECONDS = 60.0
+KILLED = -signal.SIGKILL
+
+
+def wait_until(holds: Callable[[], bool], what: str = "it") -> None:
+    """Wait for a real condition; fail when it does not come."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} did not happen within {PATIENCE_SECONDS} s"
+        time.sleep(0.005)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+class Said(NamedTuple):
+    """What a command said, and its exit code; KILLED when it was."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one object on stdout; anything else there is an error."""
+        return json.loads(self.out)
+
+
+class Child:
+    """A command under way."""
+
+    def __init__(self, pid: int, said: Path) -> None:
+        self.pid, self._said = pid, said
+        self._ended: Said | None = None
+
+    def wait(self) -> Said:
+        wait_until(lambda: self.poll() is not None, "the end of the command")
+        ended = self.poll()
+        assert ended is not None
+        return ended
+
+    def poll(self) -> Said | None:
+        if self._ended is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                out, err = (self._said.with_suffix(suffix).read_text(errors="replace") for suffix in (".out", ".err"))
+                self._ended = Said(os.waitstatus_to_exitcode(status), out, err)
+        return self._ended
+
+    def signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> Said:
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def children(self) -> list[int]:
+        """The processes that it started and that live."""
+        found = Path(f"/proc/{self.pid}/task").glob("*/children")
+        return [int(pid) for file in found for pid in file.read_text().split()]
+
+    def guard(self) -> int:
+        """Its guard: the child that no command is, known by its script."""
+        return next(pid for pid in self.children() if b"mark_the_gone" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+class Folder:
+    """A folder with `flow.yaml`, over many processes."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._hold: Holdfast | None = None
+        self._children: list[Child] = []
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def flow(self, steps: str, head: str = "", name: str = "build") -> "Folder":
+        """Write the flow: its steps, each line as it stands under `steps:`."""
+        lines = "".join(f"  {line}\n" for line in steps.strip("\n").splitlines())
+        self.write("flow.yaml", f"flow: {name}\n{head}steps:\n{lines}")
+        return self
+
+    def write(self, name: str, text: str) -> Path:
+        file = self.path / name
+        file.write_text(text)
+        return file
+
+    def read(self, name: str) -> str:
+        file = self.path / name
+        return file.read_text() if file.exists() else ""
+
+    def lines(self, name: str = "diary") -> list[str]:
+        return self.read(name).splitlines()
+
+    def number(self, name: str) -> int:
+        """The pid that a command wrote, as soon as it is there."""
+        wait_until(lambda: self.read(name).endswith("\n"), name)
+        return int(self.read(name))
+
+    def mirror(self, kind: str, name: str, flow: str = "build") -> Any:
+        """A file of the mirror of the only run."""
+        (found,) = (self.path / ".holdfast" / "runs").glob(f"*/{flow}/{kind}/{name}.json")
+        return json.loads(found.read_bytes())
+
+    def everything(self) -> Iterator[tuple[Path, bytes]]:
+        """Every file under .holdfast, with its bytes."""
+        for file in (self.path / ".holdfast").rglob("*"):
+            if file.is_file():
+                yield file, file.read_bytes()
+
+    # -- in this process -------------------------------------------------------------------------
+
+    @property
+    def hold(self) -> Holdfast:
+        if self._hold is None:
+            self._hold = Holdfast(self.path / ".holdfast", store_options={"synchronous": "OFF"})
+        return self._hold
+
+    def run(self, **inputs: Any) -> Outcome[Any]:
+        return self.hold.run(flow_file(self.path / "flow.yaml"), **inputs)
+
+    def resume(self, **how: Any) -> Outcome[Any]:
+        return self.hold.resume(self.run_id, **how)
+
+    @property
+    def run_id(self) -> str:
+        """The only run there is."""
+        (run,) = self.hold.runs()
+        return run.id
+
+    def receipts(self, step: str | None = None) -> list[Receipt]:
+        return [one for one in self.hold.receipts(self.run_id) if step in (None, one.step, one.label)]
+
+    def statuses(self, step: str) -> list[str]:
+        return [receipt.status for receipt in self.receipts(step)]
+
+    def facts(self, step: str, status: str = "") -> list[dict[str, Any]]:
+        """What the journal notes of each end of an attempt (or of another entry by its status), long facts read back."""
+        runtime = self.hold._runtime
+        rows = runtime.store.read(lambda look: look.journal_of(runtime.row(self.run_id).key))
+        found = [(decode_header(row.header), row.payload) for row in rows]
+        return [
+            facts_of(runtime, payload)
+            for header, payload in found
+            if header.kind in CALLS and header.name == step and (header.status == status or not status)
+            if status or header.status != "started"
+        ]
+
+    def events(self, name: str) -> list[Event]:
+        return [event for event in self.hold.events(self.run_id) if event.name == name]
+
+    def close(self) -> None:
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+        for child in self._children:
+            child.kill()
+
+    # -- the command line ------------------------------------------------------------------------
+
+    def cli(self, *words: str, failpoint: str = "", log: str = "", **env: str) -> Said:
+        """One command, to its end. It dies at the failpoint `name:n`, or writes down all of them."""
+        return self.start(*words, failpoint=failpoint, log=log, **env).wait()
+
+    def start(self, *words: str, failpoint: str = "", log: str = "", **env: str) -> Child:
+        if self._hold is not None:
+            self._hold.close()
+            self._hold = None
+        said = self.path.parent / f"{self.path.name}-said-{len(self._children)}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads: the child starts its own
+            pid = os.fork()
+        if pid == 0:
+            self._live(words, said, failpoint, log, env)
+        child = Child(pid, said)
+        self._children.append(child)
+        return child
+
+    def _live(self, words: tuple[str, ...], said: Path, failpoint: str, log: str, env: dict[str, str]) -> NoReturn:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+                del os.environ[name]
+            os.environ.update(env, RUNTIME=str(os.getpid()))
+            os.chdir(self.path)
+            _turn_streams(said)
+            _arm(failpoint, log)
+            from holdfast.cli import main
+
+            main(words)
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else 1
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+
+def _turn_streams(said: Path) -> None:
+    """A process as a shell starts it: its own streams, the default signals, no terminal."""
+    for number, name in enumerate((os.devnull, said.with_suffix(".out"), said.with_suffix(".err"))):
+        handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(handle, number)
+        os.close(handle)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _arm(failpoint: str, log: str) -> None:
+    name, _, nth = failpoint.partition(":")
+    failpoints.arm(failpoints.kill_at(name, int(nth)) if failpoint else failpoints.log_to(log) if log else None)
