@@ -10,6 +10,7 @@ LIMIT = Target("limit: one commit per step", "limits", "commit")
 GROUP = Target("limit: group commit", "limits", "group")
 DEF = Target("holdfast `def`", "ours", "def")
 ASYNC = Target("holdfast `async def`", "ours", "async")
+COMMANDS = Target("holdfast, flow of commands", "commands", "commands")
 THREADS = Target("holdfast `def` on threads", "ours", "def")
 
 

@@ -5,14 +5,14 @@ from functools import partial
 
 from homes import Homes
 from measure import Ask, NotMeasured, Rounds, Sample, Target, go_on
-from plan import ASYNC, DEF, LIMIT, Plan
+from plan import ASYNC, COMMANDS, DEF, LIMIT, Plan
 from report import Goal, Row, kilobytes, microseconds, milliseconds, times
 
 FEW = 1_000
 
 
 def cold_process(plan: Plan, homes: Homes) -> Row:
-    targets = [replace(LIMIT, name="limit: open and read"), DEF, ASYNC, *plan.peers]
+    targets = [replace(LIMIT, name="limit: open and read"), DEF, ASYNC, COMMANDS, *plan.peers]
     taken = _resumed(plan, homes, targets)
     title = f"Cold process to the next step, {plan.done:,} steps done"
     columns = ["resume", "ms", "× the limit", "ms, none done", "µs per step done", "CPU µs per step done"]
@@ -23,12 +23,21 @@ def cold_process(plan: Plan, homes: Homes) -> Row:
     for target in (DEF, ASYNC):
         slope = _slope(plan, taken, target, "wall") if _both(taken, target) else None
         row.goals.append(Goal(f"cold resume, {target.name}, per replayed step", 10, True, slope, microseconds))
-    row.goals.append(Goal("cold resume, command flow, × the limit", 2, True, None, times))
+    row.goals += _of_commands(taken, targets[0])
     row.notes.append(
         "From starting a process to the first line of the step its predecessor was killed in. Per step done: "
         "less the same with no step done. LangGraph and Burr read their last state only and replay nothing."
     )
     return row
+
+
+def _of_commands(taken: Rounds, limit: Target) -> list[Goal]:
+    whole = taken.ratio(COMMANDS.name, limit.name) if _both(taken, COMMANDS) else None
+    flat = taken.ratio(COMMANDS.name, _empty(COMMANDS)) if whole is not None else None
+    return [
+        Goal("cold resume, command flow, × the limit", 2, True, whole, times),
+        Goal("cold resume, command flow, against none done (flat)", 1.25, True, flat, times),
+    ]
 
 
 def storage(plan: Plan, homes: Homes) -> Row:

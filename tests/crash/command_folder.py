@@ -164,7 +164,8 @@ class Folder:
     def facts(self, step: str, status: str = "") -> list[dict[str, Any]]:
         """What the journal notes of each end of an attempt (or of another entry by its status), long facts read back."""
         runtime = self.hold._runtime
-        rows = runtime.store.read(lambda look: look.journal_of(runtime.row(self.run_id).key))
+        key = runtime.row(self.run_id).key
+        rows = runtime.store.read(lambda look: look.journal_of(key))
         found = [(decode_header(row.header), row.payload) for row in rows]
         return [
             facts_of(runtime, payload)

@@ -11,7 +11,7 @@ import pytest
 from holdfast import flow_file
 from holdfast.errors import FlowNotFound, RunHeld
 
-from ..crash.command_folder import Folder
+from ..crash.command_folder import Folder, lives
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_a_handoff_is_the_same_when_the_step_before_was_done_by_an_earlier_proce
 
 
 @pytest.mark.parametrize("name", ["RESULT", "ENVELOPE"])
-@pytest.mark.parametrize("said", ["{broken", "NaN", "[1, 2", '"\\ud800"'])
+@pytest.mark.parametrize("said", ["{broken", "NaN", "[1, 2", "\\x00"])
 def test_a_word_that_is_not_json_fails_the_step_and_says_so(folder: Folder, name: str, said: str) -> None:
     folder.write("said", said)
     folder.flow(f"- {{id: a, run: cp said $HOLDFAST_{name}, retries: 2}}")
@@ -469,7 +469,7 @@ def test_two_runs_of_one_task_at_once_the_second_is_told_who_holds_it(folder: Fo
     started = folder.hold.start(flow_file(folder.path / "flow.yaml"))
     with pytest.raises(RunHeld) as caught:
         folder.run()
-    assert str(os.getpid()) in str(caught.value)
+    assert "held by this process" in str(caught.value)
     folder.write("go", "")
     assert started.outcome(60).status == "succeeded"
 
@@ -485,7 +485,7 @@ def test_a_timeout_ends_the_command_and_what_it_started_and_the_next_attempt_is_
     )
     assert folder.run().status == "succeeded"
     assert folder.statuses("slow") == ["timed_out", "succeeded"]
-    assert not Path(f"/proc/{folder.number('grandchild')}").exists()
+    assert not lives(folder.number("grandchild"))
     previous = json.loads(folder.read("previous"))
     assert (previous["status"], previous["judgement"]) == ("timed_out", "partial")
     assert [file["path"] for file in previous["files"]] == ["out"] and "attempt 1" in previous["tail"]

@@ -20,6 +20,10 @@ from holdfast.errors import HoldfastError
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
+    if os.getpid() == 1:
+        from holdfast.cli.init import stay_in_front
+
+        stay_in_front()
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -27,7 +27,7 @@ go_on = click.option("--resume", is_flag=True, help="Go on with the run at once.
 def retry(door: Door, run_id: str, step: str, why: str, resume: bool) -> int:
     """Let the next resume try STEP again, also an effect in doubt."""
     with door.open() as hold:
-        return _decided(door, hold, hold.retry(run_id, step, why=why), f"{step} will be tried again", resume)
+        return decided(door, hold, hold.retry(run_id, step, why=why), f"{step} will be tried again", resume)
 
 
 @command("skip")
@@ -41,7 +41,7 @@ def skip(door: Door, run_id: str, step: str, result: str, why: str, resume: bool
     taken = _json("--result", result)
     with door.open() as hold:
         run = hold.skip(run_id, step, result=taken, why=why)
-        return _decided(door, hold, run, f"{step} will not run: {result} is taken", resume)
+        return decided(door, hold, run, f"{step} will not run: {result} is taken", resume)
 
 
 @command("rewind")
@@ -55,7 +55,7 @@ def rewind(door: Door, run_id: str, step: str, why: str) -> int:
     """
     with door.open() as hold:
         run = hold.rewind(run_id, step, why=why)
-        return _decided(door, hold, run, f"{step} and all after it will be done again")
+        return decided(door, hold, run, f"{step} and all after it will be done again")
 
 
 @command("answer")
@@ -63,11 +63,11 @@ def rewind(door: Door, run_id: str, step: str, why: str) -> int:
 @click.argument("given", metavar="JSON")
 @go_on
 def answer(door: Door, interrupt_id: str, given: str, resume: bool) -> int:
-    """Answer the wait ID. `holdfast show RUN` names the waits of a run."""
+    """Answer the wait ID. `holdfast inbox` lists the waits, each with the answers it takes."""
     parsed = _json("JSON", given)
     with door.open() as hold:
         wait = hold.answer(interrupt_id, parsed)
-        return _decided(door, hold, hold.get(wait.run_id), f"wait {wait.id} is answered", resume)
+        return decided(door, hold, hold.get(wait.run_id), f"wait {wait.id} is answered", resume)
 
 
 @command("abort")
@@ -76,7 +76,7 @@ def answer(door: Door, interrupt_id: str, given: str, resume: bool) -> int:
 def abort(door: Door, run_id: str, why: str) -> int:
     """Give a run up, now, whoever holds it. It cannot be resumed."""
     with door.open() as hold:
-        return _decided(door, hold, hold.abort(run_id, why=why), "given up; nothing of it can be resumed")
+        return decided(door, hold, hold.abort(run_id, why=why), "given up; nothing of it can be resumed")
 
 
 @command("pause")
@@ -86,7 +86,7 @@ def pause(door: Door, run_id: str) -> int:
     with door.open() as hold:
         run = hold.pause(run_id)
         if door.json:
-            return _decided(door, hold, run, "")
+            return decided(door, hold, run, "")
         say(f"run {run.id}: asked to stop at its next step")
         say(f"see it stop: {door.command('events', run.id, '--follow')}")
         say(f"then continue: {door.command('resume', run.id)}")
@@ -101,7 +101,8 @@ def _json(what: str, text: str) -> Any:
         raise click.UsageError(f"{what} {text!r} is not JSON ({error}){hint}") from error
 
 
-def _decided(door: Door, hold: Holdfast, run: RunRecord, what: str, resume: bool = False) -> int:
+def decided(door: Door, hold: Holdfast, run: RunRecord, what: str, resume: bool = False) -> int:
+    """Say what was decided and how to go on; with `resume`, go on."""
     if resume and not run.finished:
         from holdfast.cli.run import resume_now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
@@ -59,7 +60,7 @@ ADVICE: dict[type[HoldfastError], str] = {
     Contested: "see `holdfast resume {run} --dry-run`; mend what is named, or take it upon you: "
     "`holdfast resume {run} --accept CODE[:SUBJECT] --why WHY`",
     InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
-    InterruptNotFound: "`holdfast show RUN` lists the waits of a run",
+    InterruptNotFound: "`holdfast inbox` lists the open ones",
     HomeNotFound: "start a run first (`holdfast run FLOW`), or name the home with --home or HOLDFAST_HOME",
 }
 
@@ -74,7 +75,14 @@ def exit_code_of(outcome: Outcome[Any]) -> int:
     if outcome.status == "waiting" and outcome.interrupts:
         undecided = all(wait.type in DECISIONS for wait in outcome.interrupts)
         return REFUSED if undecided else WAITING
+    if is_declined(outcome.status, outcome.error):
+        return REFUSED
     return OF_STATUS.get(outcome.status, FAILED)
+
+
+def is_declined(status: str, error: Mapping[str, Any] | None) -> bool:
+    """Whether a person said no, and that ended the run."""
+    return status == "aborted" and (error or {}).get("type") == "declined"
 
 
 def told(error: HoldfastError) -> str:

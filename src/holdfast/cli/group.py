@@ -24,12 +24,16 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
         "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
         "answer": ("choices:answer", "Answer a wait by its id."),
+        "approve": ("inbox:approve", "Say yes to what waits for approval."),
+        "decline": ("inbox:decline", "Say no to it."),
         "abort": ("choices:abort", "Give a run up."),
     },
     "Look": {
         "runs": ("look:runs", "List the newest runs."),
         "show": ("look:show", "One run: how it stands, its steps, its waits."),
         "receipts": ("look:receipts", "What each attempt of each step left on record."),
+        "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
+        "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("events:events", "Everything that happened in a run, also while it goes on."),
     },
     "Care": {
@@ -96,7 +100,7 @@ def cli(ctx: click.Context, /, **given: str | None) -> None:
 
     \b
     Exit codes: 0 succeeded, 1 failed, 2 usage or choose one, 3 waiting,
-    4 refused (contested, in doubt, conflict), 5 not found, 6 aborted,
-    130 or 143 interrupted.
+    4 refused (contested, in doubt, conflict, declined), 5 not found,
+    6 aborted, 130 or 143 interrupted.
     """
     ctx.obj = given

@@ -11,12 +11,11 @@ import click
 from holdfast.cli.completion import run_argument, step_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, note, say, say_all, table, took
+from holdfast.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Plan, Receipt, RunRecord
 
-SHOWN = 50
-UNPROVEN = "testimony (unproven)"
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
 RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
 
@@ -69,14 +68,22 @@ def show(door: Door, run_id: str) -> int:
     with door.open() as hold:
         run = hold.get(run_id)
         plan = None if run.finished else hold.plan(run.id)
-        steps, waits = _latest(_whole(hold, run.id)), tuple(hold.interrupts(run.id))
+        steps, waits = latest(_whole(hold, run.id)), tuple(hold.interrupts(run.id))
+        mirror = _mirror(hold, run.id)
     if door.json:
-        emit(_show_json(run, plan, steps, waits))
+        emit(_show_json(run, plan, steps, waits) | {"mirror": mirror or None})
         return 0
-    _say_run(run)
-    _say_steps(run, steps)
+    _say_run(run, mirror)
+    say_steps(run, steps)
+    say_outputs(door, run, steps)
     _say_standing(door, run, plan, waits)
     return 0
+
+
+def _mirror(hold: Holdfast, run_id: str) -> str:
+    """The folder with the run's receipts as files; empty when nobody has written them."""
+    folder = hold.mirror(run_id, write=False)
+    return str(folder) if folder.is_dir() else ""
 
 
 def _whole(hold: Holdfast, run_id: str) -> Sequence[Receipt]:
@@ -90,14 +97,6 @@ def _whole(hold: Holdfast, run_id: str) -> Sequence[Receipt]:
         return []
 
 
-def _latest(receipts: Sequence[Receipt]) -> list[Receipt]:
-    """The last attempt of each step, in the order in which the run first met them."""
-    latest: dict[str, Receipt] = {}
-    for receipt in sorted(receipts, key=lambda receipt: receipt.started_at):
-        latest[receipt.label] = receipt
-    return list(latest.values())
-
-
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
@@ -107,17 +106,14 @@ def _show_json(
     return {
         **jsonable(run),
         "verdict": verdict_json(plan.verdict) if plan else None,
-        "steps": [
-            {"label": step.label, "kind": step.kind, "status": step.status, "attempts": step.attempt}
-            | jsonable({"started_at": step.started_at, "ended_at": step.ended_at, "error": step.error})
-            for step in steps
-        ],
+        "steps": [step_json(step) for step in steps],
         "interrupts": [wait_json(wait) for wait in waits],
     }
 
 
-def _say_run(run: RunRecord) -> None:
-    from holdfast.cli.outcomes import say_error, say_result
+def _say_run(run: RunRecord, mirror: str) -> None:
+    from holdfast.cli.outcomes import say_aborted, say_error, say_result
+    from holdfast.runtime.names import is_recipe
 
     facts(
         [
@@ -132,42 +128,17 @@ def _say_run(run: RunRecord) -> None:
             ("held by", run.holder),
             ("started", f"{at(run.created_at)} by {run.actor}"),
             ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
+            ("mirror", mirror),
         ]
     )
     if run.status == "succeeded":
         say_result(run.result)
     elif run.status == "aborted":
-        say(f"why: {(run.error or {}).get('message', '')}")
+        say_aborted(run.status, run.error)
     elif run.error:
         say_error(run.error)
-        say_all(str(run.error.get("trace", "")).rstrip(), "  ")
-
-
-def _say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
-    say()
-    if not steps:
-        say("no step to show")
-        return
-    if len(steps) > SHOWN:
-        say(f"… {len(steps) - SHOWN:,} earlier steps, see `holdfast receipts {run.id}`")
-    rows = [(s.label, s.kind, _status(run, s), s.attempt, took(s.started_at, s.ended_at)) for s in steps[-SHOWN:]]
-    table(("STEP", "KIND", "STATUS", "ATTEMPTS", "TOOK"), rows)
-
-
-def _status(run: RunRecord, step: Receipt) -> str:
-    """A started attempt of a run that nobody holds did not end."""
-    if step.kind == "testimony":
-        return _told(step)
-    if step.status == "started":
-        return "running" if run.status == "running" else "did not end"
-    return step.status
-
-
-def _told(receipt: Receipt) -> str:
-    """The status of an attempt; of testimony, that it is no more than that."""
-    if receipt.kind != "testimony":
-        return receipt.status
-    return f"{UNPROVEN}: {receipt.status}" if receipt.status else UNPROVEN
+        if not is_recipe(run.flow):  # of commands it would be our own code
+            say_all(str(run.error.get("trace", "")).rstrip(), "  ")
 
 
 def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
@@ -195,8 +166,7 @@ def receipts(door: Door, run_id: str, step: str | None) -> int:
         for receipt in found:
             _say_receipt(receipt)
     elif found:
-        rows = [_row(receipt) for receipt in found]
-        table(("SEQ", "STEP", "KIND", "ATTEMPT", "STATUS", "TOOK", "LEFT"), rows)
+        _say_receipts(found)
     else:
         say(f"no receipts yet; see `holdfast show {run.id}`")
     return 0
@@ -213,17 +183,25 @@ def _of_step(hold: Holdfast, run_id: str, step: str | None) -> list[Receipt]:
     return found
 
 
-def _row(receipt: Receipt) -> Sequence[object]:
+def _say_receipts(found: Sequence[Receipt]) -> None:
+    """A row each. Agents and exit codes have columns when there are any, and what was left has the rest of the line."""
+    agents, exits = any(each.agent for each in found), any("exit" in each.facts for each in found)
+    heads = ["SEQ", "STEP", "KIND", *["AGENT"] * agents, "ATTEMPT", "STATUS", *["EXIT"] * exits, "TOOK", "LEFT"]
+    table(heads, [_row(each, agents, exits) for each in found])
+
+
+def _row(receipt: Receipt, agents: bool, exits: bool) -> Sequence[object]:
     left = as_json(receipt.result) if receipt.error is None else str(receipt.error.get("message", ""))
-    seen = "" if receipt.status == "started" else brief(left, 24)
+    seen = "" if receipt.status == "started" or left == "null" else brief(left, 16 if agents or exits else 24)
+    agent, code = [receipt.agent] * agents, [exit_of(receipt)] * exits
     length = took(receipt.started_at, receipt.ended_at)
-    return receipt.seq, receipt.label, receipt.kind, receipt.attempt, _told(receipt), length, seen
+    return receipt.seq, receipt.label, receipt.kind, *agent, receipt.attempt, told(receipt), *code, length, seen
 
 
 def _say_receipt(receipt: Receipt) -> None:
     from holdfast.cli.outcomes import say_error, say_result
 
-    say(f"{receipt.label} (attempt {receipt.attempt}) {_told(receipt)}", STYLES.get(receipt.status, ""))
+    say(f"{receipt.label} (attempt {receipt.attempt}) {told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
         [
             ("  kind", receipt.kind),
@@ -234,6 +212,7 @@ def _say_receipt(receipt: Receipt) -> None:
             ("  inputs", f"digest {receipt.input_digest[:16]}"),
             ("  key", receipt.key),
             ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
+            *noted(receipt),
             ("  done", receipt.envelope.done),
             ("  next", receipt.envelope.next),
             ("  hash", receipt.hash),

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.exits import INTERRUPTED, exit_code_of
+from holdfast.cli.exits import INTERRUPTED, exit_code_of, is_declined
 from holdfast.cli.render import STYLES, as_json, counted, emit, say, say_all
 from holdfast.cli.ways import say_waits
 from holdfast.domain.codec import jsonable
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict
+from holdfast.errors import CommandFailed, HoldfastError, StepTimedOut
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -66,7 +67,7 @@ def _say(door: Door, outcome: Outcome[Any]) -> None:
         case "waiting":
             say_waits(door, outcome.run_id, outcome.interrupts)
         case "aborted":
-            say(f"why: {(outcome.error or {}).get('message', '')}")
+            say_aborted(outcome.status, outcome.error)
         case "failed":
             _say_failure(door, outcome)
         case _:
@@ -82,21 +83,54 @@ def say_result(result: Any) -> None:
         say(f"result: {result if isinstance(result, str) else as_json(result)}")
 
 
+def say_aborted(status: str, error: dict[str, Any] | None) -> None:
+    """Why somebody ended the run."""
+    known = error or {}
+    if is_declined(status, error):
+        say(f"declined by {known.get('by', '')}: {known.get('message', '')}", "yellow", prose=True)
+    else:
+        say(f"why: {known.get('message', '')}", prose=True)
+
+
 def say_error(error: dict[str, Any]) -> None:
     """What a run or a step died of."""
     kind = str(error.get("type", "")).rpartition(":")[2]
-    first, *others = str(error.get("message", "")).splitlines() or [""]
+    first, *others = (_command_failure(error) or str(error.get("message", ""))).splitlines() or [""]
     say(f"error: {kind}: {first}" if first else f"error: {kind}", "red", prose=True)
     for line in others:
         say(f"  {line}")
 
 
+def _command_failure(error: dict[str, Any]) -> str:
+    """What a command died of, without the advice that we give better here."""
+    args = error.get("args")
+    if error.get("type") != f"{CommandFailed.__module__}:{CommandFailed.__name__}" or not isinstance(args, dict):
+        return ""
+    return CommandFailed(**args).detail
+
+
 def _say_failure(door: Door, outcome: Outcome[Any]) -> None:
     say_error(outcome.error or {})
+    several = isinstance(outcome.exception, ExceptionGroup)
+    for each in outcome.exception.exceptions if isinstance(outcome.exception, ExceptionGroup) else ():
+        say(f"  {each.detail if isinstance(each, HoldfastError) else each}", prose=True)
     place = _place(outcome.exception)
-    if place:
+    if place and not several:
         say(f"at: {place}")
+    for step in _commands(outcome):
+        say(f"its output: {door.command('logs', outcome.run_id, step)}")
     say(f"mend the cause, then go on at the failure: {door.command('resume', outcome.run_id)}")
+
+
+def _commands(outcome: Outcome[Any]) -> list[str]:
+    """The steps whose commands made the run fail."""
+    error = outcome.exception
+    failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    kinds = CommandFailed if _place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
+    found = [str(each.facts["step"]) for each in failures if isinstance(each, HoldfastError) and isinstance(each, kinds)]
+    args = (outcome.error or {}).get("args")
+    known = [str(args["step"])] if _command_failure(outcome.error or {}) and isinstance(args, dict) else []
+    return found or known
 
 
 def _place(error: BaseException | None) -> str:

@@ -32,7 +32,7 @@ class Watch:
         self._running: dict[tuple[str, int], datetime] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="holdfast-progress", daemon=True)
-        self._signals = Signals(lambda now: hold.stop(now=now), self._current)
+        self._signals = Signals(hold._runtime, own_process=True)
 
     def __enter__(self) -> Watch:
         self.hold.listen(self.screen.output, self.screen.line)
@@ -41,27 +41,24 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signals.__exit__()
-        self._over.set()
-        self._thread.join()
-        self._look()
-        self.screen.end()
-        self.hold.listen(None, None)
+        try:
+            self._over.set()
+            self._thread.join()
+            self._look()
+            self.screen.end()
+            self.hold.listen(None, None)
+        finally:
+            self._signals.__exit__()
 
     @property
     def signal(self) -> int:
         """The first one that asked to stop."""
         return self._signals.first
 
-    def _current(self) -> str:
-        return next(reversed(self._running), ("the current step", 0))[0]
-
     # -- progress ----------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         while not self._over.wait(POLL_SECONDS):
-            if self.signal:
-                self.hold.stop()  # again: the first may have come before the run was live
             self._look()
             self.screen.status(self._status())
 

@@ -26,7 +26,7 @@ class Input(Struct, frozen=True):
     help: str = ""
 
 
-class Command(Struct, frozen=True, tag=True):
+class Command(Struct, frozen=True, tag=True, tag_field="node"):
     """A step or effect: one shell command."""
 
     id: str
@@ -48,7 +48,7 @@ class Command(Struct, frozen=True, tag=True):
     resume_to: str = ""
 
 
-class Pause(Struct, frozen=True, tag=True):
+class Pause(Struct, frozen=True, tag=True, tag_field="node"):
     """A wait for a person: `pause_for: approval`."""
 
     id: str
@@ -60,7 +60,7 @@ class Pause(Struct, frozen=True, tag=True):
     agent: str = ""
 
 
-class Parallel(Struct, frozen=True, tag=True):
+class Parallel(Struct, frozen=True, tag=True, tag_field="node"):
     """Nodes that run side by side. The node is done when all are."""
 
     id: str
@@ -69,7 +69,7 @@ class Parallel(Struct, frozen=True, tag=True):
     when: str = ""
 
 
-class Repeat(Struct, frozen=True, tag=True):
+class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
     """Nodes that run one after another, over and over, until a command succeeds."""
 
     id: str

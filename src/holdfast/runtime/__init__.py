@@ -243,9 +243,7 @@ class Runtime:
         """Run a claimed run's body until it ends or waits."""
         spec, inputs = self._ready(claimed, spec, blocking=True)
         if spec.is_async:
-            import asyncio
-
-            return asyncio.run(self.go_on_async(claimed, spec, accept))
+            return signals.run_on_loop(self.go_on_async(claimed, spec, accept))
         with self._taken_up(claimed):
             execution, verdict = runner.prepare(self, claimed, accept)
         run = self._facade(execution, False)

@@ -135,11 +135,14 @@ async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> No
 async def _nap(execution: Execution, attempt: Attempt) -> None:
     """Wait before the next attempt. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
-        await execution.clock.sleep_async(attempt.asked.spec.delay(attempt.failures))
+        left = attempt.asked.spec.delay(attempt.failures)
+        while left > 0:  # in short naps, so that a request to stop ends it
+            await execution.clock.sleep_async(min(left, 0.2))
+            execution.gate()
+            left -= 0.2
     except asyncio.CancelledError:
         execution.cancelled_between(attempt)
         raise
-    execution.gate()
 
 
 async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:

@@ -209,15 +209,14 @@ def still_runs(execution: Execution, asked: Asked) -> bool:
 
 
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
-    import asyncio
-
     from holdfast.runtime.async_calls import run_body
+    from holdfast.runtime.signals import run_on_loop
 
     try:
-        ended = asyncio.run(run_body(execution, attempt))
+        ended = run_on_loop(run_body(execution, attempt))
     except KeyboardInterrupt as error:
         return judged(execution, error)
-    if isinstance(ended, Raised) and ended.status == "cancelled":  # on a loop of ours: only Ctrl-C does that
+    if isinstance(ended, Raised) and ended.status in ("cancelled", "interrupted"):  # on a loop of ours: by Ctrl-C only
         return judged(execution, KeyboardInterrupt())
     return ended
 
@@ -238,9 +237,9 @@ def _probe(execution: Execution, attempt: Attempt) -> Any:
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
-            import asyncio
+            from holdfast.runtime.signals import run_on_loop
 
-            return understood(asyncio.run(confirm(**given)))
+            return understood(run_on_loop(confirm(**given)))
         return understood(confirm(**given))
     except Exception as error:
         return error

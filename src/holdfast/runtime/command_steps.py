@@ -8,7 +8,6 @@ envelope -> the receipt. The runtime dying before `go` means that nothing of the
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,7 +58,7 @@ class Setting(NamedTuple):
         """Remove the work folders of a call that has its outcome."""
         last = work_folder(self.runtime, run_id, call, 0)
         for folder in last.parent.glob(f"{last.name[:-1]}*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 class CommandSpec(StepSpec):
@@ -91,9 +90,10 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
     )
 
 
-def condition_spec(name: str, place: str, command: str, setting: Setting) -> StepSpec:
-    """A condition as a step of its own: exit 0 says that it holds, any other that it does not."""
-    node = Command(id=place.rpartition("/")[0] or name, line=0, run=command)
+def condition_spec(place: str, command: str, setting: Setting) -> StepSpec:
+    """A condition (`<id>/when`, `<id>/until`) as a step: exit 0 says that it holds, any other that it does not."""
+    owner, _, name = place.rpartition("/")
+    node = Command(id=owner, line=0, run=command)
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, place, "", is_condition=True))
 
 
@@ -123,7 +123,8 @@ class CommandWork:
     def ready(self, execution: Execution, attempt: Attempt) -> CommandAttempt:
         """Hold the command; its group is known to the guard and goes into the start. Raises CommandNotStarted."""
         folder = work_folder(execution.runtime, execution.id, attempt.asked.call, attempt.number)
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            _remove(folder)
         folder.mkdir(parents=True)
         env = words.environment(self, execution, attempt, folder)
         made = CommandAttempt(self, execution, attempt, folder, env)
@@ -139,7 +140,7 @@ class CommandWork:
             code = _run_to_end(self, self.command.confirm, env, folder)
             said = (folder / TAIL).read_bytes().decode("utf-8", "replace").strip()
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         if code == 0:
             return Happened(words.value_of(said))
         return NOT_DONE if code == 1 else UNKNOWN
@@ -153,7 +154,11 @@ def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder:
         runtime.guard.watch(held.group.pgid, folder)
         transcript.begin()
         held.go()
-        return held.wait(PROBE_SECONDS).exit
+        stop = lambda: any(execution.stopping_now for execution in list(runtime.live.values()))  # noqa: E731
+        ended = held.wait(PROBE_SECONDS, stop, patience=runtime.settings.patience_seconds)
+        if ended.how == "stopped":  # it said nothing: it is asked again
+            raise Stopped
+        return ended.exit
     finally:
         held.drop()
         runtime.guard.release(held.group.pgid)
@@ -192,7 +197,11 @@ class CommandAttempt:
         execution, command = self.execution, self.work.command
         self._transcript.begin()
         self.held.go()
-        ended = self.held.wait(command.timeout, lambda: execution.stopping_now or execution.pen.severed is not None)
+        ended = self.held.wait(
+            command.timeout,
+            lambda: execution.stopping_now or execution.pen.severed is not None,
+            patience=execution.settings.patience_seconds,
+        )
         self._transcript.join()
         execution.runtime.guard.release(self.held.group.pgid)
         self.exit = ended.exit
@@ -247,6 +256,12 @@ class CommandAttempt:
         self.held.drop()
         self.execution.runtime.guard.release(self.held.group.pgid)
         self._transcript.close()
+
+
+def _remove(folder: Path) -> None:
+    import shutil  # late: the first step need not wait for it
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _last_line(text: str) -> str:

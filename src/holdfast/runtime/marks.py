@@ -27,7 +27,8 @@ def mark(execution: Execution, loops: Mapping[str, int]) -> None:
     """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
     if execution.hold.head - execution.marked < EVERY:
         return
-    facts = {"loops": dict(loops), "keep": _kept(execution, loops)}
+    live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
+    facts = {"loops": live, "keep": _kept(execution, live)}
 
     def work(tx: Writing) -> None:
         tx.set_run_mark(execution.hold.run_key, execution.hold.head)

@@ -109,15 +109,15 @@ def write_mirror(runtime: Runtime, run_id: str) -> Path:
 
 
 def iterated(receipt: Receipt) -> str:
-    """A command's name: `~<n>` says which iteration of the loops around it."""
+    """A command's name: `~<n>` says which iteration of the loops around it. A condition's begins with its owner's."""
     parts = receipt.scope.split("/")[:-1]
-    loops = [part for part in parts if part.endswith("]")]
-    numbers = [part.rpartition("[")[2][:-1] for part in loops]
+    loops = [part.rpartition("[") for part in parts if part.endswith("]")]
+    numbers = [number[:-1] for _, _, number in loops]
     place = "" if set(numbers) <= {"1"} else "~" + ".".join(numbers)
-    inner = [part for part in parts if part not in loops]
-    if receipt.step == "until" and loops:  # the loop's own: its steps have names that no other step has
-        inner = [loops[-1].rpartition("[")[0]]
-    return ".".join([*inner, receipt.step]) + place + (f"~{receipt.occurrence + 1}" if receipt.occurrence else "")
+    inner = [part for part in parts if not part.endswith("]")]  # of `when`: the step that it is about
+    if receipt.step in CONDITIONS and loops and not inner:
+        inner = [loops[-1][0]]  # of `until`: the loop
+    return "@".join([*inner, receipt.step]) + place + (f"~{receipt.occurrence + 1}" if receipt.occurrence else "")
 
 
 class _Counted:
@@ -139,7 +139,7 @@ class _Folder:
 
     def __init__(self, path: Path, name: Name) -> None:
         self.path, self._name = path, name
-        self._owners: dict[str, str] = {}  # which step of which agent has a plain name
+        self._owners: dict[str, tuple[str, str]] = {}  # which step and agent are called so
         self._latest: dict[str, tuple[Receipt, int]] = {}  # by plain name: the newest attempt, and its number
         self._made: set[Path] = set()
 
@@ -148,29 +148,34 @@ class _Folder:
         touched: dict[str, None] = {}
         for receipt in receipts:
             place = self._place(receipt)
-            before, number = self._latest.get(place, (None, 0))
-            if before is not None and before.seq != receipt.seq and not _is_start_of(before, receipt):
-                self._put("receipts", f"{place}.{number}.json", jsonable(before))
-            else:
-                number = max(number - 1, 0)
-            self._latest[place] = receipt, max(receipt.attempt, number + 1)
+            self._latest[place] = receipt, self._number(place, receipt)
             touched[place] = None
         for place in touched:
             self._write_latest(place, self._latest[place][0])
 
+    def _number(self, place: str, receipt: Receipt) -> int:
+        """The number of an attempt: its own, or the next one when attempts begin anew. The one before steps aside."""
+        before, number = self._latest.get(place, (None, 0))
+        if before is None:
+            return receipt.attempt
+        if before.status == "started" and _which(before) == _which(receipt):
+            return number  # this is how it ended
+        self._put("receipts", f"{place}.{number}.json", jsonable(before))
+        return max(receipt.attempt, number + 1)
+
     def _place(self, receipt: Receipt) -> str:
-        """The plain name of a call's files. One that two pairs of step and agent would share goes to the first."""
-        name, agent = self._name(receipt), receipt.agent or "main"
-        place, owner = f"{safe(name)}-{safe(agent)}", f"{name}\0{agent}"
-        if "-" in name + agent and self._owners.setdefault(place, owner) != owner:
-            place = f"{place}%-{len(name.encode())}"
-        return place
+        """The plain name of a call's files. When two pairs of step and agent read the same, the first one has it."""
+        step, agent = receipt.step, receipt.agent or "main"
+        ending = safe(agent).replace("~", "%7E")
+        place = f"{safe(self._name(receipt))}-{ending}"
+        first = self._owners.setdefault(f"{safe(step)}-{ending}", (step, agent))
+        return place if first == (step, agent) else f"{place}%-{len(agent)}"
 
     def _write_latest(self, place: str, receipt: Receipt) -> None:
         if receipt.status == "started":
             return
         self._put("receipts", f"{place}.json", jsonable(receipt))
-        if receipt.delivered and receipt.status in GOOD and receipt.step not in CONDITIONS:
+        if _is_final(receipt) and receipt.step not in CONDITIONS:
             self._put("handoffs", f"{place}.json", _handoff(receipt))
 
     def forget_finished(self) -> None:
@@ -185,16 +190,9 @@ class _Folder:
         _write(folder / name, encode(value) + b"\n")
 
 
-def _is_start_of(before: Receipt, receipt: Receipt) -> bool:
-    """Whether this is how the attempt ended that was last seen beginning."""
-    same = (before.scope, before.occurrence, before.attempt, before.input_digest, before.started_at)
-    return before.status == "started" and same == (
-        receipt.scope,
-        receipt.occurrence,
-        receipt.attempt,
-        receipt.input_digest,
-        receipt.started_at,
-    )
+def _which(receipt: Receipt) -> tuple[object, ...]:
+    """What makes two entries speak of one attempt."""
+    return receipt.scope, receipt.occurrence, receipt.input_digest, receipt.attempt, receipt.started_at
 
 
 def _is_final(receipt: Receipt) -> bool:

@@ -56,6 +56,8 @@ class Performance:
         self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = marks.loops_of(execution.ledger)
+        self._begun = dict(self.closed)  # how far loops were when this execution began
+        self._went_back = False  # a way led back: from then on iterations are counted anew, and no marks made
         self._since = execution.marked
         self._specs: dict[str, StepSpec] = {}
 
@@ -79,6 +81,7 @@ class Performance:
         at = 0
         while at < len(steps):
             goto = self._do(steps[at], lane)
+            self._went_back = self._went_back or bool(goto)
             at = places[goto] if goto else at + 1
         return self.results
 
@@ -86,7 +89,7 @@ class Performance:
 
     def _do(self, node: Node, lane: Lane) -> str:
         """Do a node. Gives the id of the step to go to, when that is not the next one."""
-        if node.when and not self._holds(lane, f"{node.id}/", "when", node.when)[1]:
+        if node.when and not self._holds(lane.frame.within(node.id), lane, f"{node.id}/when", node.when)[1]:
             self._remark(lane, node.id, "skipped", {"why": f"its condition does not hold: {node.when}"})
             return ""
         match node:
@@ -134,13 +137,11 @@ class Performance:
         if asked.left is None:
             self.setting.forget(self.execution.id, asked.call)
 
-    def _holds(self, lane: Lane, scope: str, name: str, command: str) -> tuple[Call, bool]:
+    def _holds(self, frame: Frame, lane: Lane, place: str, command: str) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
-        place = f"{scope}{name}"
         spec = self._specs.get(place)
         if spec is None:
-            spec = self._specs[place] = condition_spec(name, place, command, self.setting)
-        frame = lane.frame.within(scope[:-1]) if scope else lane.frame
+            spec = self._specs[place] = condition_spec(place, command, self.setting)
         asked = self.execution.ask(frame, spec, ({},), {}, None)
         before = lane.before
         answer = self._drive(asked, lane)
@@ -164,14 +165,14 @@ class Performance:
 
     def _repeat(self, node: Repeat, lane: Lane) -> None:
         path = f"{lane.frame.scope}{node.id}"
-        number, limit = self.closed.get(path, 0), node.max
+        number, limit = self._begun.pop(path, 0), node.max
         while not self._iterate(node, lane, number := number + 1, limit):
             while number >= limit:
                 more = self._beyond(node, lane, number)
                 if not more:
                     return self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
                 limit += more
-            if not lane.beside:
+            if not lane.beside and not self._went_back:
                 self.closed[path] = number
                 marks.mark(self.execution, self.closed)
         self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": True})
@@ -183,7 +184,7 @@ class Performance:
         for step in node.steps:
             self._do(step, inner)
         lane.before = inner.before
-        call, holds = self._holds(inner, "", "until", node.until)
+        call, holds = self._holds(inner.frame, inner, f"{node.id}/until", node.until)
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -199,6 +200,7 @@ class Performance:
 
     def _parallel(self, node: Parallel, lane: Lane) -> None:
         """Do every branch in a thread of its own. All of them end before the flow goes on, or waits, or fails."""
+        self.mirror.catch_up()  # it is there before several threads ask for it
         lanes = [lane.branch() for _ in node.branches]
         ended: list[BaseException | None] = [None] * len(lanes)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.domain.receipt import Event, Receipt
     from holdfast.runtime.arrival import Imported
     from holdfast.runtime.due import Due
+    from holdfast.runtime.logs import Log
     from holdfast.runtime.sweep import Swept
     from holdfast.runtime.travel import Exported
     from holdfast.runtime.verify import Verification
@@ -130,6 +131,29 @@ class _Hold:
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
         return self._runtime.events(run_id, after, limit)
+
+    def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[Log]:
+        """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
+        from holdfast.runtime.logs import logs
+
+        return logs(self._runtime, run_id, step, attempt)
+
+    def follow_logs(
+        self, run_id: str, step: str | None = None, *, attempt: int | None = None
+    ) -> Iterator[tuple[Log, bytes]]:
+        """The same piece by piece, as it is printed, until the run ends or waits; an empty piece ends an attempt."""
+        from holdfast.runtime.logs import follow
+
+        return follow(self._runtime, run_id, step, attempt)
+
+    def mirror(self, run_id: str, *, write: bool = True) -> Path:
+        """Write receipts and handoffs of a run as files, and give their folder. Raises OSError if the disk is full."""
+        from holdfast.runtime import mirror
+
+        row = self._runtime.row(run_id)
+        if write:
+            return mirror.write_mirror(self._runtime, row.id)
+        return mirror.folder_of(self._runtime, row.id, row.flow)
 
     def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
         """Every open wait, or those of one run."""
