@@ -55,7 +55,7 @@ class Child:
     """A command under way."""
 
     def __init__(self, pid: int, said: Path) -> None:
-        self.pid, self._said = pid, said
+        self.pid, self._said = pid, said.with_suffix
         self._ended: Said | None = None
 
     def wait(self) -> Said:
@@ -68,9 +68,15 @@ class Child:
         if self._ended is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                out, err = (self._said.with_suffix(suffix).read_text(errors="replace") for suffix in (".out", ".err"))
+                out, err = (self._said(suffix).read_text(errors="replace") for suffix in (".out", ".err"))
                 self._ended = Said(os.waitstatus_to_exitcode(status), out, err)
         return self._ended
+
+    @property
+    def err(self) -> str:
+        """What it has said so far on stderr."""
+        file = self._said(".err")
+        return file.read_text(errors="replace") if file.exists() else ""
 
     def signal(self, number: int) -> None:
         if self.poll() is None:

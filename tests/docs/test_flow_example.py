@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from holdfast.domain.recipe import Command, Parallel, Pause, Repeat
 from holdfast.runtime.recipes import read_recipe
@@ -91,9 +92,14 @@ def test_pages_have_flows_that_run() -> None:
 # The example
 
 
-def test_the_example_has_every_kind_of_node(tmp_path: Path) -> None:
+def test_the_example_has_every_kind_of_node() -> None:
     kinds = {type(node) for node in read_recipe(EXAMPLE / "flow.yaml").nodes()}
     assert kinds == {Command, Parallel, Pause, Repeat}
+
+
+def test_the_cookbook_shows_the_example_as_it_is() -> None:
+    _, shown = flows_on(ROOT / "docs" / "cookbook.md")[0]
+    assert yaml.safe_load(shown) == yaml.safe_load((EXAMPLE / "flow.yaml").read_text("utf-8"))
 
 
 def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_a_handoff_is_the_same_when_the_step_before_was_done_by_an_earlier_proce
 @pytest.mark.parametrize("said", ["{broken", "NaN", "[1, 2", "\\x00"])
 def test_a_word_that_is_not_json_fails_the_step_and_says_so(folder: Folder, name: str, said: str) -> None:
     folder.write("said", said)
-    folder.flow(f"- {{id: a, run: cp said $HOLDFAST_{name}, retries: 2}}")
+    folder.flow(f"- {{id: a, run: cp said $HOLDFAST_{name}}}")
     outcome = folder.run()
     assert outcome.status == "failed"
     assert f"HOLDFAST_{name}" in outcome.error["message"], outcome.error

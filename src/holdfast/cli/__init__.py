@@ -48,7 +48,8 @@ def _run(given: list[str], *, as_json: bool) -> int:
         if as_json:
             emit({"error": error.to_dict()})
         else:
-            note(f"error: {told(error)} [{error.code}]")
+            for line in f"error: {told(error)} [{error.code}]".splitlines():
+                note(line)
         return exit_code(error)
     except (KeyboardInterrupt, click.Abort):
         if as_json:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.render import clean, fit, note, paragraph, table
+from holdfast.cli.ways import shown
+from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Outcome, RunRecord
@@ -29,6 +31,7 @@ KEYS = {
     "abort": ("a", "[a]bort"),
 }
 LEAVE = "[l]eave it"
+APPROVAL = f"[y]es, approve, [n]o, decline, {LEAVE}"
 SHOWN = 800  # columns of what a call was given
 
 
@@ -55,14 +58,14 @@ def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
         return False
     answered = False
     for wait in outcome.interrupts:
-        if wait.choices and wait.id not in left:
-            answer = _ask(wait)
+        if wait.type in QUESTIONS_FOR_PEOPLE and wait.id not in left:
+            answer = _ask_approval(hold, wait) if wait.type == "approval" else _ask(wait)
             if answer is None:
                 left.add(wait.id)
                 continue
             _answer(hold, wait, answer)
             answered = True
-            if answer["choice"] == "abort":
+            if hold.get(wait.run_id).finished:
                 break  # with the run its other questions are gone
     return answered
 
@@ -82,6 +85,9 @@ def _ask(wait: Interrupt) -> dict[str, Any] | None:
     paragraph(wait.says, "? ", "  ")
     if wait.inputs:
         paragraph(f"its inputs: {fit(wait.inputs, SHOWN)}", "  ", "    ")
+    for line in shown(wait):
+        if not line.startswith("its inputs: "):
+            paragraph(line, "  ", "    ")
     keys = {KEYS[choice][0]: choice for choice in wait.choices}
     words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
     while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
@@ -91,6 +97,30 @@ def _ask(wait: Interrupt) -> dict[str, Any] | None:
             return answer
         if not choice:
             note(f"  {word} is none of {', '.join([*keys, 'l'])}")
+    return None
+
+
+def _ask_approval(hold: Holdfast, wait: Interrupt) -> dict[str, Any] | None:
+    """Yes or no, with a comment; None when they leave the question open."""
+    from holdfast.cli.showing import file_lines
+
+    note("")
+    paragraph(wait.says, "? ", "  ")
+    for line in shown(wait):
+        paragraph(line, "  ", "    ")
+    for line in file_lines(hold, wait):
+        note(f"  | {line}")
+    while (word := _line(f"  {APPROVAL}: ").lower()) not in ("", "l", "leave"):
+        if word in ("y", "yes", "approve"):
+            comment = _line("  a comment, or Enter: ")
+            return {"approved": True} | ({"comment": comment} if comment else {})
+        if word in ("n", "no", "decline"):
+            why = _line("  why? it is on the record: ")
+            if why:
+                return {"approved": False, "comment": why}
+            note("  it needs a reason")
+        else:
+            note(f"  {word} is none of y, n, l")
     return None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     AmbiguousPrefix,
+    CommandFailed,
     Conflict,
     Contested,
     Failed,
@@ -83,6 +84,20 @@ def exit_code_of(outcome: Outcome[Any]) -> int:
 def is_declined(status: str, error: Mapping[str, Any] | None) -> bool:
     """Whether a person said no, and that ended the run."""
     return status == "aborted" and (error or {}).get("type") == "declined"
+
+
+def trouble(error: Mapping[str, Any]) -> str:
+    """What is recorded of a failure; of a command's without the advice, which a screen gives better."""
+    if not failed_command(error):
+        return str(error.get("message", ""))
+    return CommandFailed.says.format_map(error["args"])
+
+
+def failed_command(error: Mapping[str, Any]) -> list[str]:
+    """The step whose command failed; nothing when it is another failure."""
+    args = error.get("args")
+    ours = error.get("type") == f"{CommandFailed.__module__}:{CommandFailed.__name__}"
+    return [str(args["step"])] if ours and isinstance(args, dict) and {"step", "exit", "why"} <= set(args) else []
 
 
 def told(error: HoldfastError) -> str:

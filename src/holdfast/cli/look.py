@@ -10,13 +10,30 @@ import click
 
 from holdfast.cli.completion import run_argument, step_argument
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import STYLES, ago, as_json, at, brief, emit, facts, note, say, say_all, table, took
+from holdfast.cli.exits import failed_command
+from holdfast.cli.render import (
+    STYLES,
+    ago,
+    as_json,
+    at,
+    brief,
+    clean,
+    emit,
+    facts,
+    note,
+    say,
+    say_all,
+    table,
+    took,
+    width,
+)
 from holdfast.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Plan, Receipt, RunRecord
 
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
+COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
 RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
 
 
@@ -184,18 +201,28 @@ def _of_step(hold: Holdfast, run_id: str, step: str | None) -> list[Receipt]:
 
 
 def _say_receipts(found: Sequence[Receipt]) -> None:
-    """A row each. Agents and exit codes have columns when there are any, and what was left has the rest of the line."""
+    """A row each. Agents and exit codes have columns when there are any; what was left has the rest of the line."""
     agents, exits = any(each.agent for each in found), any("exit" in each.facts for each in found)
-    heads = ["SEQ", "STEP", "KIND", *["AGENT"] * agents, "ATTEMPT", "STATUS", *["EXIT"] * exits, "TOOK", "LEFT"]
-    table(heads, [_row(each, agents, exits) for each in found])
+    heads = ["SEQ", "STEP", "KIND", *["AGENT"] * agents, "ATTEMPT", "STATUS", *["EXIT"] * exits, "TOOK"]
+    rows = [_row(each, agents, exits) for each in found]
+    taken = sum(max(width(clean(cell)) for cell in column) + 2 for column in zip(heads, *rows, strict=True))
+    room = min(max(COLUMNS - taken, LEAST), MOST)
+    table([*heads, "LEFT"], [(*row, brief(_left(each), room)) for row, each in zip(rows, found, strict=True)])
 
 
 def _row(receipt: Receipt, agents: bool, exits: bool) -> Sequence[object]:
-    left = as_json(receipt.result) if receipt.error is None else str(receipt.error.get("message", ""))
-    seen = "" if receipt.status == "started" or left == "null" else brief(left, 16 if agents or exits else 24)
     agent, code = [receipt.agent] * agents, [exit_of(receipt)] * exits
     length = took(receipt.started_at, receipt.ended_at)
-    return receipt.seq, receipt.label, receipt.kind, *agent, receipt.attempt, told(receipt), *code, length, seen
+    return receipt.seq, receipt.label, receipt.kind, *agent, receipt.attempt, told(receipt), *code, length
+
+
+def _left(receipt: Receipt) -> str:
+    """What an attempt left: its result, or what it died of. A condition has said it by its status."""
+    if receipt.error is not None:
+        why = receipt.error["args"]["why"] if failed_command(receipt.error) else receipt.error.get("message", "")
+        return str(why)
+    silent = receipt.status == "started" or told(receipt) != receipt.status
+    return "" if silent or (receipt.result is None and "exit" in receipt.facts) else as_json(receipt.result)
 
 
 def _say_receipt(receipt: Receipt) -> None:
@@ -220,6 +247,7 @@ def _say_receipt(receipt: Receipt) -> None:
     )
     if receipt.error:
         say_error(receipt.error)
-        say_all(str(receipt.error.get("trace", "")).rstrip(), "  ")
+        if "transcript" not in receipt.facts:
+            say_all(str(receipt.error.get("trace", "")).rstrip(), "  ")
     else:
         say_result(receipt.result)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.exits import INTERRUPTED, exit_code_of, is_declined
+from holdfast.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
 from holdfast.cli.render import STYLES, as_json, counted, emit, say, say_all
 from holdfast.cli.ways import say_waits
 from holdfast.domain.codec import jsonable
@@ -95,18 +95,10 @@ def say_aborted(status: str, error: dict[str, Any] | None) -> None:
 def say_error(error: dict[str, Any]) -> None:
     """What a run or a step died of."""
     kind = str(error.get("type", "")).rpartition(":")[2]
-    first, *others = (_command_failure(error) or str(error.get("message", ""))).splitlines() or [""]
+    first, *others = trouble(error).splitlines() or [""]
     say(f"error: {kind}: {first}" if first else f"error: {kind}", "red", prose=True)
     for line in others:
         say(f"  {line}")
-
-
-def _command_failure(error: dict[str, Any]) -> str:
-    """What a command died of, without the advice that we give better here."""
-    args = error.get("args")
-    if error.get("type") != f"{CommandFailed.__module__}:{CommandFailed.__name__}" or not isinstance(args, dict):
-        return ""
-    return CommandFailed(**args).detail
 
 
 def _say_failure(door: Door, outcome: Outcome[Any]) -> None:
@@ -127,10 +119,7 @@ def _commands(outcome: Outcome[Any]) -> list[str]:
     error = outcome.exception
     failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
     kinds = CommandFailed if _place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
-    found = [str(each.facts["step"]) for each in failures if isinstance(each, HoldfastError) and isinstance(each, kinds)]
-    args = (outcome.error or {}).get("args")
-    known = [str(args["step"])] if _command_failure(outcome.error or {}) and isinstance(args, dict) else []
-    return found or known
+    return [str(each.step) for each in failures if isinstance(each, kinds)] or failed_command(outcome.error or {})
 
 
 def _place(error: BaseException | None) -> str:

@@ -57,7 +57,8 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
         say(str(RunSealed(run.id, run.seal)))
         return
     undecided = plan.of("decide")
-    refused = [reason for reason in plan.verdict.contesting if reason.code not in DECIDED_BY_WAYS]
+    settled = (*DECIDED_BY_WAYS, "still_running")  # a resume ends those processes itself, or waits for them
+    refused = [reason for reason in plan.verdict.contesting if reason.code not in settled]
     if refused:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.exits import trouble
 from holdfast.cli.render import note, took
 from holdfast.cli.screen import Screen
 from holdfast.errors import HoldfastError
@@ -132,7 +133,7 @@ def _again(attempt: int) -> str:
 
 
 def _trouble(error: dict[str, Any]) -> str:
-    kind, message = str(error.get("type", "")).rpartition(":")[2], str(error.get("message", ""))
+    kind, message = str(error.get("type", "")).rpartition(":")[2], trouble(error)
     return f"{kind}: {message}" if message else kind
 
 

@@ -12,7 +12,7 @@ import click
 
 from holdfast.cli.completion import run_argument
 from holdfast.cli.door import Door, command
-from holdfast.cli.exits import USAGE
+from holdfast.cli.exits import USAGE, is_declined
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Outcome, RunRecord
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
-    FLOW is `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it is, from
-    @FILE, or from standard input (-).
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it
+    is, from @FILE, or from standard input (-).
 
     \b
+      holdfast run build.yaml ticket=T-12
       holdfast run report.py:daily_report topic=ai
       holdfast run report.py:daily_report '{"topic": "ai"}'
     """
@@ -76,6 +77,10 @@ def resume(
         chosen = hold.get(run_id).id if run_id else _choose(door, hold)
         if not chosen:
             return USAGE
+        if _was_declined(hold, chosen):
+            from holdfast.cli.outcomes import say_outcome
+
+            return say_outcome(door, _interrupted(hold, chosen))
         if dry_run:
             from holdfast.cli.plans import say_plan
 
@@ -83,6 +88,11 @@ def resume(
         if start is not None:
             hold.rewind(chosen, start, why=why or f"resume --from {start}")
         return resume_now(door, hold, chosen, accept=accept, why=why, partial=partial)
+
+
+def _was_declined(hold: Holdfast, run_id: str) -> bool:
+    run = hold.get(run_id)
+    return is_declined(run.status, run.error)
 
 
 def resume_now(door: Door, hold: Holdfast, run_id: str, **how: Any) -> int:
@@ -119,7 +129,22 @@ def outcome_of(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outco
         outcome, run_id, signal = watched(hold, run_id, work, quiet=door.json)
     if outcome is None:
         outcome = _interrupted(hold, run_id)
+    if outcome.run_id:
+        _mirror(hold, outcome.run_id)
     return outcome, signal
+
+
+def _mirror(hold: Holdfast, run_id: str) -> None:
+    """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
+    from holdfast.cli.render import note
+    from holdfast.errors import HoldfastError
+    from holdfast.runtime.names import is_recipe
+
+    try:
+        if not is_recipe(hold.get(run_id).flow):
+            hold.mirror(run_id)
+    except (OSError, HoldfastError) as error:
+        note(f"the mirror of run {run_id} could not be written: {error}; later: holdfast export {run_id} --mirror")
 
 
 def _interrupted(hold: Holdfast, run_id: str) -> Outcome[Any]:

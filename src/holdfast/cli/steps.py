@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.render import brief, clean, say, table, took
+from holdfast.cli.render import brief, clean, counted, say, table, took
 from holdfast.cli.ways import left_line
 
 if TYPE_CHECKING:
@@ -30,9 +30,18 @@ def latest(receipts: Sequence[Receipt]) -> list[Receipt]:
 def step_json(step: Receipt) -> dict[str, Any]:
     from holdfast.domain.codec import jsonable
 
-    plain = {"label": step.label, "kind": step.kind, "agent": step.agent, "status": step.status}
-    plain |= {"attempts": step.attempt, "exit": step.facts.get("exit"), "left": step.facts.get("left")}
-    return plain | jsonable({"started_at": step.started_at, "ended_at": step.ended_at, "error": step.error})
+    return {
+        "label": step.label,
+        "kind": step.kind,
+        "agent": step.agent,
+        "status": step.status,
+        "attempts": step.attempt,
+        "exit": step.facts.get("exit"),
+        "left": step.facts.get("left"),
+        "started_at": jsonable(step.started_at),
+        "ended_at": jsonable(step.ended_at),
+        "error": step.error,
+    }
 
 
 def say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
@@ -84,7 +93,7 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
     known = receipt.facts
     kept = known.get("transcript")
     size = kept.get("size", len(str(kept.get("text", "")).encode())) if isinstance(kept, dict) else None
-    files = known.get("files") if isinstance(known.get("files"), dict) else {}
+    files: dict[str, str] = known.get("files") or {}
     written = ", ".join(f"{path} {digest[:12]}" for path, digest in [*files.items()][:WRITTEN])
     more = f" and {len(files) - WRITTEN:,} more (--json has all)" if len(files) > WRITTEN else ""
     left = left_line(known["left"]) if isinstance(known.get("left"), dict) and known["left"].get("files") else ""
@@ -112,7 +121,8 @@ def _note(step: Receipt) -> str:
     if step.status == "skipped" and noted.get("why"):
         return f"skipped, {brief(str(noted['why']), 200)}"
     if "iterations" in noted:
-        return f"{noted['iterations']} rounds, {'accepted' if noted.get('accepted') else 'gone on without being accepted'}"
+        ended = "accepted" if noted.get("accepted") else "gone on without being accepted"
+        return f"{counted(int(noted['iterations']), 'round')}, {ended}"
     if "goes_to" in noted:
         return f"went on at {noted['goes_to']}" if noted["goes_to"] != "continue" else "went on all the same"
     if isinstance(noted.get("left"), dict) and noted["left"].get("files"):

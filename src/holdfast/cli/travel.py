@@ -22,7 +22,8 @@ SHOWN = 20
 @click.argument("file", metavar="[FILE]", default=".")
 @click.option("--move", is_flag=True, help="Take the run away: it cannot go on here any more.")
 @click.option("--force", is_flag=True, help="Replace FILE, whatever it is.")
-def export(door: Door, run_id: str, file: str, move: bool, force: bool) -> int:
+@click.option("--mirror", is_flag=True, help="Write its receipts and handoffs as files in the home instead.")
+def export(door: Door, run_id: str, file: str, move: bool, force: bool, mirror: bool) -> int:
     """Write a run and its children into one file.
 
     A copy can be looked at elsewhere. With --move the file is the run itself: import it once, where it is to go on.
@@ -30,12 +31,32 @@ def export(door: Door, run_id: str, file: str, move: bool, force: bool) -> int:
     """
     from holdfast.domain.codec import jsonable
 
+    if mirror:
+        return _mirror(door, run_id, alone=file == "." and not (move or force))
     with door.open() as hold:
         done = hold.export(run_id, file, move=move, force=force)
     if door.json:
         emit(jsonable(done))
     else:
         _say_exported(door, done)
+    return 0
+
+
+def _mirror(door: Door, run_id: str, *, alone: bool) -> int:
+    from holdfast.errors import StoreReadOnly
+
+    if not alone:
+        raise click.UsageError("--mirror writes into the home; it takes no FILE, --move or --force")
+    with door.open() as hold:
+        run = hold.get(run_id)
+        try:
+            folder = hold.mirror(run.id)
+        except OSError as error:
+            raise StoreReadOnly(str(error.filename or hold.mirror(run.id, write=False)), str(error)) from error
+    if door.json:
+        emit({"run_id": run.id, "mirror": str(folder)})
+    else:
+        say(f"run {run.id}: its receipts and handoffs are in {folder}", "green")
     return 0
 
 

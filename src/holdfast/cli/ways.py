@@ -30,8 +30,8 @@ def ways(door: Door, wait: Interrupt, *, resume: bool = False) -> list[Way]:
             return [*keep, ("do it anew", choose("again")), _give_up(door, run)]
         case "partial":
             skip = door.command("skip", run, wait.step, "--result", "JSON", "--why", "WHY", *then)
-            again = [("do it again, keep the files", choose("keep")), ("put them back first", choose("restore"))]
-            return [*again, ("go on without it", skip), _give_up(door, run)]
+            again = [("keep files", choose("keep")), ("put back", choose("restore"))]
+            return [*again, ("without it", skip), _give_up(door, run)]
         case "limit":
             return [("more rounds", choose("more")), ("go on as it is", choose("continue")), _give_up(door, run)]
         case "approval":
@@ -46,9 +46,7 @@ def ways(door: Door, wait: Interrupt, *, resume: bool = False) -> list[Way]:
             return [("answer it", door.command("answer", wait.id, "JSON")), _give_up(door, run)]
 
 
-def step_ways(
-    door: Door, run: str, step: str, again: str, without: str, then: tuple[str, ...] = ()
-) -> list[Way]:
+def step_ways(door: Door, run: str, step: str, again: str, without: str, then: tuple[str, ...] = ()) -> list[Way]:
     """The three ways on from a step that may be done already."""
     return [
         (again, door.command("retry", run, step, *then)),

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.domain.call import Call, fold, labels
 from holdfast.domain.codec import decode, encode, pack_json
 from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import Interrupt, check_answer
+from holdfast.domain.interrupt import TOLD, Interrupt, check_answer
 from holdfast.domain.journal import CALLS, Row, decode_header
 from holdfast.domain.run import FINISHED, RunRecord
 from holdfast.errors import (
@@ -116,6 +116,8 @@ def ask(
             choice = {"choice": kind, **body}
             tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
             return
+        if wait is not None and wait.type in TOLD and kind != "rewind":
+            raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `holdfast answer {wait.id} JSON`")
         sent = {"call": list(call), "kind": call_kind, "to": first, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 

@@ -440,6 +440,8 @@ class Execution:
 
 def shown(asked: Asked) -> dict[str, Any]:
     """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
+    if asked.spec.work is not None:
+        return {"inputs": {"run": asked.spec.work.command.run}}
     raw = encode(asked.inputs)
     return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
 

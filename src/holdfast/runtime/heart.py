@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from holdfast.domain.lease import Beat
-from holdfast.errors import HoldfastError, Severed
+from holdfast.errors import HoldfastError, LeaseLost, Severed
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -67,9 +67,12 @@ class Heart:
         if execution.phase_changed:
             execution.phase_changed = False
             execution.write_phase()
-        for _, kind, _, _ in runtime.store.read(lambda look: look.untaken(execution.hold.run_key)):
-            if kind == "pause":
-                execution.stopping = True
+        hold = execution.hold
+        lease, asked = runtime.store.read(lambda look: (look.lease_of(hold.run_id), look.untaken(hold.run_key)))
+        if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
+            execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
+        if any(kind == "pause" for _, kind, _, _ in asked):
+            execution.stopping = True
 
     def _look_for_the_store(self) -> None:
         try:

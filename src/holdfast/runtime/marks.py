@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.domain.call import Ledger, set_aside
+from holdfast.domain.call import Ledger, fold
+from holdfast.domain.codec import encode
 from holdfast.domain.journal import Header, Row, decode_header, decode_payload, print_of
 from holdfast.domain.recipe import Command, Recipe
 from holdfast.runtime.execution import Execution
@@ -23,12 +24,19 @@ def loops_of(ledger: Ledger) -> dict[str, int]:
     return dict(ledger.mark.get("loops", {})) if ledger.mark else {}
 
 
+def take_state(execution: Execution) -> None:
+    """The state as it was at the mark: what wrote it is not replayed."""
+    kept = (execution.ledger.mark or {}).get("state", {})
+    execution.state.apply({name: encode(value[0]) for name, value in kept.items()})
+
+
 def mark(execution: Execution, loops: Mapping[str, int]) -> None:
     """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
     if execution.hold.head - execution.marked < EVERY:
         return
     live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
-    facts = {"loops": live, "keep": _kept(execution, live)}
+    state = {name: [value] for name, value in execution.state.items()}
+    facts = {"loops": live, "keep": _kept(execution, live), "state": state}
 
     def work(tx: Writing) -> None:
         tx.set_run_mark(execution.hold.run_key, execution.hold.head)
@@ -98,7 +106,8 @@ def go_back(execution: Execution, recipe: Recipe) -> None:
         with execution.pen.lock:
             queued = execution.pen.queue_work(_unmark(execution), execution.pen.fact("run", "rewound", facts))
         execution.pen.write(queued)
-        set_aside(execution.ledger, first)
+        execution.marked = 0
+        execution.ledger = fold(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
 
 
 def _unmark(execution: Execution) -> Any:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.mirror import Mirror
 
 _LOOK_SECONDS = 0.1
+UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
 
 
 class Lane:
@@ -55,10 +56,10 @@ class Performance:
     def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
         self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
         self.results: dict[str, Any] = {}
-        self.closed: dict[str, int] = marks.loops_of(execution.ledger)
-        self._begun = dict(self.closed)  # how far loops were when this execution began
+        self.closed: dict[str, int] = {}  # how many iterations of each loop are over
+        self._begun: dict[str, int] = {}  # the same when this execution began
         self._went_back = False  # a way led back: from then on iterations are counted anew, and no marks made
-        self._since = execution.marked
+        self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
         self._specs: dict[str, StepSpec] = {}
 
     @cached_property
@@ -73,6 +74,9 @@ class Performance:
         self.execution.guarded = self
         settle(self.execution)
         marks.go_back(self.execution, self.recipe)
+        marks.take_state(self.execution)
+        self.closed = marks.loops_of(self.execution.ledger)
+        self._begun = dict(self.closed)
         frame = CURRENT.get()
         assert frame is not None
         lane = Lane(frame)
@@ -132,9 +136,10 @@ class Performance:
         return result
 
     def _tidy(self, asked: Asked) -> None:
-        """The receipt is written: the mirror shows it, and the work folder of what is over is not needed."""
+        """The mirror shows the receipt. The work folder goes, unless it has all that is known of a crashed attempt."""
         self.mirror.catch_up()
-        if asked.left is None:
+        is_open = asked.left is None and asked.call in self.execution.waits
+        if self.execution.pen.severed is None and not is_open:
             self.setting.forget(self.execution.id, asked.call)
 
     def _holds(self, frame: Frame, lane: Lane, place: str, command: str) -> tuple[Call, bool]:

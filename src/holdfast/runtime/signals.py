@@ -42,6 +42,8 @@ _CALLERS = {  # the functions of ours that call the user's
     ("resources.py", "get"),
 }
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
+_listening: list[Signals] = []
+_masks: dict[int, set[int | signal.Signals]] = {}  # of threads that fork
 
 
 class Signals:
@@ -53,7 +55,6 @@ class Signals:
     def __init__(self, runtime: Runtime, *, own_process: bool = False) -> None:
         self.first = 0  # the first one that came
         self._runtime, self._own_process = runtime, own_process
-        self._pid = os.getpid()
         self._handlers: dict[int, Any] = {}
         self._now_at = 0.0  # when the step under way was to end too
         self._reached = False  # the user's code was given an exception
@@ -66,6 +67,7 @@ class Signals:
         heard = [number for number in DEFAULTS if self._may_hear(number)]
         if heard:
             self._thread.start()
+            _listening.append(self)
         for number in heard:
             self._handlers[number] = signal.signal(number, self._heard)
         return self
@@ -75,13 +77,16 @@ class Signals:
         self._news.put(False)
         if self.first:
             self._thread.join()
-        self._put_back()
+        self.put_back()
+        if self in _listening:
+            _listening.remove(self)
 
     def _may_hear(self, number: int) -> bool:
         found = signal.getsignal(number)
         return found not in (signal.SIG_IGN, None) if self._own_process else found is DEFAULTS[number]
 
-    def _put_back(self) -> None:
+    def put_back(self) -> None:
+        """Listen no more."""
         for number, handler in self._handlers.items():
             if signal.getsignal(number) == self._heard:  # else the user's code has set another one meanwhile
                 signal.signal(number, handler)
@@ -90,9 +95,7 @@ class Signals:
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         poked, self._poked = self._poked, False
-        if os.getpid() != self._pid:  # a process that the user's code forked
-            self._act_as_usual(number, self._handlers[number])
-        elif not self.first:
+        if not self.first:
             self._ask(number)
         elif not self._over:
             last = self._now_at and not poked and time.monotonic() - self._now_at > HAMMERING_SECONDS
@@ -122,7 +125,7 @@ class Signals:
             self._act_as_usual(number, signal.SIG_DFL if self._own_process else self._handlers[number])
 
     def _act_as_usual(self, number: int, handler: Any) -> None:
-        self._put_back()
+        self.put_back()
         signal.signal(number, handler)
         os.kill(os.getpid(), number)
 
@@ -236,3 +239,27 @@ def _tell(line: str) -> None:
     with suppress(OSError):
         if ready.poll(0):
             os.write(2, (start + line).encode(errors="backslashreplace"))
+
+
+# -- processes that the user's code forks ------------------------------------------------------------
+
+
+def _before_fork() -> None:
+    """A signal that comes while the child is made must find the handlers that were there before us."""
+    if _listening:
+        _masks[threading.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, DEFAULTS)
+
+
+def _after_fork() -> None:
+    mask = _masks.pop(threading.get_ident(), None)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _after_fork_in_child() -> None:
+    while _listening:
+        _listening.pop().put_back()
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -70,7 +70,7 @@ def _look(look: Reading, row: RunRow) -> tuple[Found | None, set[str]] | None:
     if look.run_by_id(row.id) is None:
         return None
     lease = look.lease_of(row.id)
-    found = find(look, row, lease) if lease else None
+    found = find(look, row._replace(mark=0), lease) if lease else None  # all of it: a mark spares only a resume
     named = {_blob(entry.payload) for entry in found.rows} if found and not found.broken else set()
     return found, (named | set(look.blobs_of(row.key))) - {""}
 
