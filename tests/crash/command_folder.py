@@ -168,7 +168,7 @@ class Folder:
         return [receipt.status for receipt in self.receipts(step)]
 
     def facts(self, step: str, status: str = "") -> list[dict[str, Any]]:
-        """What the journal notes of each end of an attempt (or of another entry by its status), long facts read back."""
+        """What the journal notes of each end of an attempt (or of entries of one status), long facts read back."""
         runtime = self.hold._runtime
         key = runtime.row(self.run_id).key
         rows = runtime.store.read(lambda look: look.journal_of(key))

@@ -1,4 +1,4 @@
-"""Flows of commands, killed: what a dead runtime leaves is found, named, ended or waited for, and nothing is done twice."""
+"""Flows of commands, killed: what a dead runtime leaves is found, named, ended or waited for; nothing is done twice."""
 
 import json
 import os
@@ -105,7 +105,8 @@ def test_after_a_kill_files_are_put_back_and_what_gave_way_is_kept(folder: Folde
 def test_after_a_kill_a_person_is_asked_what_becomes_of_the_files(folder: Folder, choice: str, found: str) -> None:
     write_and_die(folder, "ask")
     (wait,) = well(folder.cli("resume", "--json"), 4).json["interrupts"]
-    assert wait["type"] == "partial" and wait["payload"]["left"]["tail"] == "attempt 1\n"
+    assert wait["type"] == "partial"
+    assert wait["payload"]["left"]["tail"] == "attempt 1\n"
     assert folder.read("one") == "half\n"
     well(folder.cli("answer", wait["id"], json.dumps({"choice": choice})))
     well(folder.cli("resume"))
@@ -124,7 +125,8 @@ def test_files_that_somebody_edited_after_the_crash_are_not_touched(folder: Fold
         well(folder.cli("answer", wait["id"], '{"choice": "restore"}'))
     edited(folder, "one", "mended by hand\n")
     (wait,) = well(folder.cli("resume", "--json"), 4).json["interrupts"]
-    assert wait["type"] == "partial" and "one" in wait["payload"]["why"]
+    assert wait["type"] == "partial"
+    assert "one" in wait["payload"]["why"]
     assert folder.read("one") == "mended by hand\n"
     assert folder.events("run.displaced") == []
     well(folder.cli("answer", wait["id"], '{"choice": "keep"}'))
@@ -153,7 +155,7 @@ def test_what_a_crash_left_is_judged(folder: Folder, left: str, judgement: str) 
 
 def test_all_files_and_a_result_that_a_crash_left_are_judged_complete(folder: Folder) -> None:
     folder.flow(
-        "- {id: a, writes: one, run: 'cp \"$HOLDFAST_PREVIOUS\" previous; echo x$HOLDFAST_ATTEMPT > one; "
+        '- {id: a, writes: one, run: \'cp "$HOLDFAST_PREVIOUS" previous; echo x$HOLDFAST_ATTEMPT > one; '
         f"echo 1 > $HOLDFAST_RESULT; {once(DIE)}'}}"
     )
     killed(folder.cli("run", "flow.yaml"))
@@ -257,7 +259,8 @@ def test_a_flow_of_every_kind_of_node_killed_at_any_write_point_ends_as_if_nothi
         codes.append(folder.cli("run", "flow.yaml", failpoint=point).code)
         end_well(folder, point)
         folder.close()
-    assert set(codes) <= {0, KILLED} and codes.count(KILLED) >= len(codes) * 0.8  # branches race: one may come later
+    assert set(codes) <= {0, KILLED}
+    assert codes.count(KILLED) >= len(codes) * 0.8
 
 
 def new(path: Path) -> Folder:
@@ -279,22 +282,24 @@ def points_of(folder: Folder, log: str) -> list[str]:
 
 def end_well(folder: Folder, point: str) -> None:
     """Resume to the end, deciding like somebody who looks at the world; then check every promise."""
-    for _ in range(3):
+    while not any(run.finished for run in folder.hold.runs()):
         said = folder.cli("run", "flow.yaml", "--json")
         if said.code != 4:
-            break
+            assert well(said).json["result"] == {"left": 1, "right": 2, "last": 3}, point
+            continue
         (wait,) = said.json["interrupts"]
         assert (wait["type"], wait["step"]) == ("in_doubt", "unprobed"), point
         done = len(folder.lines("world")) == 2
         answer = {"choice": "skip", "result": None, "why": "it is there"} if done else {"choice": "retry"}
         well(folder.cli("answer", wait["id"], json.dumps(answer)))
-    assert well(said).json["result"] == {"left": 1, "right": 2, "last": 3}, (point, said)
     world = folder.lines("world")
     assert len(world) == len(set(world)) == 2, point
     begun = Counter(folder.lines())
-    assert set(begun) == set(STEPS) and begun.total() <= len(STEPS) + 2, (point, begun)  # two branches may die at once
+    assert set(begun) == set(STEPS), (point, begun)
+    assert begun.total() <= len(STEPS) + 2, (point, begun)  # only what was under way: at most the two branches
     delivered = Counter(receipt.label for receipt in folder.receipts() if receipt.delivered)
     assert set(delivered.values()) == {1}, (point, delivered)
+    assert folder.hold.get(folder.run_id).status == "succeeded", point
     assert folder.hold.verify().ok, point
 
 
@@ -322,10 +327,12 @@ def test_a_step_that_lives_on_is_named_by_a_dry_run_and_ended_before_it_is_done_
     assert lives(pid)
     (folder.path / "pid").unlink()
     child = folder.start("run", "flow.yaml")
-    assert folder.number("pid") != pid and not lives(pid)
+    assert folder.number("pid") != pid
+    assert not lives(pid)
     folder.write("go", "")
     well(child.wait())
-    assert folder.lines("world") == ["done"] and folder.lines() == ["began", "began", "last"]
+    assert folder.lines("world") == ["done"]
+    assert folder.lines() == ["began", "began", "last"]
 
 
 def test_an_effect_that_lives_on_is_waited_for_and_then_its_probe_is_asked(folder: Folder) -> None:
@@ -335,10 +342,12 @@ def test_an_effect_that_lives_on_is_waited_for_and_then_its_probe_is_asked(folde
     assert "still_running" in [reason["code"] for reason in plan["verdict"]["reasons"]]
     child = folder.start("run", "flow.yaml")
     wait_until(lambda: "waiting for work" in child.err, "the note that it waits")
-    assert lives(pid) and folder.lines() == ["began"]
+    assert lives(pid)
+    assert folder.lines() == ["began"]
     folder.write("go", "")
     well(child.wait())
-    assert folder.lines("world") == ["done"] and folder.lines() == ["began", "probed", "last"]
+    assert folder.lines("world") == ["done"]
+    assert folder.lines() == ["began", "probed", "last"]
     assert is_sound(folder)
 
 
@@ -399,7 +408,8 @@ def test_a_decline_that_leads_back_before_a_marked_loop_survives_a_kill(folder: 
     assert folder.lines() == [*rounds, *rounds[:6], *rounds[5:]]
     folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
-    assert folder.lines()[-1] == "last" and folder.hold.verify().ok
+    assert folder.lines()[-1] == "last"
+    assert folder.hold.verify().ok
 
 
 def test_a_rewind_after_a_way_back_over_a_marked_loop_repeats_nothing_before_it(folder: Folder, often: None) -> None:
@@ -411,6 +421,9 @@ def test_a_rewind_after_a_way_back_over_a_marked_loop_repeats_nothing_before_it(
         outcome = folder.run()
     assert outcome.status == "failed"
     before = folder.lines()
+    mirror = [file.name for file in folder.path.glob(".holdfast/runs/*/build/receipts/a*")]
+    assert len(mirror) == 24
+    assert {"a-main.json", "a~2-main.json", "a~1~2-main.json", "a~2~2-main.json"} <= set(mirror)
     folder.write("good", "")
     folder.hold.rewind(folder.run_id, "last")
     assert folder.run().status == "succeeded"
@@ -445,4 +458,5 @@ def test_a_changed_entry_of_an_iteration_that_is_over_is_found_by_verify(folder:
     long_loop(folder)
     seq = tampered(folder, "fix[2]/a")
     found: Any = folder.hold.verify()
-    assert not found.ok and str(seq) in str(found)
+    assert not found.ok
+    assert str(seq) in str(found)

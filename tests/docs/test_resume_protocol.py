@@ -45,7 +45,7 @@ def stopped_in(folder: Folder, command: str, *more: str) -> Folder:
 
 
 HALF = (
-    "echo second >> diary; echo said $HOLDFAST_ATTEMPT; cp \"$HOLDFAST_PREVIOUS\" previous 2> /dev/null; cat out > found;"
+    'echo second >> diary; echo said $HOLDFAST_ATTEMPT; cp "$HOLDFAST_PREVIOUS" previous 2> /dev/null; cat out > found;'
     " echo half > out; test -f died || { touch died;"
     " while ! grep -qs said .holdfast/default/work/*/*/transcript; do sleep 0.01; done; kill -9 $RUNTIME; sleep 300; };"
     " echo whole > out"
@@ -56,7 +56,7 @@ HALF = (
 
 
 def test_a_run_that_failed_does_not_start_over_from_scratch_nor_lose_completed_work(folder: Folder) -> None:
-    """"Without a resume protocol: start over from scratch, lose completed work, repeat expensive operations"."""
+    """> "Without a resume protocol: start over from scratch, lose completed work, repeat expensive operations"."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     folder.write("good", "")
     well(folder.cli("run", "flow.yaml"))
@@ -64,7 +64,7 @@ def test_a_run_that_failed_does_not_start_over_from_scratch_nor_lose_completed_w
 
 
 def test_a_timeout_a_crash_an_interrupt_are_told_apart(folder: Folder) -> None:
-    """"Runs can fail for many reasons: API timeout, process crash, human interrupt, infrastructure failure"."""
+    """> "Runs can fail for many reasons: API timeout, process crash, human interrupt, infrastructure failure"."""
     folder.flow("- {id: a, run: 'echo began >> diary; sleep 300', timeout: 0.3}")
     well(folder.cli("run", "flow.yaml"), 1)
     assert folder.statuses("a") == ["timed_out"]
@@ -93,9 +93,10 @@ def interrupted(folder: Folder, line: str, *signals: int) -> Said:
 
 
 def test_after_each_step_completes_its_receipt_is_written_to_disk(folder: Folder) -> None:
-    """"After each step completes: 1. Receipt written to disk". Seen by the next step, while the run goes on."""
+    """> "After each step completes: 1. Receipt written to disk". Seen by the next step, while the run goes on."""
     folder.flow(
-        "- {id: one, agent: a, run: 'true'}\n- {id: two, run: cat .holdfast/runs/$HOLDFAST_RUN/build/receipts/one-a.json}"
+        "- {id: one, agent: a, run: 'true'}\n"
+        "- {id: two, run: cat .holdfast/runs/$HOLDFAST_RUN/build/receipts/one-a.json}"
     )
     well(folder.cli("run", "flow.yaml"))
     (facts,) = folder.facts("two")
@@ -103,16 +104,17 @@ def test_after_each_step_completes_its_receipt_is_written_to_disk(folder: Folder
 
 
 def test_after_each_step_completes_its_artifacts_are_persisted(folder: Folder) -> None:
-    """"2. Artifacts persisted". The declared files are synced before the receipt, which has their digests."""
+    """> "2. Artifacts persisted". The declared files are synced before the receipt, which has their digests."""
     folder.flow("- {id: one, run: echo made > out, writes: out}\n- {id: two, run: " + f"'{DIE}'}}")
     well(folder.cli("run", "flow.yaml"), KILLED)
     (facts,) = folder.facts("one")
-    assert list(facts["files"]) == ["out"] and len(facts["files"]["out"]) == 64
+    assert list(facts["files"]) == ["out"]
+    assert len(facts["files"]["out"]) == 64
     assert folder.read("out") == "made\n"
 
 
 def test_after_each_step_completes_its_handoff_envelope_is_committed(folder: Folder) -> None:
-    """"3. Handoff envelope committed". Together with the receipt; the next step of a later process is given it."""
+    """> "3. Handoff envelope committed". Together with the receipt; the next step of a later process is given it."""
     said = '{"done": "planned", "next": "build it", "artifacts": ["plan.md"], "state": {"risk": "low"}}'
     folder.flow(
         f"- id: one\n  run: |\n    echo '{said}' > $HOLDFAST_ENVELOPE\n"
@@ -124,7 +126,7 @@ def test_after_each_step_completes_its_handoff_envelope_is_committed(folder: Fol
 
 
 def test_after_each_step_completes_the_state_is_resumable(folder: Folder) -> None:
-    """"4. State is resumable". Killed after any of its steps, the run goes on with the next one."""
+    """> "4. State is resumable". Killed after any of its steps, the run goes on with the next one."""
     steps = "\n".join(f"- {{id: s{n}, run: 'echo s{n} >> diary; test \"$AT\" != s{n} || {DIE}'}}" for n in range(4))
     folder.flow(steps)
     for number in range(4):
@@ -137,7 +139,7 @@ def test_after_each_step_completes_the_state_is_resumable(folder: Folder) -> Non
 
 
 def test_a_valid_checkpoint_exists_when_its_two_files_do(folder: Folder) -> None:
-    """"RUN_BASE/<flow>/receipts/<step_id>-<agent>.json exists, RUN_BASE/<flow>/handoffs/<step_id>-<agent>.json exists
+    """> "RUN_BASE/<flow>/receipts/<step_id>-<agent>.json exists, RUN_BASE/<flow>/handoffs/<step_id>-<agent>.json exists
     (if finalized)". RUN_BASE is `.holdfast/runs/<run>`; a failed step has a receipt and hands nothing over."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     base = folder.path / ".holdfast" / "runs" / folder.run_id / "build"
@@ -163,7 +165,7 @@ def test_the_files_of_a_checkpoint_are_never_read_back(folder: Folder) -> None:
 
 
 def test_after_a_step_that_succeeded_the_run_resumes_from_the_next(folder: Folder) -> None:
-    """"if last_completed.status == "succeeded": return last_completed.step_index + 1  # Resume from next"."""
+    """> "if last_completed.status == "succeeded": return last_completed.step_index + 1  # Resume from next"."""
     folder.flow(THREE)
     well(folder.cli("run", "flow.yaml", failpoint="step.begun:2"), KILLED)
     assert folder.lines() == ["plan"]
@@ -173,7 +175,7 @@ def test_after_a_step_that_succeeded_the_run_resumes_from_the_next(folder: Folde
 
 
 def test_after_a_step_that_failed_the_run_resumes_with_that_step(folder: Folder) -> None:
-    """"else: return last_completed.step_index  # Retry failed step"."""
+    """> "else: return last_completed.step_index  # Retry failed step"."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     well(folder.cli("resume"), 1)
     assert folder.lines() == ["plan", "build", "build"]
@@ -193,7 +195,7 @@ def test_a_finished_run_has_no_resume_point(folder: Folder) -> None:
 
 
 def test_what_is_preserved_any_files_written_to_disk(folder: Folder) -> None:
-    """"What's Preserved: Any files written to disk". They are there, and named to the next attempt."""
+    """> "What's Preserved: Any files written to disk". They are there, and named to the next attempt."""
     well(stopped_in(folder, HALF).cli("resume"))
     assert folder.read("found") == "half\n"
     previous = json.loads(folder.read("previous"))
@@ -201,14 +203,14 @@ def test_what_is_preserved_any_files_written_to_disk(folder: Folder) -> None:
 
 
 def test_what_is_preserved_the_partial_transcript(folder: Folder) -> None:
-    """"Partial transcript (up to failure point)"."""
+    """> "Partial transcript (up to failure point)"."""
     well(stopped_in(folder, HALF).cli("resume"))
     previous = json.loads(folder.read("previous"))
     assert "said 1" in previous["tail"]
 
 
 def test_what_is_preserved_uncommitted_git_changes(folder: Folder) -> None:
-    """"Git changes (uncommitted)". They are there, and named, whether they were declared or not."""
+    """> "Git changes (uncommitted)". They are there, and named, whether they were declared or not."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     folder.write("tracked", "old\n")
     for words in (["init", "-q"], ["add", "tracked"], ["commit", "-qm", "x"]):
@@ -219,7 +221,7 @@ def test_what_is_preserved_uncommitted_git_changes(folder: Folder) -> None:
 
 
 def test_what_is_lost_memory_the_uncommitted_handoff_and_the_route(folder: Folder) -> None:
-    """"What's Lost: In-memory state, Uncommitted handoff, Routing decision (never made)". Nothing of a crashed
+    """> "What's Lost: In-memory state, Uncommitted handoff, Routing decision (never made)". Nothing of a crashed
     attempt is handed on: the next one says it anew, and what comes after is decided by that."""
     folder.flow(
         "- id: one\n  run: |\n    echo '{\"state\": {\"from\": '$HOLDFAST_ATTEMPT'}}' > $HOLDFAST_ENVELOPE\n"
@@ -236,44 +238,48 @@ def test_what_is_lost_memory_the_uncommitted_handoff_and_the_route(folder: Folde
 
 
 def test_recovery_checks_for_partial_artifacts_and_assesses_their_completeness(folder: Folder) -> None:
-    """"1. Check for partial artifacts 2. Assess completeness"."""
+    """> "1. Check for partial artifacts 2. Assess completeness"."""
     well(stopped_in(folder, HALF).cli("resume"))
     assert json.loads(folder.read("previous"))["judgement"] == "partial"
 
 
 def test_recovery_either_resumes_with_partial_context(folder: Folder) -> None:
-    """"3. Either: Resume with partial context"."""
+    """> "3. Either: Resume with partial context"."""
     well(stopped_in(folder, HALF, "on_partial: restore").cli("resume", "--partial", "keep"))
-    assert folder.read("found") == "half\n" and folder.read("out") == "whole\n"
+    assert folder.read("found") == "half\n"
+    assert folder.read("out") == "whole\n"
 
 
 def test_or_it_retries_the_step_from_scratch(folder: Folder) -> None:
-    """"Retry step from scratch". What gives way is kept."""
+    """> "Retry step from scratch". What gives way is kept."""
     folder.write("out", "before\n")
     well(stopped_in(folder, HALF).cli("resume", "--partial", "restore"))
-    assert folder.read("found") == "before\n" and folder.read("out") == "whole\n"
+    assert folder.read("found") == "before\n"
+    assert folder.read("out") == "whole\n"
     assert [list(event.body["files"]) for event in folder.events("run.displaced")] == [["out"]]
 
 
 def test_or_it_escalates_for_human_decision(folder: Folder) -> None:
-    """"Escalate for human decision"."""
+    """> "Escalate for human decision"."""
     stopped_in(folder, HALF, "on_partial: ask")
     (wait,) = well(folder.cli("resume", "--json"), 4).json["interrupts"]
     assert wait["type"] == "partial"
     well(folder.cli("answer", wait["id"], '{"choice": "restore"}'))
     well(folder.cli("resume"))
-    assert folder.read("found") == "" and folder.read("out") == "whole\n"
+    assert folder.read("found") == ""
+    assert folder.read("out") == "whole\n"
 
 
 # -- idempotence -------------------------------------------------------------------------------------
 
 
 def test_an_idempotent_step_may_run_twice_and_the_result_is_the_same(folder: Folder) -> None:
-    """"Steps SHOULD be idempotent: running twice produces same result, no harmful side effects on retry, safe to
+    """> "Steps SHOULD be idempotent: running twice produces same result, no harmful side effects on retry, safe to
     resume after crash"."""
     stopped_in(folder, HALF)
     well(folder.cli("resume"))
-    assert folder.read("out") == "whole\n" and folder.lines() == ["first", "second", "second", "third"]
+    assert folder.read("out") == "whole\n"
+    assert folder.lines() == ["first", "second", "second", "third"]
 
 
 NOT_IDEMPOTENT = {
@@ -287,14 +293,18 @@ NOT_IDEMPOTENT = {
         "ls api/$HOLDFAST_KEY-* || exit 1",
         "ls api",
     ),
-    "File appends (would duplicate content)": ("echo $HOLDFAST_KEY >> log", "grep -qs $HOLDFAST_KEY log || exit 1", "cat log"),
+    "File appends (would duplicate content)": (
+        "echo $HOLDFAST_KEY >> log",
+        "grep -qs $HOLDFAST_KEY log || exit 1",
+        "cat log",
+    ),
 }
 
 
 @pytest.mark.parametrize("sentence", NOT_IDEMPOTENT)
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_steps_that_are_not_idempotent_are_effects_and_happen_once(folder: Folder, sentence: str, dies: str) -> None:
-    """"Steps that are NOT idempotent: Git commits, External API calls, File appends". As effects with a probe they
+    """> "Steps that are NOT idempotent: Git commits, External API calls, File appends". As effects with a probe they
     happen once, whether the crash came before or after."""
     subprocess.run(["git", "init", "-q"], cwd=folder.path, check=True)
     act, probe, count = NOT_IDEMPOTENT[sentence]
@@ -313,14 +323,15 @@ def test_without_a_probe_an_effect_is_never_repeated_unknowingly(folder: Folder)
     well(folder.cli("run", "flow.yaml"), KILLED)
     for _ in range(2):
         (wait,) = well(folder.cli("resume", "--json"), 4).json["interrupts"]
-    assert wait["type"] == "in_doubt" and folder.lines() == ["x"]
+    assert wait["type"] == "in_doubt"
+    assert folder.lines() == ["x"]
     well(folder.cli("skip", folder.run_id, "act", "--result", "null", "--why", "it is there"))
     well(folder.cli("resume"))
     assert folder.lines() == ["x"]
 
 
 def test_making_steps_idempotent_write_complete_state(folder: Folder) -> None:
-    """"Bad: Always appends. Good: Write complete state". Declared and put back, even an append is safe."""
+    """> "Bad: Always appends. Good: Write complete state". Declared and put back, even an append is safe."""
     append = "echo line >> log; test -f died || { touch died; kill -9 $RUNTIME; sleep 300; }"
     folder.write("log", "")
     folder.flow(f"- id: bad\n  run: {json.dumps(append)}\n  writes: log\n  on_partial: restore")
@@ -333,7 +344,7 @@ def test_making_steps_idempotent_write_complete_state(folder: Folder) -> None:
 
 
 def test_resume_flow_from_last_checkpoint(folder: Folder) -> None:
-    """"Resume flow from last checkpoint: make stepwise-resume RUN_ID=abc123 FLOW=build" is `holdfast resume abc123`;
+    """> "Resume flow from last checkpoint: make stepwise-resume RUN_ID=abc123 FLOW=build" is `holdfast resume abc123`;
     an id may be shortened."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     folder.write("good", "")
@@ -342,7 +353,7 @@ def test_resume_flow_from_last_checkpoint(folder: Folder) -> None:
 
 
 def test_resume_from_specific_step(folder: Folder) -> None:
-    """"Resume from specific step: make stepwise-resume RUN_ID=abc123 FLOW=build START_STEP=step-3"."""
+    """> "Resume from specific step: make stepwise-resume RUN_ID=abc123 FLOW=build START_STEP=step-3"."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     folder.write("good", "")
     well(folder.cli("resume", folder.run_id, "--from", "plan"))
@@ -351,7 +362,7 @@ def test_resume_from_specific_step(folder: Folder) -> None:
 
 
 def test_retry_the_step_that_failed(folder: Folder) -> None:
-    """"Retry the step that failed: make stepwise-retry RUN_ID=abc123 FLOW=build STEP=step-3"."""
+    """> "Retry the step that failed: make stepwise-retry RUN_ID=abc123 FLOW=build STEP=step-3"."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     folder.write("good", "")
     well(folder.cli("retry", folder.run_id, "build"))
@@ -377,63 +388,68 @@ def test_the_real_command_in_a_process_of_its_own(folder: Folder) -> None:
 # -- graceful shutdown -------------------------------------------------------------------------------
 
 SLOW = """\
-- {id: one, run: 'echo one >> diary; echo half > out; while ! test -f go; do sleep 0.02; done; echo whole > out', writes: out}
+- id: one
+  run: echo one >> diary; echo half > out; while ! test -f go; do sleep 0.02; done; echo whole > out
+  writes: out
 - {id: two, run: echo two >> diary}
 """
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_on_a_signal_the_current_step_is_completed_if_possible(folder: Folder, number: int, code: int) -> None:
-    """"On SIGINT/SIGTERM: 1. Complete current LLM call (if possible)". The step under way ends well, the next one
+    """> "On SIGINT/SIGTERM: 1. Complete current LLM call (if possible)". The step under way ends well, the next one
     does not begin. "4. Exit cleanly"."""
     well(interrupted(folder.flow(SLOW), "one", number), code)
-    assert folder.statuses("one") == ["succeeded"] and folder.lines() == ["one"]
+    assert folder.statuses("one") == ["succeeded"]
+    assert folder.lines() == ["one"]
     assert folder.hold.get(folder.run_id).status == "interrupted"
     well(folder.cli("resume"))
     assert folder.lines() == ["one", "two"]
 
 
 def test_on_a_second_signal_a_partial_receipt_says_interrupted(folder: Folder) -> None:
-    """"2. Write partial receipt with status="interrupted"". It can be read in the mirror too."""
+    """> "2. Write partial receipt with status="interrupted"". It can be read in the mirror too."""
     well(interrupted(folder.flow(SLOW), "one", signal.SIGTERM, signal.SIGTERM), 143)
     assert folder.mirror("receipts", "one-main")["status"] == "interrupted"
     assert not list((folder.path / ".holdfast" / "runs").glob("*/build/handoffs/*"))
 
 
 def test_on_a_second_signal_any_artifacts_are_persisted(folder: Folder) -> None:
-    """"3. Persist any artifacts". What was left is on the receipt, and shown to the next attempt."""
+    """> "3. Persist any artifacts". What was left is on the receipt, and shown to the next attempt."""
     well(interrupted(folder.flow(SLOW), "one", signal.SIGTERM, signal.SIGTERM), 143)
     (facts,) = folder.facts("one")
-    assert [file["path"] for file in facts["left"]["files"]] == ["out"] and folder.read("out") == "half\n"
+    assert [file["path"] for file in facts["left"]["files"]] == ["out"]
+    assert folder.read("out") == "half\n"
 
 
 def test_after_a_signal_no_process_is_left_and_the_run_can_be_resumed(folder: Folder) -> None:
-    """"4. Exit cleanly"."""
+    """> "4. Exit cleanly"."""
     folder.flow(SLOW.replace("echo one >> diary", "echo $$ > pid; echo one >> diary"))
     well(interrupted(folder, "one", signal.SIGINT, signal.SIGINT), 130)
     assert not lives(folder.number("pid"))
     folder.write("go", "")
     well(folder.cli("resume"))
-    assert folder.lines() == ["one", "one", "two"] and folder.hold.verify().ok
+    assert folder.lines() == ["one", "one", "two"]
+    assert folder.hold.verify().ok
 
 
 # -- hard crash --------------------------------------------------------------------------------------
 
 
 def test_on_unexpected_termination_no_receipt_is_written(folder: Folder) -> None:
-    """"1. No receipt written". The journal knows that the attempt began, and how the files were."""
+    """> "1. No receipt written". The journal knows that the attempt began, and how the files were."""
     stopped_in(folder, HALF)
     assert folder.statuses("second") == ["started"]
     assert not list((folder.path / ".holdfast" / "runs").glob("*/build/receipts/second-main.json"))
 
 
 def test_on_unexpected_termination_artifacts_may_be_partial(folder: Folder) -> None:
-    """"2. Artifacts may be partial"."""
+    """> "2. Artifacts may be partial"."""
     assert stopped_in(folder, HALF).read("out") == "half\n"
 
 
 def test_the_next_run_detects_incomplete_state(folder: Folder) -> None:
-    """"3. Next run detects incomplete state". The run is `crashed`, the plan names the step and that it left work."""
+    """> "3. Next run detects incomplete state". The run is `crashed`, the plan names the step and that it left work."""
     stopped_in(folder, HALF)
     assert well(folder.cli("runs", "--json")).json["runs"][0]["status"] == "crashed"
     plan = well(folder.cli("resume", "--dry-run", "--json")).json
@@ -442,7 +458,7 @@ def test_the_next_run_detects_incomplete_state(folder: Folder) -> None:
 
 
 def test_the_next_run_offers_retry(folder: Folder) -> None:
-    """"4. Offers: retry, skip, or abort": retry."""
+    """> "4. Offers: retry, skip, or abort": retry."""
     stopped_in(folder, HALF)
     well(folder.cli("retry", folder.run_id, "second"))
     well(folder.cli("resume"))
@@ -450,7 +466,7 @@ def test_the_next_run_offers_retry(folder: Folder) -> None:
 
 
 def test_the_next_run_offers_skip(folder: Folder) -> None:
-    """"4. Offers: retry, skip, or abort": skip."""
+    """> "4. Offers: retry, skip, or abort": skip."""
     stopped_in(folder, HALF)
     well(folder.cli("skip", folder.run_id, "second", "--result", '"by hand"', "--why", "done by hand"))
     well(folder.cli("resume"))
@@ -459,7 +475,7 @@ def test_the_next_run_offers_skip(folder: Folder) -> None:
 
 
 def test_the_next_run_offers_abort(folder: Folder) -> None:
-    """"4. Offers: retry, skip, or abort": abort."""
+    """> "4. Offers: retry, skip, or abort": abort."""
     stopped_in(folder, HALF)
     well(folder.cli("abort", folder.run_id, "--why", "not needed"))
     assert folder.hold.get(folder.run_id).status == "aborted"
@@ -467,12 +483,13 @@ def test_the_next_run_offers_abort(folder: Folder) -> None:
 
 
 def test_a_step_that_kills_its_process_again_and_again_makes_the_run_ask_for_one_of_the_three(folder: Folder) -> None:
-    """"4. Offers: retry, skip, or abort": without being asked, after the third crash in one step."""
+    """> "4. Offers: retry, skip, or abort": without being asked, after the third crash in one step."""
     folder.flow(f"- {{id: a, run: 'echo a >> diary; {DIE}'}}")
     for _ in range(3):
         well(folder.cli("run", "flow.yaml"), KILLED)
     (wait,) = well(folder.cli("run", "flow.yaml", "--json"), 4).json["interrupts"]
-    assert wait["type"] == "crash_loop" and {"retry", "skip", "abort"} <= set(wait["choices"])
+    assert wait["type"] == "crash_loop"
+    assert {"retry", "skip", "abort"} <= set(wait["choices"])
     assert folder.lines() == ["a", "a", "a"]
 
 
@@ -480,7 +497,7 @@ def test_a_step_that_kills_its_process_again_and_again_makes_the_run_ask_for_one
 
 
 def test_every_step_leaves_a_checkpoint_and_runs_are_resumable_by_default(folder: Folder) -> None:
-    """"Every step leaves a checkpoint. Runs are resumable by default. Steps should be idempotent. Partial state is
+    """> "Every step leaves a checkpoint. Runs are resumable by default. Steps should be idempotent. Partial state is
     explicitly handled." Conditions, loops and branches leave theirs too."""
     folder.flow(
         "- {id: one, run: 'true', when: 'true'}\n- {id: never, run: 'true', when: 'false'}\n"

@@ -45,7 +45,8 @@ def test_a_condition_is_asked_once_and_its_answer_stands_on_resume(folder: Folde
 def test_a_condition_that_cannot_be_run_is_an_error_and_no_answer(folder: Folder) -> None:
     folder.flow("- {id: maybe, run: echo ran >> diary, when: no-such-command-here}")
     outcome = folder.run()
-    assert outcome.status == "failed" and "127" in str(outcome.error)
+    assert outcome.status == "failed"
+    assert "127" in str(outcome.error)
     assert folder.lines() == []
 
 
@@ -66,7 +67,8 @@ ROUND = "      - {id: author, run: echo $HOLDFAST_ITERATION >> diary}\n- {id: la
 
 def test_a_loop_that_reaches_its_limit_fails_the_run(folder: Folder) -> None:
     outcome = folder.flow(LOOP.format("fail") + ROUND).run()
-    assert outcome.status == "failed" and outcome.error["type"].endswith("LimitReached"), outcome.error
+    assert outcome.status == "failed"
+    assert outcome.error["type"].endswith("LimitReached")
     assert folder.lines() == ["1", "2", "3"]
 
 
@@ -122,7 +124,8 @@ def test_a_step_that_is_not_accepted_fails_and_the_next_attempt_passes(folder: F
     assert folder.run().status == "succeeded"
     first, second = folder.receipts("a")
     assert (first.status, second.status) == ("failed", "succeeded")
-    assert first.error is not None and "not accepted: test $(wc -l < diary) -ge 2" in first.error["message"]
+    assert first.error is not None
+    assert "not accepted: test $(wc -l < diary) -ge 2" in first.error["message"]
 
 
 def test_a_step_that_is_never_accepted_fails_the_run_and_is_tried_again_on_resume(folder: Folder) -> None:
@@ -149,7 +152,8 @@ def test_an_exit_that_says_not_done_may_be_tried_again(folder: Folder) -> None:
 
 def test_any_other_exit_of_an_effect_leaves_it_in_doubt(folder: Folder) -> None:
     outcome = effect(folder, '"echo x >> diary; exit 1"', "not_done_exit: 75", "retries: 5").run()
-    assert outcome.status == "waiting" and outcome.interrupts[0].type == "in_doubt"
+    assert outcome.status == "waiting"
+    assert outcome.interrupts[0].type == "in_doubt"
     assert folder.lines() == ["x"]
 
 
@@ -181,7 +185,8 @@ def test_a_probe_that_exits_otherwise_does_not_know_and_a_person_decides(folder:
 def test_an_effect_has_one_key_for_all_its_attempts_and_its_probe_is_given_it(folder: Folder) -> None:
     run = '"echo $HOLDFAST_KEY >> diary; test $HOLDFAST_ATTEMPT = 2"'
     effect(folder, run, "confirm: 'echo $HOLDFAST_KEY >> diary; exit 1'", "retries: 1").run()
-    assert len(folder.lines()) == 3 and len(set(folder.lines())) == 1
+    assert len(folder.lines()) == 3
+    assert len(set(folder.lines())) == 1
 
 
 # -- approval ----------------------------------------------------------------------------------------
@@ -207,7 +212,8 @@ def test_a_decline_ends_the_run(folder: Folder) -> None:
     folder.hold.answer(outcome.interrupts[0].id, {"approved": False, "comment": "too dear"})
     record = folder.hold.get(outcome.run_id)
     assert record.status == "aborted"
-    assert record.error is not None and (record.error["type"], record.error["message"]) == ("declined", "too dear")
+    assert record.error is not None
+    assert (record.error["type"], record.error["message"]) == ("declined", "too dear")
     assert folder.lines() == ["plan"]
 
 
@@ -251,11 +257,13 @@ def test_a_decline_that_leads_back_before_a_loop_lets_the_loop_begin_anew(folder
 
 def test_an_approval_in_a_branch_lets_the_other_branches_end_first(folder: Folder) -> None:
     folder.flow(
-        "- id: both\n  parallel:\n    - {id: ok, pause_for: approval}\n    - {id: work, run: sleep 0.2; echo w >> diary}\n"
+        "- id: both\n  parallel:\n    - {id: ok, pause_for: approval}\n"
+        "    - {id: work, run: sleep 0.2; echo w >> diary}\n"
         "- {id: last, run: echo last >> diary}"
     )
     outcome = folder.run()
-    assert outcome.status == "waiting" and folder.lines() == ["w"]
+    assert outcome.status == "waiting"
+    assert folder.lines() == ["w"]
     folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["w", "last"]
@@ -267,26 +275,29 @@ def test_an_approval_in_a_branch_lets_the_other_branches_end_first(folder: Folde
 def test_a_command_finds_everything_that_is_promised(folder: Folder) -> None:
     folder.flow(
         "- id: first\n  run: |\n    env -0 > env-first\n"
-        "    printf '{\"done\": \"did it\", \"next\": \"go on\", \"artifacts\": [\"x\"], \"state\": {\"n\": 1}}'"
+        '    printf \'{"done": "did it", "next": "go on", "artifacts": ["x"], "state": {"n": 1}}\''
         " > $HOLDFAST_ENVELOPE\n    printf '[1, 2]' > $HOLDFAST_RESULT\n"
         "- {id: ok, pause_for: approval}\n"
         "- {id: second, run: 'env -0 > env-$HOLDFAST_ATTEMPT; cp $HOLDFAST_HANDOFF handoff-$HOLDFAST_ATTEMPT; "
-        "cp \"$HOLDFAST_PREVIOUS\" previous; test $HOLDFAST_ATTEMPT = 2', retries: 1, env: {OWN: mine}}",
+        'cp "$HOLDFAST_PREVIOUS" previous; test $HOLDFAST_ATTEMPT = 2\', retries: 1, env: {OWN: mine}}',
         head="inputs: {ticket: string, count: integer, more: json}\nenv: {MODEL: large}\n",
     )
     given = {"ticket": 'T "1"\n$x', "count": 3, "more": {"a": [1]}}
     outcome = folder.run(**given)
     folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
     outcome = folder.run(**given)
-    assert outcome.status == "succeeded" and outcome.result == {"first": [1, 2]}
+    assert outcome.status == "succeeded"
+    assert outcome.result == {"first": [1, 2]}
     first, once, twice = (told(folder, name) for name in ("env-first", "env-1", "env-2"))
     assert first["HOLDFAST_RUN"] == outcome.run_id
     assert (first["HOLDFAST_STEP"], first["HOLDFAST_ATTEMPT"], first["HOLDFAST_ITERATION"]) == ("first", "1", "0")
     assert first["HOLDFAST_INPUT_TICKET"] == given["ticket"]
     assert (first["HOLDFAST_INPUT_COUNT"], json.loads(first["HOLDFAST_INPUT_MORE"])) == ("3", {"a": [1]})
     assert not {"HOLDFAST_HANDOFF", "HOLDFAST_ANSWER", "HOLDFAST_PREVIOUS"} & set(first)
-    assert (once["MODEL"], once["OWN"]) == ("large", "mine") and "OWN" not in first
-    assert "HOLDFAST_ANSWER" in once and "HOLDFAST_PREVIOUS" not in once
+    assert (once["MODEL"], once["OWN"]) == ("large", "mine")
+    assert "OWN" not in first
+    assert "HOLDFAST_ANSWER" in once
+    assert "HOLDFAST_PREVIOUS" not in once
     assert once["HOLDFAST_KEY"] == twice["HOLDFAST_KEY"] != first["HOLDFAST_KEY"]
     handed = json.loads(folder.read("handoff-1"))
     assert handed == {
@@ -322,7 +333,8 @@ def test_a_handoff_is_the_same_when_the_step_before_was_done_by_an_earlier_proce
     assert folder.run().status == "succeeded"
     first, second = map(json.loads, folder.lines("handoffs"))
     assert first == second
-    assert first["state"] == {"n": 1, "word": "é"} and first["result"] == 7
+    assert first["state"] == {"n": 1, "word": "é"}
+    assert first["result"] == 7
 
 
 @pytest.mark.parametrize("name", ["RESULT", "ENVELOPE"])
@@ -338,7 +350,8 @@ def test_a_word_that_is_not_json_fails_the_step_and_says_so(folder: Folder, name
 def test_an_envelope_with_an_unknown_field_fails_the_step(folder: Folder) -> None:
     folder.write("said", '{"done": "x", "colour": "red"}')
     outcome = folder.flow("- {id: a, run: cp said $HOLDFAST_ENVELOPE}").run()
-    assert outcome.status == "failed" and "colour" in outcome.error["message"]
+    assert outcome.status == "failed"
+    assert "colour" in outcome.error["message"]
 
 
 def test_results_are_of_any_size_up_to_the_limit_and_refused_beyond(folder: Folder) -> None:
@@ -347,7 +360,8 @@ def test_results_are_of_any_size_up_to_the_limit_and_refused_beyond(folder: Fold
     assert folder.run().result == {"a": "x" * 200_000}
     folder.write("said", json.dumps("x" * 1_100_000))
     outcome = folder.run()
-    assert outcome.status == "failed" and "limit" in outcome.error["message"]
+    assert outcome.status == "failed"
+    assert "limit" in outcome.error["message"]
 
 
 # -- files that are read -----------------------------------------------------------------------------
@@ -480,7 +494,7 @@ def test_two_runs_of_one_task_at_once_the_second_is_told_who_holds_it(folder: Fo
 def test_a_timeout_ends_the_command_and_what_it_started_and_the_next_attempt_is_told(folder: Folder) -> None:
     folder.flow(
         "- id: slow\n  timeout: 0.5\n  retries: 1\n  writes: out\n  run: |\n"
-        "    echo attempt $HOLDFAST_ATTEMPT; cp \"$HOLDFAST_PREVIOUS\" previous && exit 0\n"
+        '    echo attempt $HOLDFAST_ATTEMPT; cp "$HOLDFAST_PREVIOUS" previous && exit 0\n'
         "    echo half > out; (sleep 300 & echo $! > grandchild; wait)"
     )
     assert folder.run().status == "succeeded"
@@ -488,7 +502,8 @@ def test_a_timeout_ends_the_command_and_what_it_started_and_the_next_attempt_is_
     assert not lives(folder.number("grandchild"))
     previous = json.loads(folder.read("previous"))
     assert (previous["status"], previous["judgement"]) == ("timed_out", "partial")
-    assert [file["path"] for file in previous["files"]] == ["out"] and "attempt 1" in previous["tail"]
+    assert [file["path"] for file in previous["files"]] == ["out"]
+    assert "attempt 1" in previous["tail"]
     kept = [facts["transcript"]["text"] for facts in folder.facts("slow")]
     assert ["attempt 1\n" in kept[0], "attempt 2\n" in kept[1]] == [True, True]
 
@@ -509,13 +524,14 @@ def test_a_secret_is_in_no_file_and_in_no_output(
     folder.flow(
         "- id: leak\n  retries: 1\n  writes: out\n  run: |\n"
         "    echo token $API_TOKEN; echo $API_TOKEN > out; printf '\"%s\"' $API_TOKEN > $HOLDFAST_RESULT\n"
-        "    printf '{\"done\": \"%s\"}' $API_TOKEN > $HOLDFAST_ENVELOPE; test $HOLDFAST_ATTEMPT = 2\n"
+        '    printf \'{"done": "%s"}\' $API_TOKEN > $HOLDFAST_ENVELOPE; test $HOLDFAST_ATTEMPT = 2\n'
         "- {id: fail, run: 'echo $API_TOKEN >&2; exit 3'}",
         head="secrets: [API_TOKEN]\n",
     )
     outcome = folder.run()
     assert outcome.status == "failed"
-    assert secret not in str(outcome) and secret not in "".join(capfd.readouterr())
+    assert secret not in str(outcome)
+    assert secret not in "".join(capfd.readouterr())
     folder.close()
     assert [file for file, raw in folder.everything() if secret.encode() in raw] == []
     assert folder.facts("fail")[0]["masked"] == 1
@@ -526,4 +542,5 @@ def test_a_missing_secret_is_demanded_before_anything_runs(folder: Folder, monke
     folder.flow("- {id: a, run: echo a >> diary}", head="secrets: [API_TOKEN]\n")
     with pytest.raises(Exception, match="API_TOKEN"):
         folder.run()
-    assert folder.lines() == [] and folder.hold.runs() == []
+    assert folder.lines() == []
+    assert folder.hold.runs() == []

@@ -6,10 +6,9 @@ before it is never needed to go on; `verify` checks it all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
-from holdfast.domain.call import Ledger, fold
+from holdfast.domain.call import Ledger, Past, fold
 from holdfast.domain.codec import encode
 from holdfast.domain.journal import Header, Row, decode_header, decode_payload, print_of
 from holdfast.domain.recipe import Command, Recipe
@@ -90,31 +89,31 @@ def is_over(scope: str, loops: Mapping[str, int]) -> bool:
 def go_back(execution: Execution, recipe: Recipe) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
     targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
-    for name in unfinished(execution.ledger, targets):
-        first = min(
-            (past.first for past in execution.ledger.calls.values() if past.call.step == targets[name]), default=0
-        )
-        tried = execution.ledger.went_back.get(name, 0)
-        if not first or tried >= execution.settings.crashes_before_asking:
-            continue
-        facts: dict[str, Any] = {
-            "to": first,
-            "by": "the flow",
-            "why": f"{name} says resume_to {targets[name]}",
-            "from": name,
-        }
-        with execution.pen.lock:
-            queued = execution.pen.queue_work(_unmark(execution), execution.pen.fact("run", "rewound", facts))
-        execution.pen.write(queued)
-        execution.marked = 0
-        execution.ledger = fold(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
+    for past in _unfinished(execution.ledger, targets):
+        name = past.call.step
+        first = _first_of(execution.ledger, past.call.scope, targets[name])
+        if first and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
+            _rewind(execution, name, targets[name], first)
 
 
-def _unmark(execution: Execution) -> Any:
-    return lambda tx: tx.set_run_mark(execution.hold.run_key, 0)
+def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
+    """Calls of these steps that were begun and did not deliver, or whose failure ended the run."""
+    return [past for past in ledger.calls.values() if past.call.step in names and past.attempts and not past.finished]
 
 
-def unfinished(ledger: Ledger, names: Iterable[str]) -> list[str]:
-    """Those of these steps that were begun and did not deliver, or whose failure ended the run."""
-    calls = [past for past in ledger.calls.values() if past.attempts and not past.finished]
-    return [name for name in names if any(past.call.step == name for past in calls)]
+def _first_of(ledger: Ledger, scope: str, step: str) -> int:
+    """The first entry of a step in a scope: in a repeat, in the same iteration."""
+    calls = ledger.calls.values()
+    return min((past.first for past in calls if (past.call.scope, past.call.step) == (scope, step)), default=0)
+
+
+def _rewind(execution: Execution, name: str, target: str, first: int) -> None:
+    """What a mark calls over may have to be done again: the whole journal is read anew."""
+    key = execution.hold.run_key
+    facts = {"to": first, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
+    with execution.pen.lock:
+        made = execution.pen.fact("run", "rewound", facts)
+        queued = execution.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), made)
+    execution.pen.write(queued)
+    execution.marked = 0
+    execution.ledger = fold(execution.store.read(lambda look: look.journal_of(key)))

@@ -109,14 +109,19 @@ def write_mirror(runtime: Runtime, run_id: str) -> Path:
 
 
 def iterated(receipt: Receipt) -> str:
-    """A command's name: `~<n>` says which iteration of the loops around it. A condition's begins with its owner's."""
+    """A command's name: `~<n>` says which iteration of the loops around it. A condition's begins with its owner's.
+
+    `~<n>~<m>` says that it is one of the mth time that a loop was gone through, since a way led back.
+    """
     parts = receipt.scope.split("/")[:-1]
     loops = [part.rpartition("[") for part in parts if part.endswith("]")]
     numbers = [number[:-1] for _, _, number in loops]
-    place = "" if set(numbers) <= {"1"} else "~" + ".".join(numbers)
+    again = [name.rpartition("~")[2] for name, _, _ in loops if "~" in name]
+    place = "" if set(numbers) <= {"1"} and not again else "~" + ".".join(numbers)
+    place += "".join(f"~{count}" for count in again)
     inner = [part for part in parts if not part.endswith("]")]  # of `when`: the step that it is about
     if receipt.step in CONDITIONS and loops and not inner:
-        inner = [loops[-1][0]]  # of `until`: the loop
+        inner = [loops[-1][0].partition("~")[0]]  # of `until`: the loop
     return "@".join([*inner, receipt.step]) + place + (f"~{receipt.occurrence + 1}" if receipt.occurrence else "")
 
 

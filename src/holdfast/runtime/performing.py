@@ -57,8 +57,8 @@ class Performance:
         self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
-        self._begun: dict[str, int] = {}  # the same when this execution began
-        self._went_back = False  # a way led back: from then on iterations are counted anew, and no marks made
+        self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
+        self._went_back = False  # one did: from then on no marks are made
         self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
         self._specs: dict[str, StepSpec] = {}
 
@@ -76,7 +76,6 @@ class Performance:
         marks.go_back(self.execution, self.recipe)
         marks.take_state(self.execution)
         self.closed = marks.loops_of(self.execution.ledger)
-        self._begun = dict(self.closed)
         frame = CURRENT.get()
         assert frame is not None
         lane = Lane(frame)
@@ -169,23 +168,35 @@ class Performance:
     # -- loops -----------------------------------------------------------------------------------
 
     def _repeat(self, node: Repeat, lane: Lane) -> None:
-        path = f"{lane.frame.scope}{node.id}"
-        number, limit = self._begun.pop(path, 0), node.max
-        while not self._iterate(node, lane, number := number + 1, limit):
+        name = self._pass_of(node, lane)
+        path = f"{lane.frame.scope}{name}"
+        number, limit = self.closed.get(path, 0), node.max
+        while not self._iterate(node, lane, f"{name}[{number + 1}]", number := number + 1, limit):
             while number >= limit:
                 more = self._beyond(node, lane, number)
                 if not more:
                     return self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
                 limit += more
             if not lane.beside and not self._went_back:
-                self.closed[path] = number
-                marks.mark(self.execution, self.closed)
+                self._close(path, number)
         self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": True})
         return None
 
-    def _iterate(self, node: Repeat, lane: Lane, number: int, limit: int) -> bool:
+    def _pass_of(self, node: Repeat, lane: Lane) -> str:
+        """The loop's name in scopes; `fix~2` when a way led back and it begins anew: other calls, with other keys."""
+        path = f"{lane.frame.scope}{node.id}"
+        count = self._passes[path] = self._passes.get(path, 0) + 1
+        return node.id if count == 1 else f"{node.id}~{count}"
+
+    def _close(self, path: str, number: int) -> None:
+        """An iteration is over, and with it the loops inside."""
+        self.closed = {each: count for each, count in self.closed.items() if not each.startswith(f"{path}[")}
+        self.closed[path] = number
+        marks.mark(self.execution, self.closed)
+
+    def _iterate(self, node: Repeat, lane: Lane, scope: str, number: int, limit: int) -> bool:
         """Do one iteration. Raises LimitReached when it was the last one, and that fails the flow."""
-        inner = lane.inner(f"{node.id}[{number}]", number)
+        inner = lane.inner(scope, number)
         for step in node.steps:
             self._do(step, inner)
         lane.before = inner.before
