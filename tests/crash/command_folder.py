@@ -190,6 +190,12 @@ class Folder:
         for child in self._children:
             child.kill()
 
+    def end(self) -> None:
+        """Close it for good: a command that lives on and waits for `go` ends too."""
+        self.close()
+        if self.path.exists():
+            self.write("go", "")
+
     # -- the command line ------------------------------------------------------------------------
 
     def cli(self, *words: str, failpoint: str = "", log: str = "", **env: str) -> Said:

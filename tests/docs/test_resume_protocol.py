@@ -27,7 +27,7 @@ THREE = """\
 def folder(tmp_path: Path) -> Iterator[Folder]:
     found = Folder(tmp_path / "work")
     yield found
-    found.close()
+    found.end()
 
 
 def well(said: Said, code: int = 0) -> Said:

@@ -1,7 +1,6 @@
 """Endings are told apart: asked to stop, given up, exited, interrupted from the keyboard."""
 
 import asyncio
-import os
 import signal
 import threading
 from typing import Any
@@ -135,7 +134,9 @@ def test_an_exit_in_the_body_interrupts_the_run_and_goes_on_outward(
 async def presses_ctrl_c() -> str:
     ran("pressed")
     if not KNOBS.get("smooth"):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # the first asks to stop after this step
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGINT)  # the second stops it
         await asyncio.Event().wait()
     return "done"
 

@@ -18,7 +18,7 @@ from ..crash.command_folder import Folder, lives
 def folder(tmp_path: Path) -> Iterator[Folder]:
     found = Folder(tmp_path / "work")
     yield found
-    found.close()
+    found.end()
 
 
 # -- conditions, loops, acceptance -------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_a_decline_may_be_taken_note_of(folder: Folder) -> None:
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["plan", "last"]
     assert json.loads(folder.read("answer")) == {"approved": False, "comment": "too dear"}
-    assert folder.facts("ok.declined") == [{"goes_to": "continue", "comment": "too dear"}]
+    assert folder.facts("ok@declined") == [{"goes_to": "continue", "comment": "too dear"}]
 
 
 def test_a_decline_may_lead_back_to_a_step_which_is_then_done_again(folder: Folder) -> None:

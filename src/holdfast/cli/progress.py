@@ -12,7 +12,6 @@ from holdfast.cli.exits import trouble
 from holdfast.cli.render import note, took
 from holdfast.cli.screen import Screen
 from holdfast.errors import HoldfastError
-from holdfast.runtime.signals import Signals
 
 if TYPE_CHECKING:
     from holdfast import Event, Holdfast
@@ -33,7 +32,7 @@ class Watch:
         self._running: dict[tuple[str, int], datetime] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="holdfast-progress", daemon=True)
-        self._signals = Signals(hold._runtime, own_process=True)
+        self._signals = hold.signals()
 
     def __enter__(self) -> Watch:
         self.hold.listen(self.screen.output, self.screen.line)

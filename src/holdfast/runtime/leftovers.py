@@ -45,11 +45,17 @@ def prepare(execution: Execution, attempt: Attempt) -> Raised | Ask | None:
             attempt.work = spec.work.ready(execution, attempt)
     except Unavailable as error:  # it is not the step that failed: nothing more can be kept
         execution.pen.sever(error)
-    except HoldfastError as error:
-        return Raised(error)
-    except OSError as error:
+    except (HoldfastError, OSError) as error:
+        _pass_on(execution, attempt)
         return Raised(error)
     return None
+
+
+def _pass_on(execution: Execution, attempt: Attempt) -> None:
+    """An attempt that cannot begin leaves nothing: what the one before left is still there for the next."""
+    if attempt.previous is not None:
+        attempt.asked.left = attempt.previous
+        _note(execution, attempt, "left", attempt.previous.to_dict())
 
 
 def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
@@ -125,9 +131,20 @@ def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
             except (EditedSince, NotRestorable) as error:
                 return _ask(attempt.previous, str(error))
             before = None
+    if attempt.previous is not None and attempt.previous.status == "crashed" and past is not None:
+        _note_crashed(execution, attempt.previous, past)
     attempt.before = before
     _remember(execution, attempt)
     return None
+
+
+def _note_crashed(execution: Execution, left: Left, past: Past) -> None:
+    """A crashed attempt wrote no receipt: what it left, and its transcript, go on the record with the next start."""
+    path = work_folder(execution.runtime, execution.id, past.call, past.attempts) / TAIL
+    blob = execution.runtime.blobs.adopt(path) if path.is_file() else ""
+    facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": blob}
+    made = execution.pen.fact("run", "left", facts)
+    execution.pen.note(made._replace(blobs=(blob,)) if blob else made)
 
 
 def _ask(left: Left, why: str) -> Ask:
@@ -176,10 +193,10 @@ def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], pa
     assert left is not None
     known: dict[str, str] | None = None
     ended_at = None
-    if left.status != "crashed":
-        known = left.known_after
-    else:
+    if left.status == "crashed" and attempt.asked.left is None and past is not None and past.last.status == "started":
         ended_at = _ended_at(execution, past)
+    else:
+        known = left.known_after
     spec = attempt.asked.spec
     done = partial.restore(
         root_of(execution.runtime, spec),

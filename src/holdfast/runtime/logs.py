@@ -7,7 +7,7 @@ file in the work folder. Nothing is held in memory: a transcript is read piece b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1 << 16
 POLL_SECONDS = 0.2
 
+NOTHING: Mapping[tuple[Call, int], str] = {}
 Pieces = Callable[[], Iterator[bytes]]
 
 
@@ -64,7 +65,8 @@ def logs(runtime: Runtime, run_id: str, step: str | None = None, attempt: int | 
         known = [f"{each.label} (attempt {each.header.attempt})" for each in every]
         raise StepNotFound(row.id, wanted, ", ".join(known[-8:]) or "none yet")
     newest = {each.call: each for each in found}
-    made = (_log(runtime, row.id, each, live and newest[each.call] is each) for each in found)
+    left = _left(rows)
+    made = (_log(runtime, row.id, each, live and newest[each.call] is each, left) for each in found)
     return [log for log in made if log is not None]
 
 
@@ -74,9 +76,19 @@ def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
     return find_call(look, row, step)[0] if step is not None else None
 
 
-def _log(runtime: Runtime, run_id: str, heard: Heard, live: bool) -> Log | None:
+def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], str]:
+    """The transcripts of crashed attempts that a later one put on the record, as blobs."""
+    facts = (_facts(row) for row in rows if b'"run","left"' in row.header)
+    return {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts}
+
+
+def _log(
+    runtime: Runtime, run_id: str, heard: Heard, live: bool, left: Mapping[tuple[Call, int], str] = NOTHING
+) -> Log | None:
     """The transcript of an attempt; None when it is of nothing that prints."""
     header = heard.header
+    if header.status == "started" and (blob := left.get((heard.call, header.attempt))):
+        return _made(heard, "crashed", {}, None, lambda: runtime.blobs.pieces(blob))
     if header.status == "started":
         path = work_folder(runtime, run_id, heard.call, header.attempt) / TAIL
         again = (lambda: _ended(runtime, run_id, heard)) if live else None

@@ -246,7 +246,7 @@ class Performance:
         if answer.get("approved"):
             return ""
         way = node.on_decline or "continue"
-        self._remark(lane, f"{node.id}.declined", "succeeded", {"goes_to": way, "comment": answer.get("comment", "")})
+        self._remark(lane, f"{node.id}@declined", "succeeded", {"goes_to": way, "comment": answer.get("comment", "")})
         return "" if way == "continue" else way
 
     def _wait(self, lane: Lane, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any]:

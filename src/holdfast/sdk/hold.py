@@ -227,6 +227,10 @@ class _Hold:
         self._runtime.sink = output
         self._runtime.tell = notes or (lambda line: None)
 
+    def signals(self) -> signals.Signals:
+        """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
+        return signals.Signals(self._runtime, own_process=True)
+
     def stop(self, *, now: bool = False) -> bool:
         """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
 

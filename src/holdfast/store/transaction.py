@@ -138,7 +138,6 @@ class Reader:
     def holders(self) -> list[Beat]:
         return [Beat(Process(*row[:6]), *row[6:]) for row in self._all("holders")]
 
-
     def interrupts_of(self, run_key: int) -> list[InterruptRow]:
         return [InterruptRow(*row) for row in self._all("interrupts_of", run_key)]
 
