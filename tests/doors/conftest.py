@@ -200,6 +200,14 @@ class Cli:
         out, err = child.communicate(timeout=60)
         return Answer(child.returncode, out, err)
 
+    def wait_for_event(self, run_id: str, name: str) -> None:
+        """Until the run's journal has an event of that name."""
+        until = time.monotonic() + 60
+        with self.opened() as hold:
+            while not any(event.name == name for event in hold.events(run_id)):
+                assert time.monotonic() < until, f"no {name}"
+                time.sleep(0.02)
+
     def opened(self) -> Holdfast:
         """Its home, opened in this process."""
         return Holdfast(self.folder / ".holdfast")

@@ -124,6 +124,7 @@ def test_a_paused_run_stops_at_its_next_step_and_goes_on_later(cli: "Cli") -> No
     assert answer.code == 0
     assert f"holdfast resume {run}" in answer.out
     assert f"holdfast events {run} --follow" in answer.out
+    cli.wait_for_event(run, "run.pausing")
     (cli.folder / "go").touch()
     assert cli.stop(working).code == 130
     refused = cli("pause", run)

@@ -71,8 +71,9 @@ class Heart:
         lease, asked = runtime.store.read(lambda look: (look.lease_of(hold.run_id), look.untaken(hold.run_key)))
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
-        if any(kind == "pause" for _, kind, _, _ in asked):
+        if not execution.stopping and any(kind == "pause" for _, kind, _, _ in asked):
             execution.stopping = True
+            execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks
 
     def _look_for_the_store(self) -> None:
         try:
