@@ -79,7 +79,7 @@ def say_result(result: Any) -> None:
     if isinstance(result, str) and "\n" in result:
         say("result:")
         say_all(result, "  ")
-    elif result is not None:
+    elif result not in (None, {}):  # a flow of commands none of which gave a result
         say(f"result: {result if isinstance(result, str) else as_json(result)}")
 
 

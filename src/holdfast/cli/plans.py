@@ -91,7 +91,7 @@ def say_verdict(verdict: Verdict) -> None:
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
         if reason.code not in DECIDED_BY_WAYS:
-            say(f"{reason.code} {reason.subject}: {reason.advice}")
+            say(f"{reason.code} {reason.subject}: {reason.advice}", prose=True)
 
 
 def _status(step: PlanStep) -> str:
