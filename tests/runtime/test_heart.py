@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, flow_file
+from holdfast.runtime.settings import Settings
 
 LONG = """
 flow: long
@@ -55,3 +56,14 @@ def test_a_command_may_finish_when_its_run_is_asked_to_pause(tmp_path: Path) -> 
     assert [(one.step, one.status) for one in hold.receipts(run.run_id)] == [("first", "succeeded")]
     assert not (tmp_path / "second").exists()
     hold.close()
+
+
+def test_closing_ends_a_command_that_does_not_stop_in_time(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(LONG.replace("touch began", "echo $$ > began"))
+    hold = Holdfast(tmp_path / ".holdfast", settings=Settings(close_seconds=0.1))
+    run = hold.start(flow_file(tmp_path / "flow.yaml"))
+    wait_until(lambda: (tmp_path / "began").exists() and (tmp_path / "began").read_text().strip())
+    pid = int((tmp_path / "began").read_text())
+    hold.close()
+    assert run.outcome(timeout=30).status == "interrupted"
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())

@@ -117,7 +117,9 @@ class Runtime:
             return
         try:
             self.stop()
-            self._idle.wait(self.settings.close_seconds)
+            if not self._idle.wait(self.settings.close_seconds):
+                self.stop(now=True)  # commands are ended; Python code that does not stop is left behind
+                self._idle.wait(self.settings.patience_seconds + 1)
             self.heart.stop()
             if self._guard is not None:
                 self._guard.close()

@@ -127,9 +127,12 @@ class Guard:
                     self._start()
 
     def close(self) -> None:
-        """Send the guard away. It ends nothing: what still runs is on its own."""
+        """Send the guard away. What still runs is ended by it, as if we had died: nobody else knows of it."""
         self._leave_parents_guard()
         with self._lock:
+            if self._live and self._line is not None:
+                self._line.close()
+                self._process = self._line = None
             self._live.clear()
             self._end()
 
