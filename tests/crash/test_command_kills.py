@@ -415,6 +415,32 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
     assert folder.hold.verify().ok
 
 
+HANDING = """\
+- id: fix
+  repeat:
+    max: 9
+    until: test $HOLDFAST_ITERATION = 5
+    steps:
+      - id: a
+        run: |
+          test "$HOLDFAST_ITERATION" != "$AT" || {die}
+          cp "$HOLDFAST_HANDOFF" handoff-$HOLDFAST_ITERATION || :
+      - {{id: b, effect: true, run: 'echo $HOLDFAST_ITERATION >> diary; echo $HOLDFAST_ITERATION > $HOLDFAST_RESULT'}}
+"""
+
+
+def test_the_first_step_after_a_mark_is_handed_what_the_last_one_before_it_left(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "EVERY", 1)  # after every iteration
+    killed(folder.flow(HANDING.format(die=DIE)).cli("run", "flow.yaml", AT="4"))
+    assert folder.run().status == "succeeded"
+    handed = [json.loads(folder.read(f"handoff-{number}")) for number in (2, 3, 4, 5)]
+    assert [(each["step"], each["result"]) for each in handed] == [(f"fix[{n}]/b", n) for n in (1, 2, 3, 4)]
+    assert folder.lines() == ["1", "2", "3", "4", "5"]
+    assert folder.hold.verify().ok
+
+
 def test_a_rewind_to_before_the_mark_still_works(folder: Folder, often: None) -> None:
     long_loop(folder)
     folder.hold.rewind(folder.run_id, "fix[3]/a")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from holdfast.domain.call import Ledger, Past, fold
+from holdfast.domain.call import Call, Ledger, Past, fold
 from holdfast.domain.codec import encode
 from holdfast.domain.journal import Header, Row, decode_header, decode_payload, print_of
 from holdfast.domain.recipe import Command, Recipe
@@ -29,13 +29,22 @@ def take_state(execution: Execution) -> None:
     execution.state.apply({name: encode(value[0]) for name, value in kept.items()})
 
 
-def mark(execution: Execution, loops: Mapping[str, int]) -> None:
+def take_last(execution: Execution) -> Past | None:
+    """The step that was done last before the mark: it hands over to the next, and is not asked for again."""
+    last = (execution.ledger.mark or {}).get("last")
+    past = execution.ledger.calls.pop(Call(*last), None) if last else None
+    if past is not None:
+        past.asked = True  # an effect of the next iteration is another one
+    return past
+
+
+def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> None:
     """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
     if execution.hold.head - execution.marked < EVERY:
         return
     live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
     state = {name: [value] for name, value in execution.state.items()}
-    facts = {"loops": live, "keep": _kept(execution, live), "state": state}
+    facts = {"loops": live, "keep": _kept(execution, live, last), "state": state, "last": last}
 
     def work(tx: Writing) -> None:
         tx.set_run_mark(execution.hold.run_key, execution.hold.head)
@@ -46,12 +55,12 @@ def mark(execution: Execution, loops: Mapping[str, int]) -> None:
     execution.marked = execution.hold.head
 
 
-def _kept(execution: Execution, loops: Mapping[str, int]) -> dict[str, str]:
+def _kept(execution: Execution, loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
     """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
     key, since = execution.hold.run_key, execution.marked
     rows = execution.store.read(lambda look: look.journal_of(key, max(since - 1, 0)))
     older = _keep_of(rows[0]) if since and rows else {}
-    newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops)}
+    newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops, last)}
     if not since:
         return newer
     known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
@@ -64,11 +73,13 @@ def _keep_of(row: Row) -> dict[str, str]:
     return dict(facts.get("keep", {}))
 
 
-def _matters(header: Header, loops: Mapping[str, int]) -> bool:
+def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:
     if header.kind == "run":
         return header.name in ("accepted", "needs", "rewound", "failed")
     if header.kind == "emit":
         return False
+    if last is not None and (header.scope, header.name, header.inputs, header.occurrence) == last:
+        return True
     return not is_over(header.scope, loops)
 
 

@@ -10,7 +10,7 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.call import Call, Replay
+from holdfast.domain.call import Call, Past, Replay
 from holdfast.domain.journal import Payload
 from holdfast.domain.partial import text
 from holdfast.domain.patterns import matching
@@ -75,10 +75,11 @@ class Performance:
         settle(self.execution)
         marks.go_back(self.execution, self.recipe)
         marks.take_state(self.execution)
+        before = self._before(marks.take_last(self.execution))
         self.closed = marks.loops_of(self.execution.ledger)
         frame = CURRENT.get()
         assert frame is not None
-        lane = Lane(frame)
+        lane = Lane(frame, before=before)
         steps = self.recipe.steps
         places = {node.id: at for at, node in enumerate(steps)}
         at = 0
@@ -87,6 +88,13 @@ class Performance:
             self._went_back = self._went_back or bool(goto)
             at = places[goto] if goto else at + 1
         return self.results
+
+    def _before(self, past: Past | None) -> Asked | None:
+        """A step of an iteration that is over, as the one that comes next knows it."""
+        node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
+        if past is None or not isinstance(node, Command):
+            return None
+        return Asked(command_spec(node, self.setting), past.call, "", {}, (), {}, Replay(past))
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -178,7 +186,7 @@ class Performance:
                     return self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
                 limit += more
             if not lane.beside and not self._went_back:
-                self._close(path, number)
+                self._close(path, number, lane.before)
         self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": True})
         return None
 
@@ -188,11 +196,11 @@ class Performance:
         count = self._passes[path] = self._passes.get(path, 0) + 1
         return node.id if count == 1 else f"{node.id}~{count}"
 
-    def _close(self, path: str, number: int) -> None:
+    def _close(self, path: str, number: int, last: Asked | None) -> None:
         """An iteration is over, and with it the loops inside."""
         self.closed = {each: count for each, count in self.closed.items() if not each.startswith(f"{path}[")}
         self.closed[path] = number
-        marks.mark(self.execution, self.closed)
+        marks.mark(self.execution, self.closed, last.call if last is not None else None)
 
     def _iterate(self, node: Repeat, lane: Lane, scope: str, number: int, limit: int) -> bool:
         """Do one iteration. Raises LimitReached when it was the last one, and that fails the flow."""
