@@ -160,7 +160,9 @@ class FlowNotFound(NotFound):
 
     code = "flow_not_found"
     says = "cannot load flow {flow!r}: {why}"
-    advice = "name it as `module:name` or `file.py:name`; a run whose file was moved continues by its new name"
+    advice = (
+        "name it as `flow.yaml`, `module:name` or `file.py:name`; a run whose file was moved continues by its new name"
+    )
 
     def __init__(self, flow: str, why: str) -> None:
         super().__init__(flow=flow, why=why)

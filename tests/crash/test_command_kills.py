@@ -409,6 +409,7 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
     assert row.mark > entries - 40
     outcome = folder.run()
     assert (outcome.status, outcome.result) == ("succeeded", {"first": 1})
+    assert outcome.replayed_steps == 1 + 2 * 24  # what the mark spares it is counted too
     assert folder.lines() == ["first", *map(str, range(1, 26)), *map(str, range(25, 31)), "last"]
     assert json.loads(folder.read("handoff"))["step"] == "fix[30]/a"
     assert folder.facts("fix") == [{"iterations": 30, "accepted": True}]

@@ -2,12 +2,17 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast.cli.render import width
 
+from .conftest import environment
 from .test_cli_terminal import Terminal
 
 if TYPE_CHECKING:
@@ -223,3 +228,29 @@ def test_export_mirror_writes_it_and_says_where(cli: "Cli") -> None:
     assert str(folder) in cli("export", run, "--mirror").out
     assert (folder / "receipts" / "find-main.json").is_file()
     assert cli("export", run, "--mirror", "--move").code == 2
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_keep_a_flow_from_running(cli: "Cli", closed: str) -> None:
+    (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done; echo a}]\n")
+    command = f'"{sys.executable}" -m holdfast.cli run flow.yaml {closed}'
+    done = subprocess.run(["sh", "-c", command], cwd=cli.folder, env=environment(), timeout=60, check=False)
+    assert done.returncode == 0
+    assert (cli.folder / "done").exists()
+
+
+def test_output_that_cannot_be_written_is_said_without_a_traceback(cli: "Cli") -> None:
+    (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done}]\n")
+    command = f'"{sys.executable}" -m holdfast.cli run flow.yaml --json > /dev/full'
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=cli.folder,
+        env=environment(),
+        timeout=60,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "cannot be written" in done.stderr
+    assert (cli.folder / "done").exists()

@@ -5,11 +5,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import flow_file
-from holdfast.errors import FlowNotFound, RunHeld
+from holdfast.errors import AlreadyAnswered, DiskFull, FlowNotFound, RunHeld
+from holdfast.store.blobs import Blobs
 
 from ..crash.command_folder import Folder, lives
 
@@ -544,3 +546,75 @@ def test_a_missing_secret_is_demanded_before_anything_runs(folder: Folder, monke
         folder.run()
     assert folder.lines() == []
     assert folder.hold.runs() == []
+
+
+# -- what is odd ---------------------------------------------------------------------------------------
+
+
+def test_a_flow_that_was_read_before_its_file_changed_is_not_remembered_as_the_new_file(folder: Folder) -> None:
+    folder.flow("- {id: a, run: echo old >> diary; exit 3}")
+    was = flow_file(folder.path / "flow.yaml")
+    folder.flow("- {id: a, run: echo new >> diary}")
+    assert folder.hold.run(was).status == "failed"
+    assert folder.resume().status == "succeeded"
+    assert folder.lines() == ["old", "new"]
+
+
+def test_a_probes_result_is_what_this_probe_printed_on_stdout(folder: Folder) -> None:
+    folder.flow("- id: a\n  effect: true\n  run: exit 3\n  confirm: |\n    echo careful >&2\n    echo '{\"id\": 1}'")
+    outcome = folder.run()
+    assert (outcome.status, outcome.result) == ("succeeded", {"a": {"id": 1}})
+
+
+def test_a_condition_that_a_signal_ended_decides_nothing(folder: Folder) -> None:
+    folder.flow("- {id: a, run: echo a >> diary, when: kill -9 $$}")
+    assert folder.run().status == "failed"
+    assert folder.lines() == []
+
+
+def test_a_result_that_is_a_link_or_a_pipe_is_refused(folder: Folder) -> None:
+    folder.flow("- {id: a, run: ln -s /etc/passwd $HOLDFAST_RESULT}\n- {id: b, run: mkfifo $HOLDFAST_ENVELOPE}")
+    outcome = folder.run()
+    assert (outcome.status, "HOLDFAST_RESULT" in outcome.error["message"]) == ("failed", True)
+    folder.flow("- {id: a, run: 'true'}\n- {id: b, run: mkfifo $HOLDFAST_ENVELOPE}")
+    outcome = folder.run()
+    assert (outcome.status, "HOLDFAST_ENVELOPE" in outcome.error["message"]) == ("failed", True)
+
+
+def test_a_pipe_among_the_declared_files_does_not_fail_the_step(folder: Folder) -> None:
+    folder.flow("- {id: a, run: mkfifo out, writes: out}")
+    assert folder.run().status == "succeeded"
+
+
+def test_a_disk_that_has_no_room_for_a_transcript_ends_the_run_clearly(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.flow("- {id: a, run: head -c 9000 /dev/zero}")
+
+    def full(*_: Any) -> str:
+        raise DiskFull("the blobs")
+
+    monkeypatch.setattr(Blobs, "adopt", full)
+    with pytest.raises(DiskFull):
+        folder.run()
+    monkeypatch.undo()
+    assert folder.resume().status == "succeeded"
+
+
+def test_a_work_folder_that_vanishes_while_a_command_runs_fails_the_step_and_hangs_nothing(folder: Folder) -> None:
+    folder.flow("- {id: a, run: 'test -f done || { touch done; rm -r .holdfast/default/work; }; echo a >> diary'}")
+    assert folder.run().status == "failed"
+    assert folder.resume().status == "succeeded"
+    assert folder.lines() == ["a", "a"]
+
+
+def test_a_rewind_closes_the_questions_that_will_be_asked_again(folder: Folder) -> None:
+    folder.flow("- {id: plan, run: echo plan >> diary}\n- {id: ok, pause_for: approval}")
+    (old,) = folder.run().interrupts
+    folder.hold.rewind(folder.run_id, "plan")
+    with pytest.raises(AlreadyAnswered):
+        folder.hold.answer(old.id, {"approved": True})
+    (new,) = folder.resume().interrupts
+    folder.hold.answer(new.id, {"approved": True})
+    assert folder.resume().status == "succeeded"
+    assert folder.lines() == ["plan", "plan"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from holdfast.cli.exits import BROKEN_PIPE, INTERRUPTED, exit_code, told
+from holdfast.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, exit_code, told
 from holdfast.cli.group import cli
 from holdfast.cli.render import emit, note
 from holdfast.errors import HoldfastError
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         stay_in_front()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -34,7 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _forget_output()
         code = BROKEN_PIPE
+    except OSError as error:  # a full disk behind stdout: what the command did is done all the same
+        _forget_output()
+        note(f"error: the output cannot be written: {error.strerror or error}")
+        code = FAILED
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Where a caller closed a stream, nothing is read or written: no file of ours may be opened in its place."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+    sys.stdin = sys.stdin or open(0)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
 
 
 def _run(given: list[str], *, as_json: bool) -> int:
@@ -87,5 +104,5 @@ def _forget_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
+        except OSError:
             os.dup2(nowhere, stream.fileno())

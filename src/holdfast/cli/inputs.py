@@ -56,7 +56,9 @@ def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str
 
 
 def refusal(spec: FlowSpec, why: str) -> InputsInvalid:
-    return InputsInvalid(spec.name, why, ", ".join(str(p) for p in _parameters(spec).values()) or "none")
+    recipe = getattr(spec, "recipe", None)
+    names = list(recipe.inputs) if recipe is not None else [str(p) for p in _parameters(spec).values()]
+    return InputsInvalid(spec.name, why, ", ".join(names) or "none")
 
 
 def _parameters(spec: FlowSpec) -> dict[str, Parameter]:

@@ -59,6 +59,9 @@ def _say(door: Door, outcome: Outcome[Any]) -> None:
     say(f"run {outcome.run_id} {outcome.status}", STYLES.get(outcome.status, ""))
     if outcome.replayed_steps:
         say(f"reused: {counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
+    changed = [one.subject for one in outcome.verdict.reasons if one.code == "code_changed"] if outcome.verdict else []
+    if changed:
+        say(f"changed since they were done, reused as they are: {', '.join(changed)}", prose=True)
     if outcome.unasked:
         say(f"never asked for again: {', '.join(outcome.unasked)}")
     match outcome.status:

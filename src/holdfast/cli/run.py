@@ -201,6 +201,6 @@ def candidates(hold: Holdfast, scope: str | None) -> list[RunRecord]:
     from holdfast.domain.run import FINISHED, STATUSES
 
     unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
-    found = [run for status in unfinished for run in hold.runs(status=status, limit=200)]
+    found = [run for status in unfinished for run in hold.runs(status=status, limit=10_000)]
     own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
     return sorted(own, key=lambda run: run.updated_at, reverse=True)

@@ -105,7 +105,7 @@ class Runtime:
             if self._guard is None:
                 from holdfast.runtime.guard import Guard
 
-                self._guard = Guard()
+                self._guard = Guard(self.settings.patience_seconds)
             found: Guard = self._guard
             return found
 

@@ -21,6 +21,7 @@ from holdfast.errors import (
     StepTimedOut,
     StillRunning,
     Stopped,
+    Unavailable,
 )
 from holdfast.runtime.attempt import BODY, HANG, PREPARE, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
 from holdfast.runtime.context import CURRENT, Frame
@@ -139,11 +140,21 @@ def _body(execution: Execution, attempt: Attempt) -> Ended:
     return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
 
 
+def _worked(execution: Execution, attempt: Attempt) -> Ended:
+    """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
+    try:
+        ended: Ended = attempt.work.run()
+        return ended
+    except Unavailable as error:
+        execution.pen.sever(error)
+    except Exception as error:
+        return Raised(error)
+
+
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
     if attempt.work is not None:
-        ended: Ended = attempt.work.run()
-        return ended
+        return _worked(execution, attempt)
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:

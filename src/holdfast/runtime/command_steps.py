@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.call import Call
+from holdfast.domain.partial import TAIL_CHARACTERS
 from holdfast.domain.recipe import Command, Recipe, code_of_step
 from holdfast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from holdfast.runtime import command_words as words
 from holdfast.runtime.attempt import Attempt, Ended, Raised, Returned
 from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Answer, Happened
 from holdfast.runtime.groups import Held, hold
-from holdfast.runtime.leftovers import TAIL, work_folder
+from holdfast.runtime.leftovers import NOTE_CHARACTERS, TAIL, work_folder
 from holdfast.runtime.specs import StepSpec
 from holdfast.runtime.transcripts import Transcript, tail
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.execution import Execution
 
-CANNOT_RUN = (126, 127)  # what the shell says of a command that it cannot find or start
+CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
 
@@ -133,23 +134,30 @@ class CommandWork:
 
     def confirm(self, key: str) -> Happened | Answer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
-        folder = self.setting.runtime.folder / "work" / f"probe-{key}"
-        folder.mkdir(parents=True, exist_ok=True)
+        run_id = key.rpartition("-")[0]
+        folder = self.setting.runtime.folder / "work" / run_id / f"probe-{key}"
+        _remove(folder)
+        folder.mkdir(parents=True)
         try:
-            env = words.inherited(self) | {"HOLDFAST_KEY": key, "HOLDFAST_STEP": self.id}
-            code = _run_to_end(self, self.command.confirm, env, folder)
-            said = (folder / TAIL).read_bytes().decode("utf-8", "replace").strip()
+            env = words.inherited(self) | {"HOLDFAST_RUN": run_id, "HOLDFAST_KEY": key, "HOLDFAST_STEP": self.id}
+            aside = f"exec 2> {shlex.quote(str(folder / 'errors'))}\n"  # what it prints there is no part of the result
+            code = _run_to_end(self, aside + self.command.confirm, env, folder)
+            said = words.read_whole(folder / TAIL)
         finally:
             _remove(folder)
-        if code == 0:
-            return Happened(words.value_of(said))
+        if code == 0 and said is not None:
+            return Happened(words.value_of(said.decode("utf-8", "replace").strip()))
         return NOT_DONE if code == 1 else UNKNOWN
 
 
 def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder: Path) -> int | None:
     runtime = work.setting.runtime
     transcript = Transcript(folder / TAIL, work.secrets)
-    held = hold(command, cwd=work.folder, env=env, output=transcript.writer)
+    try:
+        held = hold(command, cwd=work.folder, env=env, output=transcript.writer)
+    except BaseException:
+        transcript.close()
+        raise
     try:
         runtime.guard.watch(held.group.pgid, folder)
         transcript.begin()
@@ -216,7 +224,7 @@ class CommandAttempt:
     def _said(self, code: int | None) -> Ended:
         """What the exit code means."""
         command = self.work.command
-        if self.work.is_condition and code not in (*CANNOT_RUN, None):
+        if self.work.is_condition and code is not None and code < CANNOT_RUN:
             return Returned({"holds": code == 0, "exit": code})
         if code == 0:
             return words.spoken(self)
@@ -249,7 +257,7 @@ class CommandAttempt:
         return {"blob": blob, "size": self._transcript.size}
 
     def tail(self) -> str:
-        return tail(self._transcript.path)
+        return tail(self._transcript.path, TAIL_CHARACTERS - NOTE_CHARACTERS)
 
     def drop(self) -> None:
         """Let go of it: one that never ran never will."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,20 +112,32 @@ def spoken(ran: CommandAttempt) -> Ended:
 
 def _read(path: Path, what: str, step: str, secrets: tuple[str, ...]) -> Any:
     try:
-        size = path.lstat().st_size
-        raw = path.read_bytes() if size <= SAID_BYTES else b""
+        raw = read_whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise SaidWrong(step, what, str(error)) from error
-    if size > SAID_BYTES:
-        raise SaidWrong(step, what, f"it has {size} bytes; the limit is {SAID_BYTES}")
+    if raw is None:
+        raise SaidWrong(step, what, f"it is no plain file within the limit of {SAID_BYTES} bytes")
     if not raw.strip():
         return None
     try:
         return json.loads(mask(raw, secrets), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise SaidWrong(step, what, f"it is not JSON: {error}") from error
+
+
+def read_whole(path: Path) -> bytes | None:
+    """A plain file of bounded size; None for one that is larger, or a link, a pipe, a device. Raises OSError."""
+    try:
+        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    with open(at, "rb") as file:
+        raw = file.read(SAID_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else None
+    return raw if raw is not None and len(raw) <= SAID_BYTES else None
 
 
 def _no_constant(name: str) -> Any:
@@ -153,14 +167,15 @@ def _take(attempt: Attempt, envelope: Any, step: str) -> None:
 def value_of(said: str) -> Any:
     """What a probe printed: JSON if it is, else the text."""
     try:
-        return json.loads(said) if said else None
-    except ValueError:
+        return json.loads(said, parse_constant=_no_constant) if said else None
+    except (ValueError, RecursionError):
         return said
 
 
 def refused(folder: Path) -> str:
     """The acceptance check that did not pass; empty when none was refused."""
     try:
-        return (folder / "refused").read_text(errors="replace")[:300]
+        raw = read_whole(folder / "refused")
     except OSError:
         return ""
+    return raw.decode(errors="replace")[:300] if raw else ""

@@ -118,10 +118,19 @@ def ask(
             return
         if wait is not None and wait.type in TOLD and kind != "rewind":
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `holdfast answer {wait.id} JSON`")
+        if kind == "rewind":
+            _close_questions(tx, run)
         sent = {"call": list(call), "kind": call_kind, "to": first, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
+
+
+def _close_questions(tx: Writing, run: RunRow) -> None:
+    """What the flow asks, it asks again when it comes there again: nobody is to answer the old question."""
+    for wait in tx.waits_of(run.key):
+        if wait.status == "open" and wait.type in TOLD:
+            tx.use_interrupt(wait.id)
 
 
 def _refuse_done(look: Reading, run: RunRow, call: Call, step: str, kind: str) -> None:

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from holdfast.domain.lease import Beat
-from holdfast.errors import HoldfastError, LeaseLost, Severed
+from holdfast.errors import HoldfastError, LeaseLost, Severed, StoreFailed
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -29,20 +29,22 @@ class Heart:
         """Begin to beat, if not beating yet."""
         with self._lock:
             if self._thread is None:
-                self._quit.clear()
+                self._quit = threading.Event()  # of this thread alone: one that is ending keeps its own
                 self._beaten_at = self._runtime.clock.boot()
-                self._thread = threading.Thread(target=self._live, name="holdfast-heart", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._live, args=(self._quit,), name="holdfast-heart", daemon=True
+                )
                 self._thread.start()
 
     def stop(self) -> None:
         with self._lock:
             thread, self._thread = self._thread, None
-        self._quit.set()
+            self._quit.set()
         if thread is not None:
             thread.join()
 
-    def _live(self) -> None:
-        while not self._quit.wait(TICK_SECONDS):
+    def _live(self, over: threading.Event) -> None:
+        while not over.wait(TICK_SECONDS):
             self.tick()
 
     def tick(self) -> None:
@@ -53,6 +55,8 @@ class Heart:
                 self._tend(execution)
             except (HoldfastError, Severed):
                 continue  # the run's own next commit tells it
+            except Exception as error:  # a heart that stands still would let the lease run out unnoticed
+                execution.pen.severed = StoreFailed(runtime.store.path, f"{type(error).__name__}: {error}")
         now = runtime.clock.boot()
         if runtime.live and now - self._beaten_at >= runtime.settings.beat_seconds * 1_000_000:
             self._beaten_at = now

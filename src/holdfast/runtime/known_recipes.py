@@ -20,27 +20,31 @@ _FORMAT = b"holdfast recipe 1\n"
 _BYTES = 1 << 20
 
 
-def known(path: Path, folder: Path) -> Recipe | None:
-    """The flow of a file whose bytes were understood before; None when it has to be parsed."""
+def key_of(path: Path) -> str:
+    """What a flow file is known by: the digest of its bytes; empty for what cannot be one."""
     try:
-        return msgspec.json.decode(_place(path, folder).read_bytes(), type=Recipe)
+        return digest(_FORMAT + path.read_bytes()) if path.is_file() and path.stat().st_size <= _BYTES else ""
+    except OSError:
+        return ""
+
+
+def known(key: str, folder: Path) -> Recipe | None:
+    """The flow that was understood from these bytes; None when they have to be parsed."""
+    try:
+        return msgspec.json.decode((folder / key).read_bytes(), type=Recipe) if key else None
     except (OSError, ValueError):
         return None
 
 
-def remember(path: Path, recipe: Recipe, folder: Path) -> None:
-    """Keep what a file means. A disk that is full or read-only only makes the next resume slower."""
-    with suppress(OSError, ValueError):
-        place = _place(path, folder)
-        if place.exists():
-            return
+def remember(key: str, recipe: Recipe, folder: Path) -> None:
+    """Keep what these bytes mean. A disk that is full or read-only only makes the next resume slower."""
+    if not key or known(key, folder) is not None:
+        return
+    temporary = folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
+    try:
         folder.mkdir(exist_ok=True)
-        temporary = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
         temporary.write_bytes(msgspec.json.encode(recipe))
-        os.replace(temporary, place)
-
-
-def _place(path: Path, folder: Path) -> Path:
-    if not path.is_file() or path.stat().st_size > _BYTES:
-        raise ValueError("no flow file")
-    return folder / digest(_FORMAT + path.read_bytes())
+        os.replace(temporary, folder / key)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from holdfast.domain.call import Call, Past
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import decode_payload
-from holdfast.domain.partial import Left, Seen, text
+from holdfast.domain.partial import TAIL_CHARACTERS, Left, Seen, text
 from holdfast.errors import EditedSince, HoldfastError, NotRestorable, Unavailable
 from holdfast.runtime import partial
 from holdfast.runtime.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
+NOTE_CHARACTERS = 400  # room for the note that says what was cut
 ENDED = "ended"  # the guard leaves this file when it has ended the processes of a dead runtime
 
 
@@ -70,6 +71,8 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
             _note(execution, attempt, "left", left.to_dict())
     except Unavailable as error:
         execution.pen.sever(error)
+    except OSError as error:  # the files cannot be looked at: what it did is not known
+        return ended if isinstance(ended, Raised) else Raised(error)
     return ended
 
 
@@ -77,8 +80,9 @@ def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, str]:
     """The declared files as they are now, synced, and their digests."""
     root = root_of(execution.runtime, attempt.asked.spec)
     now = partial.look(root, attempt.asked.spec.writes)
-    for path in now:
-        _sync(root / path)
+    for path, seen in now.items():
+        if seen.mode in ("file", "exec"):
+            _sync(root / path)
     return {text(path): seen.digest for path, seen in now.items()}
 
 
@@ -300,4 +304,4 @@ def work_folder(runtime: Runtime, run_id: str, call: Call, attempt: int) -> Path
 def _tail(path: Path) -> str:
     from holdfast.runtime.transcripts import tail
 
-    return tail(path) if path.is_file() else ""
+    return tail(path, TAIL_CHARACTERS - NOTE_CHARACTERS) if path.is_file() else ""

@@ -7,10 +7,11 @@ before it is never needed to go on; `verify` checks it all the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from holdfast.domain.call import Call, Ledger, Past, fold
+from holdfast.domain.call import GOOD, Call, Ledger, Past, fold
 from holdfast.domain.codec import encode
-from holdfast.domain.journal import Header, Row, decode_header, decode_payload, print_of
+from holdfast.domain.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
 from holdfast.domain.recipe import Command, Recipe
 from holdfast.runtime.execution import Execution
 from holdfast.store.contract import Writing
@@ -29,6 +30,13 @@ def take_state(execution: Execution) -> None:
     execution.state.apply({name: encode(value[0]) for name, value in kept.items()})
 
 
+def count_over(execution: Execution) -> int:
+    """How many finished steps the mark spares a resume: all there were, less those that it is given again."""
+    past = (each for each in execution.ledger.calls.values() if each.seq < execution.marked)
+    again = sum(1 for each in past if _is_done(each.last))
+    return max(0, int((execution.ledger.mark or {}).get("done", 0)) - again)
+
+
 def take_last(execution: Execution) -> Past | None:
     """The step that was done last before the mark: it hands over to the next, and is not asked for again."""
     last = (execution.ledger.mark or {}).get("last")
@@ -44,33 +52,44 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
         return
     live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
     state = {name: [value] for name, value in execution.state.items()}
-    facts = {"loops": live, "keep": _kept(execution, live, last), "state": state, "last": last}
+    key, since = execution.hold.run_key, max(execution.marked - 1, 0)
+    rows = execution.store.read(lambda look: look.journal_of(key, since))
+    keep, done = _kept(execution, rows, live, last), _done(execution, rows)
+    facts = {"loops": live, "keep": keep, "state": state, "last": last, "done": done}
 
     def work(tx: Writing) -> None:
-        tx.set_run_mark(execution.hold.run_key, execution.hold.head)
+        execution.marked = execution.hold.head  # here: others may have written by the time the commit is known
+        tx.set_run_mark(execution.hold.run_key, execution.marked)
 
     with execution.pen.lock:
         queued = execution.pen.queue_work(work, execution.pen.fact("run", "mark", facts))
     execution.pen.write(queued)
-    execution.marked = execution.hold.head
 
 
-def _kept(execution: Execution, loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
+def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
     """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
-    key, since = execution.hold.run_key, execution.marked
-    rows = execution.store.read(lambda look: look.journal_of(key, max(since - 1, 0)))
-    older = _keep_of(rows[0]) if since and rows else {}
+    key, older = execution.hold.run_key, _facts(rows[0]).get("keep", {}) if execution.marked and rows else {}
     newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops, last)}
-    if not since:
+    if not older:
         return newer
     known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
     still = {str(row.seq) for row in known if _matters(decode_header(row.header), loops)}
     return {seq: found for seq, found in older.items() if seq in still} | newer
 
 
-def _keep_of(row: Row) -> dict[str, str]:
-    facts = decode_payload(row.payload).facts if row.payload else {}
-    return dict(facts.get("keep", {}))
+def _done(execution: Execution, rows: list[Row]) -> int:
+    """How many steps have their outcome, of all there were."""
+    before = int(_facts(rows[0]).get("done", 0)) if execution.marked and rows else 0
+    return before + sum(map(_is_done, (decode_header(row.header) for row in rows)))
+
+
+def _is_done(header: Header) -> bool:
+    return header.kind in CALLS and header.delivered and header.status in GOOD
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    facts = decode_payload(row.payload).facts if row.payload else None
+    return facts if isinstance(facts, dict) else {}
 
 
 def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:

@@ -49,7 +49,7 @@ def settle(execution: Execution) -> None:
     for orphan in orphans_of(runtime, execution.ledger):
         if orphan.past.kind == "effect":
             _wait_for(execution, orphan)
-        elif not end_group(orphan.group, runtime.process):
+        elif not end_group(orphan.group, runtime.process, execution.settings.patience_seconds):
             raise OrphanAlive(orphan.label, orphan.group.pgid)
 
 

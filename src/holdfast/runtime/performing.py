@@ -76,6 +76,7 @@ class Performance:
         marks.go_back(self.execution, self.recipe)
         marks.take_state(self.execution)
         before = self._before(marks.take_last(self.execution))
+        self.execution.replayed += marks.count_over(self.execution)
         self.closed = marks.loops_of(self.execution.ledger)
         frame = CURRENT.get()
         assert frame is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from holdfast.domain.recipe import Recipe
 from holdfast.errors import FlowNotFound, InputsInvalid
 from holdfast.runtime.context import CURRENT
-from holdfast.runtime.known_recipes import known, remember
+from holdfast.runtime.known_recipes import key_of, known, remember
 from holdfast.runtime.names import KNOWN_RECIPES, RECIPES
 from holdfast.runtime.recipe_inputs import bind_inputs, demand_secrets
 from holdfast.runtime.specs import FlowSpec, Signature
@@ -23,6 +24,7 @@ class RecipeSpec(FlowSpec):
 
     recipe: Recipe | None = None
     file: Path = Path()
+    key: str = ""  # of the bytes it was read from; empty when they changed meanwhile
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
@@ -52,10 +54,11 @@ def find_recipe(source: str, *folders: Path, known_in: Path | None = None) -> Re
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    recipe = (known(path, known_in) if known_in is not None else None) or _read(path)
+    key = key_of(path)
+    recipe = (known(key, known_in) if known_in is not None else None) or _read(path)
     if source != place and source != f"{place}:{recipe.name}":
         raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
-    return recipe_spec(recipe, path)
+    return recipe_spec(recipe, path, key if key == key_of(path) else "")
 
 
 def _read(path: Path) -> Recipe:
@@ -64,11 +67,12 @@ def _read(path: Path) -> Recipe:
     return read_recipe(path)
 
 
-def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
+def recipe_spec(recipe: Recipe, path: Path, key: str = "") -> RecipeSpec:
     def body(run: Any, **inputs: Any) -> dict[str, Any]:
         return _perform(spec, inputs)
 
-    spec = RecipeSpec(body, recipe.name, f"{path}:{recipe.name}", False, Signature(body, skip=1), recipe, path)
+    source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
+    spec = RecipeSpec(body, recipe.name, source, False, signature, recipe, path, key)
     return spec
 
 
@@ -82,9 +86,11 @@ def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     execution = frame.execution
     secrets = demand_secrets(spec.recipe, os.environ)
     setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
-    remember(spec.file, spec.recipe, execution.runtime.folder / KNOWN_RECIPES)
+    remember(spec.key, spec.recipe, execution.runtime.folder / KNOWN_RECIPES)
     performance = Performance(execution, spec.recipe, setting, spec.source)
     try:
         return performance.perform()
     finally:
         performance.mirror.catch_up()
+        with suppress(OSError):  # it stays while something is in it
+            (execution.runtime.folder / "work" / execution.id).rmdir()
