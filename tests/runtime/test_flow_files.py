@@ -618,3 +618,12 @@ def test_a_rewind_closes_the_questions_that_will_be_asked_again(folder: Folder) 
     folder.hold.answer(new.id, {"approved": True})
     assert folder.resume().status == "succeeded"
     assert folder.lines() == ["plan", "plan"]
+
+
+def test_the_plan_names_finished_steps_that_the_file_has_no_more(folder: Folder) -> None:
+    steps = "- {id: a, run: echo a >> diary}\n- {id: pay, effect: true, run: echo pay >> diary}\n- {id: c, run: exit 3}"
+    assert folder.flow(steps).run().status == "failed"
+    folder.flow(steps.replace("pay,", "pay2,"))
+    plan = folder.hold.plan(folder.run_id)
+    (reason,) = [one for one in plan.verdict.reasons if one.code == "code_changed"]
+    assert (reason.subject, reason.found, plan.verdict.word) == ("pay", "no step", "candidate")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 
+GONE = "no step"  # of that id is in the flow file
+
+
 class Found(NamedTuple):
     """A run as it lies in the store."""
 
@@ -95,9 +98,14 @@ def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
         place = ledger.places.get(code)
         found = _code_now(runtime, *place) if place else ""
         if found is not None and found != code and found != "":
-            advice = f"its receipts are reused as they are; rewind to {step} to do it again"
-            changed.append(Reason("code_changed", step, code[:12], found[:12], advice))
+            changed.append(Reason("code_changed", step, code[:12], found[:12], _about(step, found)))
     return changed
+
+
+def _about(step: str, found: str) -> str:
+    if found == GONE:
+        return "the flow has no such step any more: what it did stands, and one that took its place is done anew"
+    return f"its receipts are reused as they are; rewind to {step} to do it again"
 
 
 def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
@@ -118,7 +126,7 @@ def _command_now(path: Path, step: str, known_in: Path) -> str | None:
 
     try:
         recipe = find_recipe(path.name, path.parent, known_in=known_in).recipe
-        return code_of_step(recipe, step) if recipe is not None else None
+        return (code_of_step(recipe, step) or GONE) if recipe is not None else None
     except HoldfastError:
         return None
 
