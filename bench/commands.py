@@ -46,12 +46,6 @@ class Commands:
         assert work().status == "failed"
         os._exit(0)
 
-    def sequential(self, steps: int) -> None:
-        raise NotImplementedError("a command is a process: its own time is not what is measured here")
-
-    def together(self, runs: int, steps: int) -> None:
-        raise NotImplementedError
-
     def close(self) -> None:
         self.hold.close()
 
