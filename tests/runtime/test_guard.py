@@ -67,6 +67,7 @@ def test_a_command_ends_soon_after_its_runtime_was_killed(start: Any, tmp_path: 
     assert not lives(pid)
     assert (tmp_path / "growing").stat().st_mtime_ns <= runtime.ended_files()[0].stat().st_mtime_ns
     wait_until(lambda: not lives(runtime.guard), "the end of the guard")
+    assert not lives(pid)
 
 
 def test_a_command_that_ignores_term_is_killed(start: Any, tmp_path: Path) -> None:
@@ -101,6 +102,7 @@ def test_a_group_that_is_gone_already_is_only_noted(start: Any, tmp_path: Path) 
     wait_until(lambda: not lives(number_in(tmp_path / "pid")))
     runtime.kill()
     wait_for_the_end(runtime)
+    assert not lives(runtime.guard)
 
 
 def test_a_command_that_was_held_when_the_runtime_died_never_runs(start: Any, tmp_path: Path) -> None:
