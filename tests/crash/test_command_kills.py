@@ -98,6 +98,8 @@ def test_what_a_killed_attempt_left_and_printed_stays_on_the_record_when_the_nex
     first, second = folder.hold.logs(folder.run_id, "write")
     assert (first.status, b"".join(first.pieces())) == ("crashed", b"attempt 1\n")
     assert (second.status, b"".join(second.pieces())) == ("succeeded", b"attempt 2\n")
+    followed = [(log.attempt, piece) for log, piece in folder.hold.follow_logs(folder.run_id, "write") if piece]
+    assert followed == [(1, b"attempt 1\n"), (2, b"attempt 2\n")]
     assert is_over(folder)
 
 

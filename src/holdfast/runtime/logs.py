@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -174,6 +175,7 @@ class _Following:
         self._after = 0
         self._calls: dict[Call, Row] = {}  # where each call first appears
         self._open: dict[tuple[Call, int], tuple[Log, BinaryIO | None]] = {}
+        self._left: dict[tuple[Call, int], str] = {}  # of crashed attempts that a later one put on the record
         self.met = False
 
     def known(self) -> list[str]:
@@ -182,6 +184,7 @@ class _Following:
     def news(self, going: bool) -> Iterator[tuple[Log, bytes]]:
         rows = self._runtime.store.read(lambda look: look.journal_of(self._key, self._after))
         heard = self._heard(rows)
+        self._left |= _left(rows)
         newest = {each.call: each for each in heard}
         for each in heard:
             yield from self._entry(each, going and newest[each.call] is each)
@@ -205,13 +208,14 @@ class _Following:
         self.met = True
         place = (heard.call, heard.header.attempt)
         _, file = self._open.pop(place, (None, None))
-        log = _log(self._runtime, self._run_id, heard, live)
+        log = _log(self._runtime, self._run_id, heard, live, self._left)
         if log is None:
             return
-        if heard.header.status == "started":
+        if heard.header.status == "started" and not self._left.get(place):
             self._open[place] = log, self._opened(heard)
             return
-        yield from ((log, piece) for piece in (_rest(file) if file is not None else log.pieces()))
+        with file if file is not None else nullcontext():
+            yield from ((log, piece) for piece in (_rest(file) if file is not None else log.pieces()))
         yield log, b""
 
     def _opened(self, heard: Heard) -> BinaryIO | None:
