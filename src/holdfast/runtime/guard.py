@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -174,16 +175,23 @@ class Guard:
 
 
 def _spawn(line: socket.socket, patience: float) -> subprocess.Popen[bytes]:
-    """The guard process. It holds nothing of ours open and stays in nobody's way: no folder, no terminal."""
-    return subprocess.Popen(
-        [SHELL, "-c", _SCRIPT, "holdfast-guard", str(round(patience * 10)), ENDED],
-        stdin=line.fileno(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env={"PATH": f"{os.environ.get('PATH', '')}:{os.defpath}", "LC_ALL": "C"},
-        start_new_session=True,
-    )
+    """The guard process. It holds nothing of ours open and stays in nobody's way: no folder, no terminal.
+
+    It inherits a mask that blocks what ends others, so that there is no moment in which it could be ended so.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        return subprocess.Popen(
+            [SHELL, "-c", _SCRIPT, "holdfast-guard", str(round(patience * 10)), ENDED],
+            stdin=line.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"PATH": f"{os.environ.get('PATH', '')}:{os.defpath}", "LC_ALL": "C"},
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _encoded(folder: Path) -> bytes:
