@@ -7,10 +7,9 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,23 +18,9 @@ from holdfast.domain.journal import CALLS, decode_header
 from holdfast.domain.receipt import Event
 from holdfast.runtime.leftovers import facts_of
 
-PATIENCE_SECONDS = 60.0
+from ..runtime.commands import wait_until
+
 KILLED = -signal.SIGKILL
-
-
-def wait_until(holds: Callable[[], bool], what: str = "it") -> None:
-    """Wait for a real condition; fail when it does not come."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} did not happen within {PATIENCE_SECONDS} s"
-        time.sleep(0.005)
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return False
 
 
 class Said(NamedTuple):

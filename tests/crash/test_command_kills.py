@@ -15,7 +15,8 @@ import pytest
 from holdfast.errors import Contested
 from holdfast.runtime import marks
 
-from .command_folder import KILLED, Child, Folder, Said, lives, wait_until
+from ..runtime.commands import lives, wait_until
+from .command_folder import KILLED, Child, Folder, Said
 
 pytestmark = pytest.mark.crash
 

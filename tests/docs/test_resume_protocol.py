@@ -13,7 +13,8 @@ import pytest
 
 from holdfast.errors import RunFinished
 
-from ..crash.command_folder import KILLED, Folder, Said, lives, wait_until
+from ..crash.command_folder import KILLED, Folder, Said
+from ..runtime.commands import lives, wait_until
 
 DIE = "{ kill -9 $RUNTIME; sleep 300; }"
 THREE = """\

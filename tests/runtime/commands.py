@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.runtime.groups import Group
 
 SCRIPT = Path(__file__).with_name("command_worker.py")
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def wait_until(holds: Callable[[], bool], what: str = "it") -> None:

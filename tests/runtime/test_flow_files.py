@@ -13,7 +13,8 @@ from holdfast import flow_file
 from holdfast.errors import AlreadyAnswered, DiskFull, FlowNotFound, RunHeld
 from holdfast.store.blobs import Blobs
 
-from ..crash.command_folder import Folder, lives
+from ..crash.command_folder import Folder
+from .commands import lives
 
 
 @pytest.fixture
@@ -564,6 +565,17 @@ def test_a_probes_result_is_what_this_probe_printed_on_stdout(folder: Folder) ->
     folder.flow("- id: a\n  effect: true\n  run: exit 3\n  confirm: |\n    echo careful >&2\n    echo '{\"id\": 1}'")
     outcome = folder.run()
     assert (outcome.status, outcome.result) == ("succeeded", {"a": {"id": 1}})
+
+
+def test_what_an_earlier_probe_left_is_no_part_of_the_next_ones_result(folder: Folder) -> None:
+    folder.flow(
+        "- id: a\n  effect: true\n  run: exit 3\n  confirm: 'test -f asked && echo 1 || { touch asked; exit 5; }'"
+    )
+    key = folder.hold.receipts(folder.run().run_id)[0].key
+    stale = folder.path / ".holdfast/default/work" / folder.run_id / f"probe-{key}"
+    stale.mkdir(parents=True)
+    (stale / "transcript").write_text("half of what a killed probe said")
+    assert folder.resume().result == {"a": 1}
 
 
 def test_a_condition_that_a_signal_ended_decides_nothing(folder: Folder) -> None:

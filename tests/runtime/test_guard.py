@@ -102,7 +102,7 @@ def test_a_group_that_is_gone_already_is_only_noted(start: Any, tmp_path: Path) 
     wait_until(lambda: not lives(number_in(tmp_path / "pid")))
     runtime.kill()
     wait_for_the_end(runtime)
-    assert not lives(runtime.guard)
+    assert runtime.ended_files()[0].exists()
 
 
 def test_a_command_that_was_held_when_the_runtime_died_never_runs(start: Any, tmp_path: Path) -> None:
@@ -146,6 +146,7 @@ def test_a_guard_that_is_sent_away_ends_what_still_runs(start: Any, tmp_path: Pa
     runtime.close()
     wait_until(lambda: not lives(pid), "the end of the command")
     wait_until(lambda: not lives(runtime.guard), "the end of the guard")
+    assert not lives(pid)
 
 
 # -- in this process -------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from holdfast.errors import CommandNotStarted
 from holdfast.runtime.groups import PATIENCE_SECONDS, SHELL, keep_from_forks
-
-ENDED = "ended"  # the file that says, by its time, when the command was surely gone
+from holdfast.runtime.leftovers import ENDED
 
 _SCRIPT = r"""
 trap '' HUP INT QUIT TERM PIPE

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
 NOTE_CHARACTERS = 400  # room for the note that says what was cut
-ENDED = "ended"  # the guard leaves this file when it has ended the processes of a dead runtime
+ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
 
 
 def prepare(execution: Execution, attempt: Attempt) -> Raised | Ask | None:

@@ -24,7 +24,7 @@ from holdfast.domain.partial import (
     readable,
     to_facts,
 )
-from holdfast.domain.patterns import matching, never
+from holdfast.domain.patterns import never
 from holdfast.runtime.looking import look, look_and_keep
 from holdfast.runtime.restoring import Restored, restore
 
@@ -36,7 +36,6 @@ __all__ = [
     "judged",
     "look",
     "look_and_keep",
-    "matching",
     "restore",
     "to_facts",
 ]
