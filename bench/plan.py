@@ -28,6 +28,7 @@ class Plan:
     done: int = 10_000
     cold_rounds: int = 7
     import_rounds: int = 11
+    handoffs: tuple[int, ...] = (10, 10_000, 100_000)
 
     def quick(self) -> Self:
         return replace(
@@ -38,6 +39,7 @@ class Plan:
             done=2_000,
             cold_rounds=3,
             import_rounds=5,
+            handoffs=(10, 1_000),
         )
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
+import handoffs
 import imports
 import resume
 import steps
@@ -48,7 +49,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
-    parser.add_argument("--rows", default="1,2,3,4,5", help="which rows, such as 1,2")
+    parser.add_argument("--rows", default="1,2,3,4,5,6", help="which rows, such as 1,2")
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
@@ -67,6 +68,7 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
         "3": lambda: resume.cold_process(plan, homes),
         "4": lambda: resume.storage(plan, homes),
         "5": lambda: imports.imports(plan),
+        "6": lambda: handoffs.handoffs(plan),
     }
     rows = []
     for number in options.rows.split(","):

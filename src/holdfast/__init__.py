@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
     from holdfast.runtime.specs import KEY
     from holdfast.runtime.sweep import Swept
-    from holdfast.sdk.flow import Flow, FlowFile, Step, effect, flow, flow_file, inject, step
+    from holdfast.sdk.flow import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from holdfast.sdk.hold import AsyncHoldfast, Holdfast
     from holdfast.sdk.run import AsyncRun, Run, current
 
@@ -48,6 +48,7 @@ __all__ = [
     "flow",
     "flow_file",
     "inject",
+    "resource",
     "step",
 ]
 
@@ -62,7 +63,7 @@ _PLACES = {
     "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),
     "runtime.specs": ("KEY",),
     "runtime.sweep": ("Swept",),
-    "sdk.flow": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "step"),
+    "sdk.flow": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
     "sdk.hold": ("AsyncHoldfast", "Holdfast"),
     "sdk.run": ("AsyncRun", "Run", "current"),
 }

@@ -1,19 +1,22 @@
 """Every error Holdfast raises, and the signals it sends through user code.
 
     HoldfastError
-    ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found
+    ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
+    │                 handoff_not_found, session_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
-    │                 run_sealed, run_exists
+    │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
+    │                 resource_taken, revision_conflict, session_exists, memo_conflict
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
-    │                 orphan_alive, resource_missing, store_forked, sync_in_loop, edited_since, not_restorable,
-    │                 secret_missing
-    ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid,
-    │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid
+    │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
+    │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
+    │                 not_applicable
+    ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
+    │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
     │                 network_filesystem, extra_missing
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
-                      run_failed, run_waiting, run_aborted, run_interrupted
+                      deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:
@@ -179,6 +182,28 @@ class HomeNotFound(NotFound):
         super().__init__(path=path)
 
 
+class HandoffNotFound(NotFound):
+    """Raised when nothing was stored under the anchor, id, file or branch that was asked for."""
+
+    code = "handoff_not_found"
+    says = "no handoff for {asked}{nearest}"
+    advice = "see `holdfast handoff list`"
+
+    def __init__(self, asked: str, nearest: str = "") -> None:
+        super().__init__(asked=asked, nearest=f"; nearest: {nearest}" if nearest else "")
+
+
+class SessionNotFound(NotFound):
+    """Raised when a scope has no session of this id."""
+
+    code = "session_not_found"
+    says = "no session {session!r} in scope {scope!r}"
+    advice = "see `holdfast session list`; the first message, or `hold.sessions.open`, makes one"
+
+    def __init__(self, session: str, scope: str) -> None:
+        super().__init__(session=session, scope=scope)
+
+
 # -- conflict ----------------------------------------------------------------------------------------
 
 
@@ -292,6 +317,17 @@ class StepNameTaken(Conflict):
         super().__init__(step=step, first=first, second=second)
 
 
+class ResourceTaken(Conflict):
+    """Raised when two different functions are registered for one resource."""
+
+    code = "resource_taken"
+    says = "resource {key!r} is registered twice: by {first} and by {second}"
+    advice = "give one of them another key, or import the one from the other's module"
+
+    def __init__(self, key: str, first: str, second: str) -> None:
+        super().__init__(key=key, first=first, second=second)
+
+
 class RunSealed(Conflict):
     """Raised when a run that only stands for one elsewhere is asked to go on or to change."""
 
@@ -329,6 +365,96 @@ class RunExists(Conflict):
 
     def __init__(self, run: str, why: str, remedy: str) -> None:
         super().__init__(run=run, why=why, remedy=remedy)
+
+
+class HandoffAmbiguous(Conflict):
+    """Raised when a file, branch or id prefix means more than one handoff: all of them are named."""
+
+    code = "handoff_ambiguous"
+    says = "{asked} means more than one handoff: {anchors}"
+    advice = "recover one of them by its anchor: `holdfast handoff recover ANCHOR`"
+
+    def __init__(self, asked: str, anchors: str) -> None:
+        super().__init__(asked=asked, anchors=anchors)
+
+
+class HandoffExists(Conflict):
+    """Raised when a bundle is imported under an anchor that has another history here."""
+
+    code = "handoff_exists"
+    says = "{anchor!r} has a history of its own here: {why}"
+    advice = "import the file into another home (--home DIR) to read it, and store what counts from it under {anchor!r}"
+
+    def __init__(self, anchor: str, why: str) -> None:
+        super().__init__(anchor=anchor, why=why)
+
+
+class Finished(Conflict):
+    """Raised when a handoff is recovered, claimed or settled after it was completed."""
+
+    code = "finished"
+    says = "the work under {anchor!r} was completed by {by} on {at}"
+    advice = "read it with include_finished=True (--include-finished); storing under the anchor opens it again"
+
+    def __init__(self, anchor: str, by: str, at: str) -> None:
+        super().__init__(anchor=anchor, by=by, at=at)
+
+
+class HandoffClaimed(Conflict):
+    """Raised when somebody else holds the claim on a handoff."""
+
+    code = "handoff_claimed"
+    says = "{anchor!r} is claimed by {holder} until {until}"
+    advice = (
+        "wait for it, show it if it is yours (claim_id=ID, --claim-id ID), or take it over: take=True, why=… (--take)"
+    )
+
+    def __init__(self, anchor: str, holder: str, until: str) -> None:
+        super().__init__(anchor=anchor, holder=holder, until=until)
+
+
+class ClaimLost(Conflict):
+    """Raised when a claim that was shown is over: somebody else took it, or it was settled."""
+
+    code = "claim_lost"
+    says = "claim {claim} on {anchor!r} is over: {why}"
+    advice = "recover the handoff again to see how it stands; what you changed in files is not undone"
+
+    def __init__(self, claim: str, anchor: str, why: str) -> None:
+        super().__init__(claim=claim, anchor=anchor, why=why)
+
+
+class RevisionConflict(Conflict):
+    """Raised when a handoff is stored on condition of a revision that is not the newest."""
+
+    code = "revision_conflict"
+    says = "{anchor!r} is at revision {found}, not {expected}; nothing was stored"
+    advice = "recover it, take what is new into account, and store again with expected_revision={found}"
+
+    def __init__(self, anchor: str, expected: int, found: int) -> None:
+        super().__init__(anchor=anchor, expected=expected, found=found)
+
+
+class SessionExists(Conflict):
+    """Raised when a session is opened with other meta than it was made with."""
+
+    code = "session_exists"
+    says = "session {session!r} was made with other meta: {meta}"
+    advice = "open it without meta, or choose another id"
+
+    def __init__(self, session: str, meta: str) -> None:
+        super().__init__(session=session, meta=meta)
+
+
+class MemoConflict(Conflict):
+    """Raised when a memo is set on condition of a version that is not the newest."""
+
+    code = "memo_conflict"
+    says = "the memo of session {session!r} is at version {found}, not {expected}; nothing was written"
+    advice = "read it, take what is new into account, and set it again with expected={found}"
+
+    def __init__(self, session: str, expected: int, found: int) -> None:
+        super().__init__(session=session, expected=expected, found=found)
 
 
 # -- refused -----------------------------------------------------------------------------------------
@@ -407,11 +533,39 @@ class OrphanAlive(Refused):
 
 
 class ResourceMissing(Refused):
-    """Raised when a step needs a live resource that nobody provided."""
+    """Raised when a step, or another resource, needs a live resource that nobody provided."""
 
     code = "resource_missing"
     says = "resource {key!r} is needed and not provided"
-    advice = "provide it before the run: hold.resource({key!r}, …)"
+    advice = "let a function make it, @resource({key!r}) in the flow's module, or call hold.resource({key!r}, …)"
+
+    def __init__(self, key: str, needed_by: str = "") -> None:
+        super().__init__(key=key, needed_by=needed_by)
+
+    @property
+    def detail(self) -> str:
+        if not self.facts["needed_by"]:
+            return super().detail
+        return "resource {key!r} is needed by resource {needed_by!r} and not provided".format(**self.facts)
+
+
+class ResourceCycle(Refused):
+    """Raised when the factories of resources need each other."""
+
+    code = "resource_cycle"
+    says = "resources need each other: {chain}"
+    advice = "let one of these factories do without the other"
+
+    def __init__(self, chain: str) -> None:
+        super().__init__(chain=chain)
+
+
+class ResourceNeedsLoop(Refused):
+    """Raised when a resource that async code opens is needed where no event loop of the flow's can open it."""
+
+    code = "resource_needs_loop"
+    says = "resource {key!r} is opened by async code, and nothing can be awaited here"
+    advice = "inject it into a step of an async flow, or provide it by a plain function"
 
     def __init__(self, key: str) -> None:
         super().__init__(key=key)
@@ -470,6 +624,52 @@ class NotRestorable(Refused):
 
     def __init__(self, paths: str) -> None:
         super().__init__(paths=paths)
+
+
+class HandoffContested(Refused):
+    """Raised when a claim is contested by facts that nobody has accepted."""
+
+    code = "handoff_contested"
+    says = "{anchor!r} is contested: {reasons}"
+    advice = "mend what is named, or accept it as found: accept=[CODE or CODE:SUBJECT], why=… (--accept, --why)"
+
+    def __init__(self, anchor: str, reasons: str) -> None:
+        super().__init__(anchor=anchor, reasons=reasons)
+
+
+class HandoffWeak(Refused):
+    """Raised when a weak handoff is stored with strict=True."""
+
+    code = "handoff_weak"
+    says = "the handoff is weak ({score} of 100): {findings}"
+    advice = "say what is missing, or store it without strict; `holdfast handoff lint` has better wordings"
+
+    def __init__(self, score: int, findings: str) -> None:
+        super().__init__(score=score, findings=findings)
+
+
+class NotSettled(Refused):
+    """Raised when work is called completed while a check fails, was not run, or a must is unacknowledged."""
+
+    code = "not_settled"
+    says = "{anchor!r} cannot be completed: {missing}"
+    advice = (
+        "mend it, acknowledge the musts (acknowledged=[…]), or override with a reason: override=WHY (--override WHY)"
+    )
+
+    def __init__(self, anchor: str, missing: str) -> None:
+        super().__init__(anchor=anchor, missing=missing)
+
+
+class NotApplicable(Refused):
+    """Raised when the work of a handoff cannot be brought into this clone: nothing was touched."""
+
+    code = "not_applicable"
+    says = "the work of {anchor!r} cannot be brought here: {why}"
+    advice = "see `holdfast handoff diff {anchor}`; commit or stash what is in the way, then apply again"
+
+    def __init__(self, anchor: str, why: str) -> None:
+        super().__init__(anchor=anchor, why=why)
 
 
 # -- invalid -----------------------------------------------------------------------------------------
@@ -533,6 +733,16 @@ class NameInvalid(Invalid):
         super().__init__(kind=kind, name=name[:100], why=why)
 
 
+class ResourceInvalid(Invalid):
+    """Raised when what is to provide a resource cannot."""
+
+    code = "resource_invalid"
+    says = "resource {key!r} cannot be provided so: {why}"
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(key=key, why=why)
+
+
 class AnswerInvalid(Invalid):
     """Raised when an answer does not fit the interrupt; the interrupt stays open."""
 
@@ -574,7 +784,7 @@ class RecipeInvalid(Invalid):
 
 
 class ArchiveInvalid(Invalid):
-    """Raised by import when a file is no whole export of a run; nothing was written."""
+    """Raised by import when a file is no whole export of a run or a handoff; nothing was written."""
 
     code = "archive_invalid"
     says = "{path} cannot be imported: {member}: {why}"
@@ -584,6 +794,28 @@ class ArchiveInvalid(Invalid):
         self, path: str, member: str, why: str, remedy: str = "export the run again, or copy the file again"
     ) -> None:
         super().__init__(path=path, member=member, why=why, remedy=remedy)
+
+
+class HandoffInvalid(Invalid):
+    """Raised when a field of a handoff cannot be used: nothing was written."""
+
+    code = "handoff_invalid"
+    says = "{path}: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, path: str, why: str, remedy: str) -> None:
+        super().__init__(path=path, why=why, remedy=remedy)
+
+
+class SecretFound(Invalid):
+    """Raised when a value looks like a secret: it is not stored."""
+
+    code = "secret_found"
+    says = "{path} holds what looks like {kind}"
+    advice = "take it out, or store with redact=True (--redact) to have it masked"
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(path=path, kind=kind)
 
 
 # -- unavailable -------------------------------------------------------------------------------------
@@ -742,6 +974,28 @@ class LimitReached(Failed):
 
     def __init__(self, step: str, iterations: int, until: str) -> None:
         super().__init__(step=step, iterations=iterations, until=until)
+
+
+class DeadlinePassed(Failed):
+    """Raised by pause_for and wait_for when nobody answered in time and there is no default."""
+
+    code = "deadline_passed"
+    says = "nobody answered {wait} of run {run} in time"
+    advice = "resume the run to ask again, catch it in the flow, or give the wait a default"
+
+    def __init__(self, run: str, wait: str) -> None:
+        super().__init__(run=run, wait=wait)
+
+
+class WaitCancelled(Failed):
+    """Raised by pause_for and wait_for when the wait was cancelled."""
+
+    code = "wait_cancelled"
+    says = "{wait} of run {run} was cancelled by {by}: {why}"
+    advice = "resume the run to ask again, or catch it in the flow"
+
+    def __init__(self, run: str, wait: str, by: str, why: str) -> None:
+        super().__init__(run=run, wait=wait, by=by, why=why)
 
 
 class RunFailed(Failed):

@@ -42,6 +42,12 @@ RESTORE_POINTS = (
     "restore.written",  # one file is back, before the next
 )
 
+# The same of bringing the work of a handoff into a clone.
+APPLY_POINTS = (
+    "apply.staged",  # the content of one file is synced beside its place; no file is touched before all are
+    "apply.written",  # one file is in its place, or gone from it, before the next
+)
+
 armed: Callable[[str], None] | None = None
 
 

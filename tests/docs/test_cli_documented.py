@@ -6,15 +6,21 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli import exits
-from holdfast.cli.group import PLACES, cli
+from holdfast.cli import exits, handoff
+from holdfast.cli.group import PLACES, Commands, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]
 
 
+NAMES = [*PLACES, *(f"handoff {name}" for section in handoff.SECTIONS.values() for name in section)]
+
+
 def command(name: str) -> click.Command:
-    found = cli.get_command(click.Context(cli), name)
+    found: click.Command | None = cli
+    for word in name.split():
+        assert isinstance(found, Commands)
+        found = found.get_command(click.Context(found), word)
     assert found is not None
     return found
 
@@ -24,19 +30,19 @@ def options(name: str) -> list[str]:
     return [max(option.opts, key=len) for option in given]
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_command_is_documented(name: str) -> None:
     assert re.search(rf"`holdfast {name}\b", TEXT)
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_options_of_a_command_are_documented(name: str) -> None:
     assert [option for option in options(name) if not re.search(rf"{option}\b", TEXT)] == []
 
 
 def test_no_other_command_is_documented() -> None:
-    shown = set(re.findall(r"`(?:\$ )?holdfast ([a-z]+)\b", TEXT))
-    assert shown <= set(PLACES)
+    shown = set(re.findall(r"`(?:\$ )?holdfast (handoff [a-z]+|[a-z]+)\b", TEXT))
+    assert shown <= set(NAMES)
 
 
 def test_every_exit_code_is_documented() -> None:

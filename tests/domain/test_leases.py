@@ -69,6 +69,15 @@ def test_two_unknown_places_are_not_the_same_place(blank: dict[str, str]) -> Non
     assert not can_be_probed(replace(HOLDER, **blank), replace(ME, **blank))  # type: ignore[arg-type]
 
 
+def test_a_holder_without_a_pid_is_nobody_to_look_up_and_only_time_ends_its_lease() -> None:
+    nobody = replace(HOLDER, pid=0, started=0)
+    beat = replace(BEAT, process=nobody)
+    assert not can_be_probed(nobody, ME)
+    assert is_alive(nobody, ME) is None
+    assert not over(alive=False, beat=beat, boot=130)
+    assert over(alive=None, beat=beat, boot=131)
+
+
 @given(processes, processes, times, times, times, times, st.sampled_from([True, None]))
 def test_without_proof_of_death_nobody_is_taken_over_early(
     holder: Process, me: Process, boot: int, wall: int, later_boot: int, later_wall: int, alive: bool | None

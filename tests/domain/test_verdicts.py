@@ -22,7 +22,7 @@ def test_without_reasons_it_is_trusted() -> None:
 @given(lists)
 def test_the_worst_reason_decides(given_reasons: list[Reason]) -> None:
     weights = {reason.weight for reason in given_reasons}
-    expected = "contested" if "contests" in weights else "candidate" if weights else "trusted"
+    expected = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
     assert judge(given_reasons).word == expected
 
 

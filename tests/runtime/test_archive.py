@@ -300,6 +300,6 @@ def test_a_move_that_is_killed_before_its_seal_has_not_happened(place: Place) ->
 
 def test_the_format_says_what_it_is(place: Place) -> None:
     done = place.hold.export(stopped(place), place.folder)
-    with archive.opened(Path(done.path)) as kept:
+    with archive.opened(Path(done.path), archive.RUN) as kept:
         assert kept.manifest.format == "holdfast run 1"
         assert sorted(kept.names) == sorted(name for name in members(Path(done.path)) if name != "manifest.json")

@@ -15,6 +15,7 @@ from holdfast.domain.run import FINISHED
 from holdfast.errors import GcRunning, Invalid, RunNotFound, RunRemoved
 from holdfast.runtime import removal
 from holdfast.runtime.sweep import Swept, sweep
+from holdfast.store.contract import NewWait
 
 from .families import HOUR, add_run, age_blobs, ids
 from .place import Place
@@ -360,7 +361,7 @@ def test_many_waits_go_in_slices_too(place: Place, monkeypatch: pytest.MonkeyPat
 
     def wait(tx: object) -> None:
         for number in range(35):
-            tx.add_interrupt(f"i{number}", held.run_key, "timer", f'["{number}"]', "s", "{}", 1, None)  # type: ignore[attr-defined]
+            tx.add_interrupt(f"i{number}", held.run_key, NewWait("timer", f'["{number}"]', "s", "{}", 1))  # type: ignore[attr-defined]
 
     place.hold._runtime.store.write(wait)
     assert [run.id for run in gc(place, keep=0).runs] == ["r1"]

@@ -8,7 +8,7 @@ import pytest
 from holdfast.domain.lease import Beat, Process
 from holdfast.domain.run import STATUSES
 from holdfast.errors import StoreFailed
-from holdfast.store.contract import Ending, Reading, Writing
+from holdfast.store.contract import Ending, NewWait, Reading, Writing
 from holdfast.store.sqlite import SqliteStore
 
 from .support import begin, lease_of, new_run, some, start_of, take_over
@@ -117,7 +117,7 @@ def test_a_process_beats_and_is_forgotten_only_when_it_holds_nothing(store: Sqli
 
 
 def ask(tx: Writing, interrupt_id: str, run_key: int, call: str = "c1") -> None:
-    tx.add_interrupt(interrupt_id, run_key, "in_doubt", call, "publish", "{}", 5, None)
+    tx.add_interrupt(interrupt_id, run_key, NewWait("in_doubt", call, "publish", "{}", 5))
 
 
 def test_a_call_waits_once_and_one_answer_wins(store: SqliteStore) -> None:

@@ -12,7 +12,7 @@ from holdfast import failpoints
 from holdfast.domain.digest import digest
 from holdfast.errors import IntegrityBroken
 from holdfast.store.blobs import Blobs
-from holdfast.store.contract import Slice
+from holdfast.store.contract import NewWait, Slice
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.trash import Trash
 
@@ -34,7 +34,7 @@ def rows(store: SqliteStore, table: str) -> int:
 def test_a_buried_run_leaves_a_tombstone_and_its_journal(store: SqliteStore) -> None:
     hold = begin(store, "r1")
     store.finish(store.put(hold, [some(1), some(2)]))
-    store.write(lambda tx: tx.add_interrupt("i1", hold.run_key, "timer", '["x"]', "s", "{}", 1, None))
+    store.write(lambda tx: tx.add_interrupt("i1", hold.run_key, NewWait("timer", '["x"]', "s", "{}", 1)))
     store.write(lambda tx: tx.send(hold.run_key, "pause", "{}", "me", 1))
     bury(store, hold.run_key, "r1")
     assert [rows(store, t) for t in ("runs", "leases", "interrupts", "inbox", "journal")] == [0, 0, 0, 0, 2]

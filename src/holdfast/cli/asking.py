@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.render import clean, fit, note, paragraph, table
 from holdfast.cli.ways import shown
-from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE
+from holdfast.domain.interrupt import is_for_people
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Outcome, RunRecord
@@ -58,7 +58,7 @@ def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
         return False
     answered = False
     for wait in outcome.interrupts:
-        if wait.type in QUESTIONS_FOR_PEOPLE and wait.id not in left:
+        if is_for_people(wait.type) and wait.id not in left:
             answer = _ask_approval(hold, wait) if wait.type == "approval" else _ask(wait)
             if answer is None:
                 left.add(wait.id)

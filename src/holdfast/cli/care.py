@@ -28,7 +28,11 @@ def verify(door: Door, run_id: str | None) -> int:
     if door.json:
         emit({"ok": found.ok, **jsonable(found)})
         return SUCCEEDED if found.ok else FAILED
-    parts = (counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob"))
+    parts = [counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob")]
+    if found.handoffs:
+        parts.insert(1, counted(found.handoffs, "handoff"))
+    if found.sessions:
+        parts.insert(-1, counted(found.sessions, "session"))
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
@@ -95,6 +99,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("filesystem", known["filesystem"]),
             ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
             ("runs", counted),
+            ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
             ("open waits", str(known["waits"])),
         ]
     )

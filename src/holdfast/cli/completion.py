@@ -1,4 +1,4 @@
-"""`holdfast completion`, and what the shell is offered for RUN and STEP.
+"""`holdfast completion`, and what the shell is offered for RUN, STEP and ANCHOR.
 
 What is offered is read from the home of the command line under way. Trouble with it is no matter for someone who
 presses a key: then nothing is offered, and nothing is printed.
@@ -33,7 +33,7 @@ Offer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 @command("completion")
 @click.argument("shell", type=click.Choice([*INSTALL]))
 def completion(door: Door, shell: str) -> int:
-    """Print what makes a shell complete commands, options, run ids and steps.
+    """Print what makes a shell complete commands, options, run ids, steps and anchors.
 
     \b
       bash   eval "$(holdfast completion bash)"        in ~/.bashrc
@@ -78,7 +78,7 @@ def _quietly(offer: Callable[[Holdfast, click.Context], Iterable[tuple[str, str]
 
 def _door_of(context: click.Context) -> Door:
     """The shared options, given before or after the command's name."""
-    before: dict[str, Any] = context.parent.params if context.parent else {}
+    before = context.find_root().params
     home, tenant, scope = (context.params.get(name) or before.get(name) for name in ("home", "tenant", "scope"))
     return Door(home, tenant, scope, False)
 
@@ -104,7 +104,12 @@ def _steps(hold: Holdfast, context: click.Context) -> Iterable[tuple[str, str]]:
     return {receipt.label: (receipt.label, receipt.status) for receipt in receipts}.values()
 
 
-offer_runs, offer_steps = _quietly(_runs), _quietly(_steps)
+def _anchors(hold: Holdfast, _: click.Context) -> Iterable[tuple[str, str]]:
+    found = hold.handoff.list(limit=OFFERED)
+    return [(each.anchor, f"{each.standing}, {each.next_action or each.summary}") for each in found]
+
+
+offer_runs, offer_steps, offer_anchors = _quietly(_runs), _quietly(_steps), _quietly(_anchors)
 
 
 def run_argument(metavar: str = "RUN", **settings: Any) -> Callable[[Any], Any]:
@@ -115,3 +120,8 @@ def run_argument(metavar: str = "RUN", **settings: Any) -> Callable[[Any], Any]:
 def step_argument(metavar: str = "STEP", **settings: Any) -> Callable[[Any], Any]:
     """STEP as every command takes it: a label of the RUN before it."""
     return click.argument("step", metavar=metavar, shell_complete=offer_steps, **settings)
+
+
+def anchor_argument(metavar: str = "ANCHOR", **settings: Any) -> Callable[[Any], Any]:
+    """ANCHOR as every handoff command takes it: the name that a handoff was stored under, whole."""
+    return click.argument("anchor", metavar=metavar, shell_complete=offer_anchors, **settings)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from holdfast import Holdfast
 
 
+CLAIM = "HOLDFAST_CLAIM"  # the id of a claim that is shown by all commands
+
+
 @dataclass(frozen=True)
 class Door:
     """The options that all commands share."""
@@ -37,7 +40,9 @@ class Door:
         home = find_home(self.home, must_exist=not make)
         if not make and not (home / tenant / "holdfast.db").is_file():
             raise HomeNotFound(str(home if self.tenant is None else home / tenant))
-        return Holdfast(home, tenant=tenant, scope=self.scope or "default")
+        hold = Holdfast(home, tenant=tenant, scope=self.scope or "default")
+        hold.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
+        return hold
 
     def command(self, *words: str) -> str:
         """A command to show: ready to be copied, on the same home and tenant."""

@@ -11,16 +11,25 @@ from holdfast.errors import (
     Conflict,
     Contested,
     Failed,
+    Finished,
+    HandoffAmbiguous,
+    HandoffClaimed,
+    HandoffContested,
+    HandoffWeak,
     HoldfastError,
     HomeNotFound,
     InputsConflict,
     InterruptNotFound,
     Invalid,
     NotFound,
+    NotSettled,
     Refused,
+    RevisionConflict,
     RunAborted,
+    RunHeld,
     RunInterrupted,
     RunWaiting,
+    SecretFound,
     StepAmbiguous,
     Unavailable,
 )
@@ -35,6 +44,7 @@ INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 OF_ERRORS: dict[type[HoldfastError], int] = {
     AmbiguousPrefix: USAGE,  # choose one
     StepAmbiguous: USAGE,
+    HandoffAmbiguous: USAGE,
     RunWaiting: WAITING,
     RunAborted: ABORTED,
     RunInterrupted: INTERRUPTED,
@@ -62,7 +72,19 @@ ADVICE: dict[type[HoldfastError], str] = {
     "`holdfast resume {run} --accept CODE[:SUBJECT] --why WHY`",
     InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
     InterruptNotFound: "`holdfast inbox` lists the open ones",
-    HomeNotFound: "start a run first (`holdfast run FLOW`), or name the home with --home or HOLDFAST_HOME",
+    HomeNotFound: "start a run first (`holdfast run FLOW`) or store a handoff (`holdfast handoff store ANCHOR …`), "
+    "or name the home with --home or HOLDFAST_HOME",
+    RunHeld: "wait for it, or stop that worker (a dead one is taken over at once); if it is a claim of yours, "
+    "show it: HOLDFAST_CLAIM=ID",
+    Finished: "read it all the same with --include-finished; storing under the anchor opens it again",
+    HandoffClaimed: "wait for it; if the claim is yours, show it: --claim-id ID or HOLDFAST_CLAIM=ID; "
+    "or take it over: `holdfast handoff claim ANCHOR --take --why WHY`",
+    HandoffContested: "mend what is named, or take it upon you: --accept CODE[:SUBJECT] --why WHY",
+    HandoffWeak: "say what is missing, or store it without --strict",
+    NotSettled: "mend it, acknowledge musts in prose word for word (--ack TEXT), or say why it counts all the same: "
+    "--override WHY",
+    RevisionConflict: "recover it, take what is new into account, and store again with --expect {found}",
+    SecretFound: "take it out, or have it masked: --redact",
 }
 
 

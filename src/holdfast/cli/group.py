@@ -10,8 +10,9 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# name: where it is, one line for the list
-SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+Sections = dict[str, dict[str, tuple[str, str]]]  # name: where it is, one line for the list
+
+SECTIONS: Sections = {
     "Run": {
         "demo": ("demo:demo", "The whole story on a throw-away home, in seconds."),
         "run": ("run:run", "Run a flow; the same command continues it."),
@@ -35,6 +36,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("events:events", "Everything that happened in a run, also while it goes on."),
+        "session": ("session:session", "Conversations: messages, a window of them, a memo."),
+    },
+    "Hand over": {
+        "handoff": ("handoff:handoff", "Store work for whoever continues it, and recover it."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
@@ -51,13 +56,18 @@ PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in s
 class Commands(click.Group):
     """A group that knows its commands by name and imports the one that is called."""
 
+    def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.sections = sections
+        self.lines = {name: each for section in sections.values() for name, each in section.items()}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(PLACES)
+        return list(self.lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in PLACES:
+        if cmd_name not in self.lines:
             return None
-        module, _, name = PLACES[cmd_name].partition(":")
+        module, _, name = self.lines[cmd_name][0].partition(":")
         found: Any = getattr(import_module(f"holdfast.cli.{module}"), name)
         assert isinstance(found, click.Command)
         return found
@@ -67,12 +77,12 @@ class Commands(click.Group):
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        lines = {name: line for section in SECTIONS.values() for name, (_, line) in section.items()}
-        return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        lines = [(name, line) for name, (_, line) in self.lines.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=line) for name, line in lines]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, PLACES))
-        for title, section in SECTIONS.items():
+        widest = max(map(len, self.lines))
+        for title, section in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(widest), line) for name, (_, line) in section.items()])
 
@@ -85,7 +95,10 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Commands, sections=SECTIONS, context_settings=_SETTINGS)
 @click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .holdfast/ upward].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")

@@ -11,7 +11,7 @@ from holdfast.cli.choices import decided, go_on
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import REFUSED
 from holdfast.cli.render import ago, brief, clean, counted, emit, say
-from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE
+from holdfast.domain.interrupt import is_for_people
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, RunRecord
@@ -48,7 +48,7 @@ def _waits(hold: Holdfast, scope: str | None) -> list[Wait]:
             continue
         if scope in (None, run.scope):
             found.append((wait, run))
-    return sorted(found, key=lambda each: (each[0].type not in QUESTIONS_FOR_PEOPLE, each[0].opened_at))
+    return sorted(found, key=lambda each: (not is_for_people(each[0].type), each[0].opened_at))
 
 
 def _whose(run: RunRecord) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _whose(run: RunRecord) -> dict[str, Any]:
 def _say_inbox(door: Door, found: Sequence[Wait]) -> None:
     from holdfast.cli.ways import say_shown, say_ways, ways
 
-    asked = sum(wait.type in QUESTIONS_FOR_PEOPLE for wait, _ in found)
+    asked = sum(is_for_people(wait.type) for wait, _ in found)
     rest = len(found) - asked
     needs = f"{counted(asked, 'question')} for you" if asked else "no question for you"
     say(needs + (f"; {counted(rest, 'wait')} for a time or another run" if rest else ""))

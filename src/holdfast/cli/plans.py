@@ -83,14 +83,14 @@ def say_actions(plan: Plan) -> None:
     say("then run what comes after them")
 
 
-def say_verdict(verdict: Verdict) -> None:
-    """The verdict, and a row for each reason."""
+def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> None:
+    """The verdict, a row for each reason, and the advice on it; that on `unsaid` codes is given elsewhere."""
     say(f"verdict: {verdict.word}", STYLES[verdict.word])
     if verdict.reasons:
         rows = [(r.code, r.weight, r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
-        if reason.code not in DECIDED_BY_WAYS:
+        if reason.code not in unsaid:
             say(f"{reason.code} {reason.subject}: {reason.advice}", prose=True)
 
 

@@ -46,7 +46,7 @@ class Watch:
             self._thread.join()
             self._look()
             self.screen.end()
-            self.hold.listen(None, None)
+            self.hold.listen(None, note)  # what is told when the home is closed
         finally:
             self._signals.__exit__()
 

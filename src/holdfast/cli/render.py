@@ -74,6 +74,15 @@ def emit(value: Any) -> None:
     sys.stdout.write(json.dumps(value, separators=COMPACT) + "\n")
 
 
+def emit_exactly(value: Any) -> None:
+    """The same in UTF-8, whatever the locale: JSON that is part of the value as it came stays byte for byte."""
+    import msgspec
+
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:
     """Rows in columns, or `beside` the output. In a terminal what is long wraps inside its column."""
     cells = [[clean(cell) for cell in row] for row in rows]

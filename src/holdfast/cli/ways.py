@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.cli.door import Door
 from holdfast.cli.render import as_json, at, facts, say
-from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE, Interrupt
+from holdfast.domain.interrupt import Interrupt, is_for_people
 
 Way = tuple[str, str]
 WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
@@ -100,5 +100,5 @@ def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
         say(f"waits: {wait.says}", "yellow", prose=True)
         say_shown(wait)
         say_ways(ways(door, wait))
-    if any(wait.type in QUESTIONS_FOR_PEOPLE for wait in waits):
+    if any(is_for_people(wait.type) for wait in waits):
         say(f"then continue: {door.command('resume', run_id)}")

@@ -69,10 +69,12 @@ class Ledger(Struct, eq=False):
     endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
     accepted: list[dict[str, str]] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)  # keys of the resources that its steps asked for
+    makers: dict[str, list[str]] = field(default_factory=dict)  # of those, file and name of a registered function
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
     mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
+    answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
 
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
@@ -229,6 +231,8 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         ledger.accepted.append(facts)
     elif header.name == "needs" and facts:
         ledger.needs.add(str(facts["resource"]))
+        if "made_by" in facts:
+            ledger.makers[str(facts["resource"])] = facts["made_by"]
     ledger.endings.append((header.name, seq))
 
 
@@ -238,6 +242,10 @@ def set_aside(ledger: Ledger, start: int) -> None:
     for call, past in list(ledger.calls.items()):
         if past.first >= start and past.kind in ("step", "value", "sleep", "emit", "wait"):
             del ledger.calls[call]
+            if (
+                past.kind == "wait" and past.last.status == "succeeded" and ":" in call.inputs
+            ):  # bound to what was shown
+                ledger.answers[call] = past
 
 
 # -- names for people --------------------------------------------------------------------------------

@@ -43,6 +43,16 @@ def digest_function(tree: ast.Module, qualname: str) -> str | None:
     return identity("\n".join(_lines(node)).encode()) if node else None
 
 
+def defines(tree: ast.Module, qualname: str) -> bool:
+    """Whether a parsed module has a function or class of that qualified name."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    scopes: list[ast.AST] = [tree]
+    for part in qualname.split("."):
+        inside = (node for scope in scopes for node in _scope(scope))
+        scopes = [node for node in inside if isinstance(node, kinds) and node.name == part]
+    return bool(scopes)
+
+
 def _find(tree: ast.AST, path: list[str]) -> _Function | None:
     """The last definition of that name wins, as it does when the module is imported."""
     found: ast.AST | None = None

@@ -1,4 +1,8 @@
-"""Interrupts: saved waits, and the answers they take."""
+"""Interrupts: saved waits, and the answers they take.
+
+Some are about a call of the run itself (an effect in doubt, partial work): their answers are choices. The others are
+what the flow asks of the world outside: a person, a signal. Those may have any name; the flow is given their answers.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from holdfast.domain.answers import APPROVAL, wrong_with
+from holdfast.domain.codec import encode
+from holdfast.domain.digest import identity
 from holdfast.errors import AnswerInvalid
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -14,7 +21,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "inputs_changed": ("reuse", "again", "abort"),
     "partial": ("keep", "restore", "skip", "abort"),
     "limit": ("more", "continue", "abort"),
-    "approval": (),
     "timer": (),
     "child": (),
 }
@@ -25,20 +31,25 @@ QUESTIONS: dict[str, str] = {
     "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
     "partial": "step {step} left partial work behind; {why}",
     "limit": "{step} is not satisfied after {iterations} iterations",
-    "approval": "{step} waits for approval",
     "timer": "sleeps until {due}",
     "child": "child run {child} has not finished",
+    "signal": "waits for the signal {name}",
 }
 
-TOLD = ("approval", "limit")  # answers that the flow itself is given; the others are about a call
-QUESTIONS_FOR_PEOPLE = (
-    "in_doubt",
-    "crash_loop",
-    "inputs_changed",
-    "partial",
-    "limit",
-    "approval",
-)  # nothing but an answer settles these
+OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
+BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
+RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
+BY_DEADLINE = "deadline"  # who answered, when nobody did in time
+
+
+def is_told(kind: str) -> bool:
+    """Whether the flow itself is given the answer."""
+    return kind not in OF_A_CALL and kind not in ("timer", "child")
+
+
+def is_for_people(kind: str) -> bool:
+    """Whether nothing but a person's answer settles it."""
+    return kind not in BY_THEMSELVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +62,36 @@ class Interrupt:
     step: str
     payload: dict[str, Any]
     status: str  # open, answered, used, cancelled
-    answer: dict[str, Any] | None
+    answer: Any
     answered_by: str
     opened_at: datetime
     due_at: datetime | None
     replayed: bool = False
+    schema: dict[str, Any] | None = None  # what an answer must look like
+    default: Any = None  # what counts as the answer once the deadline has passed
+    has_default: bool = False
+    assignee: str = ""
+    reason: str = ""  # why it was cancelled
+    by_flow: bool = False  # asked by a flow in Python: whatever is answered, the flow is told
 
     @property
     def says(self) -> str:
         """The wait in one line."""
+        if self.type not in QUESTIONS:
+            asked = self.payload.get("question") or self.payload.get("message")
+            return (
+                f"{self.step}: {asked}"
+                if isinstance(asked, str) and asked
+                else f"{self.step} waits for {_an(self.type)}"
+            )
         said = QUESTIONS[self.type].format_map({**self.payload, "step": self.step})
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
+
+    @property
+    def digest(self) -> str:
+        """What an answer is bound to: what was asked, with what was shown."""
+        return digest_of(self.type, self.payload)
 
     @property
     def inputs(self) -> str:
@@ -79,15 +108,22 @@ class Interrupt:
 
     @property
     def choices(self) -> tuple[str, ...]:
+        if self.type not in CHOICES:
+            return ()
         if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
             return tuple(choice for choice in CHOICES[self.type] if choice != "reuse")  # there is nothing to reuse
         return CHOICES[self.type]
 
 
-def check_answer(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
+def digest_of(kind: str, payload: Any) -> str:
+    """The digest of a question."""
+    return identity(encode([kind, payload]))
+
+
+def check_answer(interrupt: Interrupt, answer: Any) -> Any:
     """The answer, if it fits the interrupt. Raises AnswerInvalid, and the interrupt stays open."""
-    if interrupt.type == "approval":
-        return _check_approval(interrupt, answer)
+    if interrupt.type not in CHOICES:
+        return _check_told(interrupt, answer)
     choices = ", ".join(interrupt.choices) or "nothing: it ends by itself"
     if not isinstance(answer, dict) or answer.get("choice") not in interrupt.choices:
         raise AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
@@ -100,13 +136,18 @@ def check_answer(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
     return answer
 
 
-def _check_approval(interrupt: Interrupt, answer: Any) -> dict[str, Any]:
-    form = '{"approved": true} or {"approved": false, "comment": "why"}'
-    if not isinstance(answer, dict) or not isinstance(answer.get("approved"), bool):
-        raise AnswerInvalid(interrupt.id, "it says neither yes nor no", form)
-    unknown = sorted(set(answer) - {"approved", "comment"})
-    if unknown:
-        raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", form)
-    if not isinstance(answer.get("comment", ""), str):
-        raise AnswerInvalid(interrupt.id, "the comment is no text", form)
+def _check_told(interrupt: Interrupt, answer: Any) -> Any:
+    """An answer to the flow's own question, against its schema; an approval says yes or no."""
+    if interrupt.type == "signal":
+        raise AnswerInvalid(
+            interrupt.id, "it waits for a signal", f"send it: holdfast signal {interrupt.payload.get('name')} JSON"
+        )
+    schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
+    if wrong := wrong_with(schema, answer) if schema is not None else "":
+        form = '{"approved": true} or {"approved": false, "comment": "why"}'
+        raise AnswerInvalid(interrupt.id, wrong, form if interrupt.type == "approval" else encode(schema).decode())
     return answer
+
+
+def _an(word: str) -> str:
+    return f"an {word}" if word[:1] in "aeiou" and word != "approval" else word

@@ -99,6 +99,11 @@ def genesis(run_id: str, flow: str, task: str, inputs_digest: str) -> bytes:
     return sha256(f"holdfast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
 
 
+def genesis_of_anchor(anchor_id: str, scope: str, anchor: str) -> bytes:
+    """The same for the journal of a handoff's anchor."""
+    return sha256(f"holdfast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
+
+
 def print_of(header: bytes) -> str:
     """A header, in short: what a mark remembers of an older entry."""
     return sha256(header).hexdigest()[:32]

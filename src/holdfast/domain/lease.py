@@ -29,9 +29,9 @@ class Beat(Struct, frozen=True):
 
 
 def can_be_probed(holder: Process, me: Process) -> bool:
-    """Whether `me` can look the holder's pid up and believe the answer."""
+    """Whether `me` can look the holder's pid up and believe the answer. A holder without a pid is nobody to look up."""
     here = (holder.boot_id, holder.pid_namespace) == (me.boot_id, me.pid_namespace)
-    return here and bool(me.boot_id) and bool(me.pid_namespace)
+    return here and bool(me.boot_id) and bool(me.pid_namespace) and holder.pid != 0
 
 
 def is_over(beat: Beat, me: Process, *, alive: bool | None, boot_us: int, wall_us: int) -> bool:

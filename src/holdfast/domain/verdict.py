@@ -9,21 +9,43 @@ from typing import Any
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
 
+CONTESTS = (
+    "integrity_broken",
+    "file_changed",
+    "file_missing",
+    "must_violated",
+    "check_regressed",
+    "rival",
+    "claimed",
+    "effect_in_doubt",
+    "effect_inputs_changed",
+    "artifact_corrupt",
+    "artifact_missing",
+    "evidence_contradicted",
+    "resource_missing",
+    "still_running",
+)
+WEAKENS = (
+    "unobserved",
+    "unbound",
+    "weak",
+    "stale",
+    "diverged",
+    "self_reported",
+    "partial_work",
+    "auto_composed",
+    "superseded",
+    "code_changed",
+    "inputs_changed",
+    "maybe_done",
+    "environment_changed",
+)
+NOTES = ("head_moved", "other_files_changed", "checks_not_run", "masked")
+
 WEIGHTS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "integrity_broken",
-            "claimed",
-            "effect_in_doubt",
-            "effect_inputs_changed",
-            "artifact_corrupt",
-            "artifact_missing",
-            "resource_missing",
-            "still_running",
-        ),
-        "contests",
-    ),
-    **dict.fromkeys(("partial_work", "code_changed", "inputs_changed"), "weakens"),
+    **dict.fromkeys(CONTESTS, "contests"),
+    **dict.fromkeys(WEAKENS, "weakens"),
+    **dict.fromkeys(NOTES, "notes"),
 }
 
 

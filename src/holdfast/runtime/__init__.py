@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.clock import Clock, SystemClock
 from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
-from holdfast.domain.lease import Beat
+from holdfast.domain.lease import Beat, Process
 from holdfast.domain.run import FINISHED, Outcome, RunRecord
 from holdfast.errors import (
     AmbiguousPrefix,
@@ -49,10 +49,17 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.domain.replay import Replay
     from holdfast.runtime.guard import Guard
     from holdfast.runtime.verify import Verification
 
 Facade = Callable[[Execution, bool], Any]
+
+
+def nobody(line: str) -> None:
+    """Stands for who listens while nobody does."""
+
+
 NOTHING_ACCEPTED = Acceptance()
 _PAGE = 200
 
@@ -85,17 +92,19 @@ class Runtime:
         self.blobs = Blobs(folder / "blobs")
         self.store = SqliteStore(folder / "holdfast.db", **(store_options or {}))
         self.process = this_process(ids)
-        self.resources = Resources()
+        self.resources = Resources(self.warn)
         self.live: dict[str, Execution] = {}
         self.claimed: set[str] = set()  # by this process, and not live yet
+        self.tokens: set[str] = set()  # of the claims that this runtime may use
+        self.claimer: Process | None = None  # in whose name it acts: that one's claims are its own too
         self._lock = threading.Lock()
         self._idle = threading.Event()  # set while nothing executes here
         self._idle.set()
         self.heart = Heart(self)
         self._facade = facade
-        self._closed = False
+        self._closed = self._settled = False
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
-        self.tell: Callable[[str], None] = lambda line: None  # is told what people at a terminal should know
+        self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
         self._guard: Any = None
 
     @property
@@ -116,10 +125,8 @@ class Runtime:
         if closed:
             return
         try:
-            self.stop()
-            if not self._idle.wait(self.settings.close_seconds):
-                self.stop(now=True)  # commands are ended; Python code that does not stop is left behind
-                self._idle.wait(self.settings.patience_seconds + 1)
+            self.settle()
+            self.resources.close()
             self.heart.stop()
             if self._guard is not None:
                 self._guard.close()
@@ -127,6 +134,26 @@ class Runtime:
                 self.store.write(lambda tx: tx.forget_process(self.process.id))
         finally:
             self.store.close()
+
+    def settle(self) -> None:
+        """Ask the runs of this process to stop, and give them time to do so, once."""
+        with self._lock:
+            settled, self._settled = self._settled, True
+        if settled:
+            return
+        self.stop()
+        if not self._idle.wait(self.settings.close_seconds):
+            self.stop(now=True)  # commands are ended; Python code that does not stop is left behind
+            self._idle.wait(self.settings.patience_seconds + 1)
+
+    def warn(self, line: str) -> None:
+        """Tell whoever listens; if nobody does, it is a warning of Python's."""
+        if self.tell is not nobody:
+            self.tell(line)
+            return
+        import warnings
+
+        warnings.warn(line, RuntimeWarning, stacklevel=2)
 
     def enter(self, execution: Execution) -> None:
         """A run begins to execute in this process."""
@@ -245,7 +272,7 @@ class Runtime:
         """Run a claimed run's body until it ends or waits."""
         spec, inputs = self._ready(claimed, spec, blocking=True)
         if spec.is_async:
-            return signals.run_on_loop(self.go_on_async(claimed, spec, accept))
+            return signals.run_on_loop(self._go_on_own_loop(claimed, spec, accept))
         with self._taken_up(claimed):
             execution, verdict = runner.prepare(self, claimed, accept)
         run = self._facade(execution, False)
@@ -271,6 +298,13 @@ class Runtime:
         run = self._facade(execution, True)
         outcome = await runner.run_async(self, execution, lambda: spec.function(run, **inputs), spec.decode)
         return dataclasses.replace(outcome, verdict=verdict)
+
+    async def _go_on_own_loop(self, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+        """The same on a loop that ends with the run: so does what was opened on it."""
+        try:
+            return await self.go_on_async(claimed, spec, accept)
+        finally:
+            await self.resources.close_loop()
 
     async def _go_on_in_thread(self, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
         """Cancelling this asks the flow to stop, and waits until it has."""
@@ -430,9 +464,32 @@ class Runtime:
         return plan(self, self.row(run_id))
 
     def facts(self) -> dict[str, Any]:
-        """What this home stands on, and how many runs of each recorded status it has."""
-        counted = self.store.read(lambda look: look.count_runs())
-        return {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), "runs": counted}
+        """What this home stands on, how many runs of each recorded status it has, and how many handoffs."""
+        runs, handoffs = self.store.read(lambda look: (look.count_runs(), look.count_anchors()))
+        counted = {"runs": runs, "handoffs": {"open": 0, "finished": 0} | handoffs}
+        return {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), **counted}
+
+    def replay(self, run_id: str) -> Replay:
+        """A run's body on its receipts only: nothing is executed and nothing is written."""
+        from holdfast.runtime.replays import recorded_run, replay
+
+        recorded = recorded_run(self, run_id)
+        spec = self.flow(recorded.flow)
+        if spec.is_async:
+            refuse_loop(f"replaying the async flow {spec.name}")
+        return replay(self, recorded, spec)
+
+    async def replay_async(self, run_id: str) -> Replay:
+        """The same on the running event loop. A plain flow runs in a thread."""
+        from holdfast.runtime import replays
+        from holdfast.runtime.async_calls import in_thread
+
+        recorded = replays.recorded_run(self, run_id)
+        spec = self.flow(recorded.flow)
+        if spec.is_async:
+            return await replays.replay_async(self, recorded, spec)
+        found: Replay = await in_thread(lambda: replays.replay(self, recorded, spec))
+        return found
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""

@@ -1,12 +1,14 @@
-"""The file that a run travels in: a zip that says what is in it and can be proven whole before anything of it is used.
+"""The file that a run or a handoff travels in: a zip that can be proven whole before anything of it is used.
 
-Owns the format. `manifest.json` names every other member with its size and digest; members are stored and never
-compressed, so that a file holds no more than its own length. What a run means here or there is `travel.py`.
+Owns the formats. `manifest.json` names every other member with its size and digest; members are stored and never
+compressed, so that a file holds no more than its own length. What a run means here or there is `travel.py`, what a
+handoff does is `bundles.py`.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import struct
 import zipfile
@@ -14,20 +16,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.domain.journal import Row
 from holdfast.errors import ArchiveInvalid, IntegrityBroken
-from holdfast.store.contract import InterruptRow, RunRow
+from holdfast.store.contract import InterruptRow, Reading, RunRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
 
 T = TypeVar("T")
-FORMAT = "holdfast run 1"
-FAMILY = "holdfast run "
 MANIFEST = "manifest.json"
+BLOBS = "blobs/"  # each is named by its digest
 PARTS = ("journal", "interrupts", "requests", "refs")
 PIECE_BYTES = 1 << 20
+PAGE = 500
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content makes the same file
 _NOT_A_ZIP = (
     zipfile.BadZipFile,
@@ -85,6 +90,48 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: list[Member]
 
 
+class PackedAnchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An anchor as the manifest has it: what its chain begins with, and where it ends. The rest is in its journal."""
+
+    id: str
+    scope: str
+    anchor: str
+    epoch: int
+    head: int
+    hash: str
+
+
+class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the archive of a handoff says of itself."""
+
+    format: str
+    handoff: PackedAnchor
+    members: list[Member]
+
+
+M = TypeVar("M", bound=Manifest | Bundle)
+
+
+class Format(NamedTuple, Generic[M]):
+    """One kind of archive, and the commands that write and read it."""
+
+    name: str
+    holds: str  # what is in it, in a word
+    manifest: type[M]
+    writer: str
+    reader: str
+
+    @property
+    def family(self) -> str:
+        """How the names of all its versions begin."""
+        return self.name.rstrip("0123456789")
+
+
+RUN = Format("holdfast run 1", "run", Manifest, "holdfast export", "holdfast import")
+HANDOFF = Format("holdfast handoff 1", "handoff", Bundle, "holdfast handoff export", "holdfast handoff import")
+FORMATS: tuple[Format[Manifest] | Format[Bundle], ...] = (RUN, HANDOFF)
+
+
 class Wait(NamedTuple):
     """An interrupt without the keys that only its home knows."""
 
@@ -98,10 +145,12 @@ class Wait(NamedTuple):
     answered_by: str
     opened_at: int
     due_at: int | None
+    form: str
+    reason: str
 
     @classmethod
     def of(cls, row: InterruptRow) -> Wait:
-        return cls(row.id, *row[3:12])
+        return cls(row.id, *row[3:14])
 
     def as_row(self, run_id: str) -> InterruptRow:
         return InterruptRow(0, self.id, 0, *self[1:], run_id)
@@ -126,7 +175,7 @@ class Packer:
 
     def __init__(self, file: BinaryIO) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
-        self.members: list[Member] = []
+        self._members: list[Member] = []
 
     def add(self, name: str, pieces: Iterable[bytes]) -> None:
         """One member. It is written as it comes and never held whole."""
@@ -138,11 +187,13 @@ class Packer:
                 found.update(piece)
                 size += len(piece)
                 member.write(piece)
-        self.members.append(Member(name, size, found.hexdigest()))
+        self._members.append(Member(name, size, found.hexdigest()))
 
-    def seal(self, kind: Literal["move", "copy"], runs: list[Packed]) -> None:
-        """The manifest. The run itself is the first of its family."""
-        manifest = Manifest(FORMAT, kind, runs[0].id, runs, list(self.members))
+    def listed(self) -> list[Member]:
+        """The members so far, for the manifest."""
+        return list(self._members)
+
+    def seal(self, manifest: Manifest | Bundle) -> None:
         self.add(MANIFEST, [msgspec.json.encode(manifest)])
 
     def __enter__(self) -> Packer:
@@ -150,6 +201,18 @@ class Packer:
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
+
+
+def pages(runtime: Runtime, key: int, head: int) -> Iterator[Row]:
+    """The journal under a key up to its head, a page at a time: no read holds the store up."""
+    after = 0
+
+    def look(reading: Reading) -> list[Row]:
+        return reading.journal_of(key, after, min(PAGE, head - after))
+
+    while after < head and (page := runtime.store.read(look)):
+        yield from page
+        after = page[-1].seq
 
 
 def line_of_row(row: Row) -> bytes:
@@ -170,11 +233,11 @@ def lines(values: Iterable[Any]) -> Iterator[bytes]:
 # -- reading -----------------------------------------------------------------------------------------
 
 
-class Archive:
+class Archive(Generic[M]):
     """An archive that was opened and says of itself what it should. Its members are proven as they are read."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        self.path = path
+    def __init__(self, path: Path, file: BinaryIO, wanted: Format[M]) -> None:
+        self.path, self._wanted = path, wanted
         with self.reading("the file"):
             self._zip = zipfile.ZipFile(file)
         self._infos = self._zip.infolist()
@@ -197,19 +260,26 @@ class Archive:
             raise self.invalid(member, f"it cannot be read: {error.strerror or error}") from error
 
     def invalid(self, member: str, why: str, *remedy: str) -> ArchiveInvalid:
-        return ArchiveInvalid(str(self.path), member, why, *remedy)
+        again = f"export the {self._wanted.holds} again, or copy the file again"
+        return ArchiveInvalid(str(self.path), member, why, *(remedy or (again,)))
 
-    def _read_manifest(self) -> Manifest:
+    def _read_manifest(self) -> M:
+        wanted = self._wanted
+        named = f"name a file that `{wanted.writer}` wrote"
         if MANIFEST not in self._sizes:
-            raise self.invalid(MANIFEST, "there is none: it is no export of a run", "name a file that export wrote")
+            raise self.invalid(MANIFEST, f"there is none: it is no export of a {wanted.holds}", named)
         with self.reading(MANIFEST):
             raw = self._zip.read(MANIFEST)
             given = str(msgspec.json.decode(raw, type=dict[str, Any]).get("format"))
-            if given == FORMAT:
-                return msgspec.json.decode(raw, type=Manifest)
-        if given.startswith(FAMILY):
-            raise self.invalid(MANIFEST, f"its format is {given!r}, known is {FORMAT!r}", "upgrade holdfast")
-        raise self.invalid(MANIFEST, f"its format is {given!r}", "name a file that `holdfast export` wrote")
+            if given == wanted.name:
+                return msgspec.json.decode(raw, type=wanted.manifest)
+        if given.startswith(wanted.family):
+            raise self.invalid(MANIFEST, f"its format is {given!r}, known is {wanted.name!r}", "upgrade holdfast")
+        for other in FORMATS:
+            if given.startswith(other.family):
+                right = f"import it with `{other.reader} {shlex.quote(str(self.path))}`"
+                raise self.invalid(MANIFEST, f"a {other.holds} is in it, not a {wanted.holds}", right)
+        raise self.invalid(MANIFEST, f"its format is {given!r}", named)
 
     def _refuse_to_unfold(self, length: int) -> None:
         """Before anything is read: there is no more in it than the file is long."""
@@ -232,6 +302,9 @@ class Archive:
             known = self._members.get(info.filename)
             if known is not None and known.size != info.file_size:
                 raise self.invalid(info.filename, f"it has {info.file_size} bytes; {known.size} were written")
+        for name, member in self._members.items():
+            if name.startswith(BLOBS) and name != BLOBS + member.sha256:
+                raise self.invalid(name, f"its digest is said to be {member.sha256[:64]!r}, not its name")
 
     @property
     def names(self) -> set[str]:
@@ -267,14 +340,16 @@ class Archive:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
-    """An archive, opened. Raises ArchiveInvalid when there is none, or it is none."""
+def opened(path: Path, wanted: Format[M]) -> Iterator[Archive[M]]:
+    """An archive, opened. Raises ArchiveInvalid when there is none, or it is none of this kind."""
+    named = f"name a file that `{wanted.writer}` wrote"
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make anyone wait
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ArchiveInvalid(str(path), "the file", why, "name a file that `holdfast export` wrote") from error
+        raise ArchiveInvalid(str(path), "the file", why, named) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ArchiveInvalid(str(path), "the file", "it is no plain file", named)
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ArchiveInvalid(str(path), "the file", "it is no plain file", "name one that `holdfast export` wrote")
-        yield Archive(path, file)
+        yield Archive(path, file, wanted)

@@ -23,7 +23,7 @@ from holdfast.domain.receipt import events_of
 from holdfast.domain.run import FINISHED, STATUSES
 from holdfast.errors import IntegrityBroken, Invalid, RunExists
 from holdfast.runtime import archive
-from holdfast.runtime.archive import Archive, Packed, Ref, Request, Wait
+from holdfast.runtime.archive import Archive, Manifest, Packed, Ref, Request, Wait
 from holdfast.runtime.views import interrupt_of, run_record
 from holdfast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
 
@@ -80,7 +80,7 @@ def import_archive(runtime: Runtime, path: Path) -> Imported:
     Raises ArchiveInvalid when the file is not whole, RunExists when a run that is here is in the way. Then nothing
     was written. The same file again is answered with `replayed`.
     """
-    with archive.opened(path) as file:
+    with archive.opened(path, archive.RUN) as file:
         family = [_arrived(file, packed) for packed in _family(file)]
         blobs = sorted({name for one in family for _, name in one.refs})
         _refuse_other_parts(file, family, blobs)
@@ -102,7 +102,7 @@ def told(runtime: Runtime, family: list[Arrived], blobs: int, replayed: bool) ->
 # -- proving -----------------------------------------------------------------------------------------
 
 
-def _family(file: Archive) -> list[Packed]:
+def _family(file: Archive[Manifest]) -> list[Packed]:
     """The runs in the file: one, and all others below it."""
     runs, known = file.manifest.runs, {""}
     if not runs or runs[0].id != file.manifest.run_id:
@@ -116,13 +116,13 @@ def _family(file: Archive) -> list[Packed]:
     return runs
 
 
-def _refuse_other_parts(file: Archive, family: list[Arrived], blobs: list[str]) -> None:
+def _refuse_other_parts(file: Archive[Manifest], family: list[Arrived], blobs: list[str]) -> None:
     parts = {archive.part(one.run.id, name) for one in family for name in archive.PARTS}
     for name in sorted(file.names ^ (parts | {f"blobs/{name}" for name in blobs})):
         raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
 
 
-def _arrived(file: Archive, packed: Packed) -> Arrived:
+def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
     """One run, with everything of it read and proven."""
     for name in archive.PARTS:
         if archive.part(packed.id, name) not in file.names:
@@ -216,12 +216,12 @@ def _refuse_doubles(waits: list[InterruptRow]) -> None:
 # -- what is here ------------------------------------------------------------------------------------
 
 
-def _places(look: Reading, file: Archive, family: list[Arrived]) -> list[Place]:
+def _places(look: Reading, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
     """How each run of the family stands to what is here. Raises RunExists."""
     return [_place(look, file, one) for one in family]
 
 
-def _place(look: Reading, file: Archive, one: Arrived) -> Place:
+def _place(look: Reading, file: Archive[Manifest], one: Arrived) -> Place:
     run, lease = one.run, one.lease
     for wait in one.waits:
         for known in look.interrupts_by_prefix(wait.id):
@@ -260,7 +260,7 @@ def _refuse_taken_task(look: Reading, one: Arrived) -> None:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def _write(tx: Writing, file: Archive, family: list[Arrived]) -> list[Place]:
+def _write(tx: Writing, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
     """All of the family becomes visible at once. No owner of before can ever commit to it: the epoch is a later one."""
     places = _places(tx, file, family)
     for one, place in zip(family, places, strict=True):

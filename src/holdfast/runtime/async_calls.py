@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from holdfast.domain.call import Changed, Past, Replay
@@ -35,7 +35,7 @@ from holdfast.runtime.driving import drive
 from holdfast.runtime.effects import understood
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.pen import Entries
-from holdfast.runtime.specs import StepSpec
+from holdfast.runtime.specs import Signature, StepSpec
 
 
 def call_async(
@@ -168,7 +168,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
         if spec.timeout is not None:
             return await _within_time(execution, attempt, spec.timeout)
         if spec.is_async:
-            return Returned(await spec.function(*asked.args, **execution.arguments(attempt)))
+            return Returned(await spec.function(*asked.args, **await _arguments(execution, attempt)))
         return Returned(await _awaited(execution, attempt))
     except asyncio.CancelledError as error:
         if execution.ending:
@@ -208,10 +208,25 @@ async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: fl
 async def _awaited(execution: Execution, attempt: Attempt) -> Any:
     """An async body on the loop; a plain one in a thread, with the run's context."""
     asked = attempt.asked
-    given = execution.arguments(attempt)
+    given = await _arguments(execution, attempt)
     if asked.spec.is_async:
         return await asked.spec.function(*asked.args, **given)
     return await in_thread(lambda: asked.spec.function(*asked.args, **given), (execution.id, asked.call))
+
+
+async def _arguments(execution: Execution, attempt: Attempt) -> Mapping[str, Any]:
+    """A body's keyword arguments, once what has to be opened on this loop is open."""
+    injected = attempt.asked.spec.signature.injected
+    if injected:
+        keys = [key for name, key in injected.items() if name not in attempt.asked.kwargs]
+        await _open(execution, keys, again=attempt.number > 1)
+    return execution.arguments(attempt)
+
+
+async def _open(execution: Execution, keys: Iterable[str], *, again: bool = False) -> None:
+    """On the loop of an async flow. One that only serves a step of a plain flow is over too soon."""
+    if execution.branches is not None:
+        await execution.needs.open_on_loop(keys, again=again)
 
 
 async def in_thread(work: Callable[[], Any], place: tuple[str, Any] | None = None) -> Any:
@@ -248,6 +263,9 @@ def _storable(error: BaseException) -> BaseException:
 
 async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
     try:
+        confirm = attempt.asked.spec.confirm
+        assert confirm is not None
+        await _open(execution, Signature(confirm).injected.values())
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
             return understood(await confirm(**given))

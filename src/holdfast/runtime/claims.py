@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.domain.call import Call, Ledger
 from holdfast.domain.codec import decode, encode
-from holdfast.domain.interrupt import TOLD
-from holdfast.domain.journal import Entry, Header, Payload, entry, genesis
-from holdfast.domain.lease import is_over
+from holdfast.domain.interrupt import BY_DEADLINE, is_told
+from holdfast.domain.journal import Entry, Header, Payload, decode_header, decode_payload, entry, genesis
+from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.run import FINISHED
 from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime.names import is_gone
 from holdfast.runtime.processes import is_alive
+from holdfast.runtime.tokens import is_ours, print_of
 from holdfast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Claim(NamedTuple):
     run: RunRow
     found: str
     silent_at: int = 0  # by when the owner before was surely dead, if it died
+    token: str = ""  # the claim that it was taken under
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
@@ -91,22 +93,26 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
         refuse_sealed(row)
         refuse_held(runtime, tx, run_id, lease)
         _sign_in(runtime, tx)
+        token = _our_token(runtime, tx, row, lease)
         tx.take_lease(lease, runtime.process.id)
-        silent_at = _silent_at(runtime, tx, lease.holder)
-        if lease.holder and lease.holder != runtime.process.id:
+        silent_at = silent_since(runtime, tx, row, lease)
+        if lease.holder and lease.holder not in (runtime.process.id, token):
             tx.forget_process(lease.holder)
         found = "crashed" if row.status == "running" else row.status
         tx.set_run_status(row.key, "running", runtime.clock.now())
         hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
         runtime.claimed.add(run_id)
-        return Claim(hold, row, found, silent_at)
+        return Claim(hold, row, found, silent_at, token)
 
     return runtime.store.write(work)
 
 
-def _silent_at(runtime: Runtime, look: Reading, holder: str | None) -> int:
-    """When the next sign of life of a dead owner was overdue."""
-    beat = look.beat_of(holder) if holder else None
+def silent_since(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) -> int:
+    """When the next sign of life of a dead owner was overdue. Who only claimed the run since was never its owner."""
+    claimed = _claimed(look, run, lease)
+    if claimed:
+        return int(claimed.get("silent_at", 0))
+    beat = look.beat_of(lease.holder) if lease.holder and is_executing(run) else None
     return beat.wall_us + int((runtime.settings.beat_seconds + 1) * 1_000_000) if beat else 0
 
 
@@ -124,7 +130,7 @@ def refuse_held(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -
 
 
 def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> str:
-    """Who holds the run now; empty when it may be taken."""
+    """Who holds the run now; empty when it may be taken, by us at least."""
     if lease.holder is None:
         return ""
     if lease.holder == runtime.process.id:
@@ -134,8 +140,39 @@ def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> 
         return ""
     alive = is_alive(beat.process, runtime.process)
     clock = runtime.clock
-    over = is_over(beat, runtime.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now())
-    return "" if over else str(beat.process)
+    if is_over(beat, runtime.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now()):
+        return ""
+    run = look.run_by_id(run_id)
+    if run is None or is_executing(run):
+        return str(beat.process)
+    return "" if is_ours(runtime, lease.holder, beat) else _claimer(look, run, lease, beat)
+
+
+def is_executing(run: RunRow) -> bool:
+    """Whether the holder of the run's lease is, or was, executing it. Else it is only claimed."""
+    return run.status == "running"
+
+
+def _our_token(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) -> str:
+    """The claim that lets this runtime take the run; empty when it needs none."""
+    beat = look.beat_of(lease.holder) if lease.holder and not is_executing(run) else None
+    return str(lease.holder) if beat is not None and is_ours(runtime, beat.process.id, beat) else ""
+
+
+def _claimer(look: Reading, run: RunRow, lease: LeaseRow, beat: Beat) -> str:
+    """A claim in words. Only the beginning of its token is shown: whoever has all of it may use it."""
+    by = _claimed(look, run, lease).get("by", "")
+    place = str(beat.process) if beat.process.pid else f"on {beat.process.host}"
+    return f"claim {str(lease.holder)[:6]}{f' of {by}' if by else ''} ({place})"
+
+
+def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
+    """What was noted when the claim that holds the lease was made; nothing when no claim does."""
+    last = look.entries_of(run.key, [lease.head]) if lease.holder and not is_executing(run) else []
+    if not last or last[0].payload is None or decode_header(last[0].header).name != "claimed":
+        return {}
+    facts = decode_payload(last[0].payload).facts
+    return facts if isinstance(facts, dict) and facts.get("claim") == print_of(lease.holder) else {}
 
 
 def release(runtime: Runtime, claimed: Claim, status: str) -> None:
@@ -144,7 +181,11 @@ def release(runtime: Runtime, claimed: Claim, status: str) -> None:
     def work(tx: Writing) -> None:
         tx.append(claimed.hold, [])  # the guard
         tx.set_run_status(claimed.run.key, status, runtime.clock.now())
-        tx.release_lease(claimed.hold)
+        if not claimed.token:
+            tx.release_lease(claimed.hold)
+        else:  # who claimed it keeps the claim until the run has gone on
+            hold = claimed.hold
+            tx.take_lease(LeaseRow(hold.lease_key, hold.epoch, hold.head, hold.hash, None), claimed.token)
 
     runtime.claimed.discard(claimed.run.id)
     with suppress(LeaseLost):
@@ -163,8 +204,8 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
         for wait in tx.waits_of(hold.run_key):
             call = Call(*decode(wait.call))
             past = ledger.calls.get(call)
-            if wait.status == "answered" and wait.answer and wait.type in TOLD:
-                entries.append(_told(call, wait, hold.epoch, at))
+            if is_told(wait.type) and (wait.status == "answered" or is_late(wait, at)):
+                entries.append(_told(call, in_time(wait, at), hold.epoch, at))
                 tx.use_interrupt(wait.id)
             elif wait.status == "answered" and wait.answer:
                 answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
@@ -186,14 +227,25 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
 
 
 def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> Entry:
-    """An answer that the flow itself is given."""
-    import msgspec
+    """An answer that the flow itself is given, or that there will be none."""
+    from holdfast.runtime.questions import told_entry
 
-    assert wait.answer is not None
-    opened = wait.opened_at
-    header = Header("wait", *_place(call), "succeeded", delivered=True, started_at=opened, ended_at=at, epoch=epoch)
-    facts = {"by": wait.answered_by, "interrupt": wait.id, "type": wait.type}
-    return entry(header, Payload(result=msgspec.Raw(wait.answer.encode()), facts=facts))
+    began, by, why = wait.opened_at, wait.answered_by, wait.reason
+    return told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
+
+
+def is_late(wait: InterruptRow, at: int) -> bool:
+    """Whether nobody has answered and the deadline has passed."""
+    return wait.status == "open" and wait.due_at is not None and wait.due_at <= at and is_told(wait.type)
+
+
+def in_time(wait: InterruptRow, at: int) -> InterruptRow:
+    """The wait; one whose deadline has passed is answered by its default, or by nothing."""
+    if not is_late(wait, at):
+        return wait
+    form = decode(wait.form)
+    default = encode(form["default"]).decode() if "default" in form else None
+    return wait._replace(status="answered", answer=default, answered_by=BY_DEADLINE)
 
 
 def _place(call: Call) -> tuple[str, str, str, int, int]:

@@ -14,22 +14,23 @@ import msgspec
 
 from holdfast.domain.call import Call, fold, labels
 from holdfast.domain.codec import decode, encode, pack_json
-from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import TOLD, Interrupt, check_answer
+from holdfast.domain.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from holdfast.domain.journal import CALLS, Row, decode_header
 from holdfast.domain.run import FINISHED, RunRecord
 from holdfast.errors import (
     AlreadyAnswered,
+    AnswerInvalid,
     Invalid,
-    OperationConflict,
     RunFinished,
     RunNotFound,
     StepAmbiguous,
     StepNotFound,
 )
-from holdfast.runtime.claims import holder_of, refuse_held, refuse_sealed, run_fact
+from holdfast.runtime import operations
+from holdfast.runtime.claims import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
+from holdfast.runtime.operations import Operation
 from holdfast.runtime.views import interrupt_of
-from holdfast.store.contract import Ending, Hold, LeaseRow, Reading, RunRow, Writing
+from holdfast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -51,50 +52,91 @@ def once(
     An exact repeat does nothing and is told what the first one was, with `replayed`. Raises OperationConflict when
     the id was used with other content.
     """
-    print_ = identity(encode([kind, content]))
+    kept_as: Any = Interrupt if kind == "answer" else RunRecord
 
-    def guarded(tx: Writing) -> T:
-        before = tx.operation(operation_id) if operation_id is not None else None
-        if before is not None:
-            if before[:2] != (kind, print_):
-                raise OperationConflict(str(operation_id), before[0])
-            kept: Any = msgspec.json.decode(before[2], type=Interrupt if kind == "answer" else RunRecord)
-            return replace(cast(T, kept), replayed=True)
+    def done(tx: Writing) -> tuple[T, str]:
         work(tx)
         answer = told(tx)
-        if operation_id is not None:
-            tx.add_operation(operation_id, kind, print_, encode(answer).decode(), runtime.clock.now())
-        return answer
+        return answer, encode(answer).decode()
 
-    return runtime.store.write(guarded)
+    def again(answer: str) -> T:
+        return replace(cast(T, msgspec.json.decode(answer, type=kept_as)), replayed=True)
+
+    return operations.once(runtime, Operation(operation_id, kind, content), done, again)
 
 
-def answer(runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None) -> Interrupt:
-    """Answer a wait: one of many answers wins. Raises AlreadyAnswered, AnswerInvalid."""
+def answer(
+    runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None, shown: str | None = None
+) -> Interrupt:
+    """Answer a wait: one of many answers wins. `shown` is the digest of the question that was answered.
+
+    Raises AlreadyAnswered (also when the deadline has passed), AnswerInvalid.
+    """
+    _pass_deadline(runtime, interrupt_id)
 
     def work(tx: Writing) -> None:
-        row = runtime.interrupt_row(tx, interrupt_id)
+        row = _open_row(runtime, tx, interrupt_id)
         found = interrupt_of(row)
-        if row.status != "open":
-            raise AlreadyAnswered(row.id, row.run_id, row.status, row.answered_by or "the run")
-        refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
+        if shown is not None and shown != found.digest:
+            raise AnswerInvalid(row.id, "what it asks is not what was shown", "look at it again: `holdfast inbox`")
         checked = check_answer(found, given)
         pack_json(checked, "answer")
-        if checked.get("choice") == "abort":
-            _abort(runtime, tx, row.run_id, str(checked.get("why", "")))
-        elif checked.get("approved") is False and not found.payload.get("on_decline"):
-            _abort(runtime, tx, row.run_id, str(checked.get("comment", "")), "declined")
+        said = checked if isinstance(checked, dict) and not found.by_flow else {}
+        if said.get("choice") == "abort":
+            _abort(runtime, tx, row.run_id, str(said.get("why", "")))
+        elif said.get("approved") is False and not found.payload.get("on_decline"):
+            _abort(runtime, tx, row.run_id, str(said.get("comment", "")), "declined")
         else:
             tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
 
-    return once(
-        runtime,
-        operation_id,
-        "answer",
-        [interrupt_id, given],
-        work,
-        lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id)),
-    )
+    return once(runtime, operation_id, "answer", [interrupt_id, given], work, _told_of(runtime, interrupt_id))
+
+
+def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | None) -> Interrupt:
+    """End a wait without an answer: the flow is told so, and why. Raises AlreadyAnswered, AnswerInvalid."""
+    if not why.strip():
+        raise Invalid(detail="a wait is cancelled with a reason; say why")
+    _pass_deadline(runtime, interrupt_id)
+
+    def work(tx: Writing) -> None:
+        row = _open_row(runtime, tx, interrupt_id)
+        if not interrupt_of(row).by_flow:
+            raise AnswerInvalid(
+                row.id, "it cannot be cancelled", f"an answer, or `holdfast abort {row.run_id} --why WHY`"
+            )
+        tx.end_interrupt(row.id, runtime.actor, why)
+
+    return once(runtime, operation_id, "answer", [interrupt_id, {"cancel": why}], work, _told_of(runtime, interrupt_id))
+
+
+def _told_of(runtime: Runtime, interrupt_id: str) -> Callable[[Writing], Interrupt]:
+    return lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id))
+
+
+def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
+    """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed."""
+    row = runtime.interrupt_row(tx, interrupt_id)
+    if row.status != "open":
+        by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
+        raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)
+    refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
+    return row
+
+
+def _pass_deadline(runtime: Runtime, interrupt_id: str) -> None:
+    """The first commit at or after a deadline records what counts: the default, or that nobody answered."""
+    row = runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id))
+    if not is_late(row, runtime.clock.now()):
+        return
+
+    def work(tx: Writing) -> None:
+        now = in_time(runtime.interrupt_row(tx, interrupt_id), runtime.clock.now())
+        if now.answer is not None:
+            tx.answer_interrupt(now.id, now.answer, now.answered_by)
+        else:
+            tx.end_interrupt(now.id, now.answered_by, now.reason)
+
+    runtime.store.write(work)
 
 
 def ask(
@@ -116,7 +158,7 @@ def ask(
             choice = {"choice": kind, **body}
             tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
             return
-        if wait is not None and wait.type in TOLD and kind != "rewind":
+        if wait is not None and is_told(wait.type) and kind != "rewind":
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `holdfast answer {wait.id} JSON`")
         if kind == "rewind":
             _close_questions(tx, run)
@@ -129,7 +171,7 @@ def ask(
 def _close_questions(tx: Writing, run: RunRow) -> None:
     """What the flow asks, it asks again when it comes there again: nobody is to answer the old question."""
     for wait in tx.waits_of(run.key):
-        if wait.status == "open" and wait.type in TOLD:
+        if wait.status == "open" and is_told(wait.type):
             tx.use_interrupt(wait.id)
 
 
@@ -145,7 +187,8 @@ def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
 
     def work(tx: Writing) -> None:
         run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
-        if lease is None or not holder_of(runtime, tx, run_id, lease):
+        executed = run.status == "running" and lease is not None and holder_of(runtime, tx, run_id, lease)
+        if not executed:  # also when it is only claimed: nobody would hear of it
             status = "crashed" if run.status == "running" else run.status
             why = f"run {run_id} is {status}; only a running one can be asked to stop"
             raise Invalid(detail=f"{why}; see `holdfast show {run_id}`")

@@ -34,10 +34,11 @@ from holdfast.runtime import failure
 from holdfast.runtime.attempt import Asked, Attempt, Raised
 from holdfast.runtime.context import Frame
 from holdfast.runtime.endings import Endings
+from holdfast.runtime.needs import Needs
 from holdfast.runtime.pen import Entries, Pen
 from holdfast.runtime.specs import StepSpec
 from holdfast.runtime.state import State
-from holdfast.store.contract import Hold, Writing
+from holdfast.store.contract import Hold, NewWait, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -49,6 +50,8 @@ SHOWN_BYTES = 4096
 
 class Execution:
     """One run, one owner, from its claim to the end of its body."""
+
+    on_receipts_only = False  # True of a replay: nothing is run and nothing written
 
     def __init__(self, runtime: Runtime, hold: Hold, ledger: Ledger, trace_id: str, *, resumed: bool) -> None:
         self.runtime, self.store, self.clock = runtime, runtime.store, runtime.clock
@@ -67,7 +70,7 @@ class Execution:
         self.replayed = 0
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.ran: set[str] = set()  # names of the steps that ran in this execution
-        self.needs = set(ledger.needs)
+        self.needs = Needs(runtime, self.pen, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
         self.paused = False  # a plain body has been ended by a wait
@@ -330,15 +333,19 @@ class Execution:
 
     def value(self, frame: Frame, name: str, make: Callable[[], Any]) -> Any:
         """A value the body is told once: the same on replay."""
+        return self.value_of_call(frame, name, lambda call: make())
+
+    def value_of_call(self, frame: Frame, name: str, make: Callable[[Call | None], Any]) -> Any:
+        """The same, made by who is told which call it is of; inside a step it is of none."""
         if frame.attempt is not None:
-            return make()
+            return make(None)
         self.gate()
         call = self.numbered(frame, name, "")
         past = self.ledger.calls.get(call)
         if past is not None:
             past.asked = True
             return decode_payload(past.payload).facts if past.payload else None
-        made = make()
+        made = make(call)
         self.pen.tell(self.pen.fact("value", name, made, call))
         return made
 
@@ -353,18 +360,39 @@ class Execution:
         if call not in self.ledger.calls:
             self.pen.note(self.pen.fact("emit", name, body, call, kind))
 
-    def open_wait(self, call: Call, kind: str, payload: dict[str, Any], due: int | None = None) -> None:
-        """Save a wait, with everything that led to it, before anyone can see it."""
-        self.waits[call] = kind
-        at, label = self.clock.now(), self._label(call)
-        saved = (encode(list(call)).decode(), label, encode(payload).decode())
+    def open_wait(
+        self,
+        call: Call,
+        kind: str,
+        payload: dict[str, Any],
+        due: int | None = None,
+        form: Mapping[str, Any] | None = None,
+        signal: str | None = None,
+    ) -> tuple[str, str, str] | None:
+        """Save a wait, with everything that led to it, before anyone can see it.
 
-        def work(tx: Writing) -> None:
-            tx.add_interrupt(self.runtime.ids(), self.hold.run_key, kind, *saved, at, due)
+        A `signal` of that name which came before answers it at once: the wait's id, the signal's body and its sender.
+        """
+        self.waits[call] = kind
+        wait = NewWait(
+            kind,
+            encode(list(call)).decode(),
+            self._label(call),
+            encode(payload).decode(),
+            self.clock.now(),
+            due,
+            encode(dict(form or {})).decode(),
+        )
+
+        def work(tx: Writing) -> tuple[str, str, str] | None:
+            interrupt_id = self.runtime.ids()
+            is_new = tx.add_interrupt(interrupt_id, self.hold.run_key, wait)
+            return _take_signal(tx, self.id, interrupt_id, signal) if is_new and signal is not None else None
 
         with self.pen.lock:
             queued = self.pen.queue_work(work)
-        self.pen.write(queued)
+        found: tuple[str, str, str] | None = self.pen.write(queued)
+        return found
 
     def answered(self, frame: Frame, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
         """What a person answered to this question; None, and it is saved for all to see, while nobody has."""
@@ -416,11 +444,8 @@ class Execution:
     # -- resources -------------------------------------------------------------------------------
 
     def resource(self, key: str) -> Any:
-        """A live object by its key. Raises ResourceMissing."""
-        if key not in self.needs:
-            self.needs.add(key)
-            self.pen.note(self.pen.fact("run", "needs", {"resource": key}))
-        return self.runtime.resources.get(key)
+        """A live object by its key. Raises ResourceMissing, ResourceNeedsLoop."""
+        return self.needs.get(key)
 
     def arguments(self, attempt: Attempt) -> Mapping[str, Any]:
         """A body's keyword arguments, with key and resources filled in."""
@@ -432,10 +457,19 @@ class Execution:
         given = dict(asked.kwargs)
         for name in keyed:
             given.setdefault(name, attempt.key)
-        for name, key in injected.items():
-            if name not in given:
-                given[name] = self.resource(key)
-        return given
+        wanted = {name: key for name, key in injected.items() if name not in given}
+        return given | self.needs.get_all(wanted, again=attempt.number > 1)
+
+
+def _take_signal(tx: Writing, run_id: str, interrupt_id: str, name: str) -> tuple[str, str, str] | None:
+    """Answer a wait by a signal that came before it."""
+    run = tx.run_by_id(run_id)
+    found = tx.signal_for(run, name) if run is not None else None
+    if found is None:
+        return None
+    tx.take_signal(found.key, interrupt_id)
+    tx.answer_interrupt(interrupt_id, found.body, found.actor)
+    return interrupt_id, found.body, found.actor
 
 
 def shown(asked: Asked) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from posixpath import relpath
 
@@ -25,6 +24,7 @@ from holdfast.domain.partial import (
     to_facts,
 )
 from holdfast.domain.patterns import never
+from holdfast.runtime.git import ask
 from holdfast.runtime.looking import look, look_and_keep
 from holdfast.runtime.restoring import Restored, restore
 
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 GIT_SECONDS = 5.0
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE")  # set inside git's hooks
 
 
 def judged(
@@ -84,21 +83,8 @@ def changed_by_git(root: Path) -> tuple[str, ...]:
 
 
 def _git(root: Path, *command: str) -> str:
-    import subprocess
-
-    here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", *command],  # a daemon of git's would outlive the look
-            cwd=root,
-            env=here | {"GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_SECONDS,
-            check=True,
-        )
-        return os.fsdecode(done.stdout)
-    return ""
+    answer = ask(root, *command, seconds=GIT_SECONDS)
+    return os.fsdecode(answer.out) if answer and not answer.exit else ""
 
 
 def _paths_in(status: str) -> list[str]:

@@ -80,7 +80,10 @@ class Performance:
         self.closed = marks.loops_of(self.execution.ledger)
         frame = CURRENT.get()
         assert frame is not None
-        lane = Lane(frame, before=before)
+        return self._walk(Lane(frame, before=before))
+
+    def _walk(self, lane: Lane) -> dict[str, Any]:
+        """Go through the nodes, by the ways that lead from one to another."""
         steps = self.recipe.steps
         places = {node.id: at for at, node in enumerate(steps)}
         at = 0

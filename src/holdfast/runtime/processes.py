@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from holdfast.domain.lease import Process, can_be_probed
@@ -25,7 +26,13 @@ def this_process(ids: Ids) -> Process:
 
 def this_place() -> tuple[str, str, str]:
     """Where a pid of ours means something: host, boot and PID namespace."""
-    return os.uname().nodename, _text("/proc/sys/kernel/random/boot_id"), _namespace()
+    return os.uname().nodename, _boot_id(), _namespace()
+
+
+@cache
+def _boot_id() -> str:
+    """Of the running kernel: the same for as long as there is a process to ask."""
+    return _text("/proc/sys/kernel/random/boot_id")
 
 
 def is_alive(holder: Process, me: Process) -> bool | None:

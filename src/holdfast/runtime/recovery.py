@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.call import Ledger, fold, labels
-from holdfast.domain.code import digest_function, parse
+from holdfast.domain.code import defines, digest_function, parse
 from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from holdfast.domain.reasons import reasons_of
@@ -73,18 +73,20 @@ def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
     return None
 
 
-def reasons(runtime: Runtime, found: Found) -> list[Reason]:
-    """Every reason that bears on resuming this run."""
+def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Reason]:
+    """Every reason that bears on resuming this run. `loaded`: its flow's module is, so what it provides is known."""
     if found.broken:
         advice = "restore the store from a copy, or start the task anew: hold.run(…, fresh=True)"
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    return given + _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _resources(runtime, found.ledger)
+    given += _code(runtime, found.ledger) + _blobs(runtime, found.rows)
+    return given + _resources(runtime, found.ledger, loaded)
 
 
 def verdict_of(runtime: Runtime, found: Found) -> Verdict:
-    return judge(reasons(runtime, found))
+    """The verdict for a resume that is under way: the flow's module is loaded."""
+    return judge(reasons(runtime, found, loaded=True))
 
 
 def _interesting(ledger: Ledger) -> bool:
@@ -149,9 +151,28 @@ def _blob(runtime: Runtime, name: str) -> list[Reason]:
     return []
 
 
-def _resources(runtime: Runtime, ledger: Ledger) -> list[Reason]:
-    missing = [key for key in sorted(ledger.needs) if not runtime.resources.has(key)]
+def _resources(runtime: Runtime, ledger: Ledger, loaded: bool) -> list[Reason]:
+    """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
+    missing = runtime.resources.missing(ledger.needs)
+    there = () if loaded else [key for key in missing if _is_made_by_code(runtime, ledger.makers.get(key))]
+    how = "@resource({0!r}) on a function in the flow's module, or hold.resource({0!r}, …), before resuming"
     return [
-        Reason("resource_missing", key, "provided", "nothing", f"hold.resource({key!r}, …) before resuming")
-        for key in missing
+        Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
+        for key in sorted(missing)
+        if key not in there
     ]
+
+
+def _for(needed_by: str) -> str:
+    return f" (resource {needed_by!r} needs it)" if needed_by else ""
+
+
+def _is_made_by_code(runtime: Runtime, place: list[str] | None) -> bool:
+    """Whether the file that registered it has its function still: whoever resumes will load it."""
+    if not place:
+        return False
+    try:
+        tree = parse(((runtime.project or Path()) / place[0]).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return tree is not None and defines(tree, place[1])

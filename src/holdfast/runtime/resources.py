@@ -1,37 +1,199 @@
-"""Live objects by key: never saved, provided again after a restore."""
+"""Live objects by key: never saved, provided again after a restore.
+
+One of each key for a Holdfast, opened when it is first needed, looked after when a run takes it up or a step is tried
+again, closed in reverse order at the end. What has to be awaited lives on its event loop: loop_resources.py.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import NameInvalid, ResourceMissing
+from holdfast.errors import Refused, ResourceCycle, ResourceInvalid, ResourceMissing, ResourceNeedsLoop
+from holdfast.runtime import providers
+from holdfast.runtime.providers import Ask, Opened, Provider
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from holdfast.runtime.loop_resources import LoopResources
+
+NOTHING: Any = object()  # given where None is a value like any other
 
 
 class Resources:
-    """What this process provides. A factory is called when its object is first needed."""
+    """What this Holdfast provides, and what of it is open. `warn` is told what could not be closed."""
 
-    def __init__(self) -> None:
-        self._open: dict[str, Any] = {}
-        self._factories: dict[str, Callable[[], Any]] = {}
-        self._lock = threading.RLock()
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._own: dict[str, Provider] = {}
+        self._open: dict[str, Opened] = {}
+        self._all: list[Opened] = []  # to be closed, in the order in which they were opened
+        self._loops: dict[AbstractEventLoop, LoopResources] = {}
+        self._lock = threading.RLock()  # held while something is opened, looked after or closed
+        self._closed = False
 
-    def provide(self, key: str, value: Any = None, factory: Callable[[], Any] | None = None) -> None:
-        if not isinstance(key, str) or not key:
-            raise NameInvalid("resource", repr(key), "it must be a text")
+    # -- providing -------------------------------------------------------------------------------
+
+    def provide(
+        self,
+        key: str,
+        value: Any = NOTHING,
+        factory: Callable[..., Any] | None = None,
+        health: Ask | None = None,
+        close: Ask | None = None,
+    ) -> None:
+        """Provide it here: it comes before what is registered under this key, and from now on before an earlier one.
+
+        That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
+        """
+        if (value is NOTHING) == (factory is None):
+            raise ResourceInvalid(str(key), "give either the object itself or factory=…, a function that makes it")
+        if factory is not None:
+            made = providers.made_by(key, factory, health, close)
+        else:
+            made = providers.holding(key, value, health, close)
         with self._lock:
-            self._open.pop(key, None)
-            self._factories[key] = factory or (lambda: value)
+            self._own[key] = made
+            for live in self._resting_on(self._open.get(key)):
+                del self._open[live.provider.key]
 
-    def has(self, key: str) -> bool:
-        return key in self._factories
+    def provider(self, key: str) -> Provider | None:
+        return self._own.get(key) or providers.registered(key)
 
-    def get(self, key: str) -> Any:
-        """The object. Raises ResourceMissing."""
+    def missing(self, keys: Iterable[str]) -> dict[str, str]:
+        """The keys that nobody provides, of these and of all that their factories need, and which one needs each."""
+        found: dict[str, str] = {}
+        seen: set[str] = set()
+        left = [(key, "") for key in keys]
+        while left:
+            key, needed_by = left.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            provider = self.provider(key)
+            if provider is None:
+                found[key] = needed_by
+            else:
+                left += [(each, key) for each in provider.needs.values()]
+        return found
+
+    def needs_loop(self, key: str) -> bool:
+        """Whether it, or something that it needs, is opened by async code. Raises ResourceMissing, ResourceCycle."""
+        return any(provider.is_async for provider in self._all_of(key))
+
+    def _all_of(self, key: str, chain: tuple[str, ...] = ()) -> list[Provider]:
+        """Its provider and those of all that it needs."""
+        if key in chain:
+            raise ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
+        provider = self.provider(key)
+        if provider is None:
+            raise ResourceMissing(key, chain[-1] if chain else "")
+        below = [each for need in provider.needs.values() for each in self._all_of(need, (*chain, key))]
+        return [provider, *below]
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def get(self, key: str, *, check: bool = False) -> Any:
+        """The object, opened if it is not; with `check` an open one is asked whether it is healthy.
+
+        Raises ResourceMissing, ResourceCycle, ResourceNeedsLoop.
+        """
+        live = self._open.get(key)
+        if live is not None and not check:
+            return live.value
+        if self.needs_loop(key):
+            return self._on_this_loop(key).value
+        return self.ready(key, check).value
+
+    def ready(self, key: str, check: bool) -> Opened:
+        """The same as it is kept here, with those that it rests on."""
         with self._lock:
-            if key not in self._open:
-                if key not in self._factories:
-                    raise ResourceMissing(key)
-                self._open[key] = self._factories[key]()
-            return self._open[key]
+            self.refuse_closed(key)
+            provider = self.provider(key)
+            assert provider is not None
+            needs = {name: self.ready(each, check) for name, each in provider.needs.items()}
+            live = self._open.get(key)
+            if live is not None and (not check or self._is_fine(live)):
+                return live
+            live = self._open[key] = providers.opened(provider, needs)
+            self._all.append(live)
+            return live
+
+    def refuse_closed(self, key: str) -> None:
+        if self._closed:
+            raise Refused(detail=f"resource {key!r} is asked for and its Holdfast is closed; open another one")
+
+    def _is_fine(self, live: Opened) -> bool:
+        """Whether it is healthy. If not, it is closed, and first what rests on it."""
+        if providers.is_healthy(live):
+            return True
+        for each in self._resting_on(live):
+            del self._open[each.provider.key]
+            self._all.remove(each)
+            self.close_one(each)
+        return False
+
+    def _resting_on(self, live: Opened | None) -> list[Opened]:
+        """It and what was made with it, the newest first."""
+        if live is None:
+            return []
+        found = [live]
+        for each in self._open.values():
+            if any(below in found for below in each.rests_on):
+                found.append(each)
+        return found[::-1]
+
+    def _on_this_loop(self, key: str) -> Opened:
+        """One that was opened on the loop that runs here. Raises ResourceNeedsLoop."""
+        import asyncio
+
+        try:
+            side = self._loops.get(asyncio.get_running_loop())
+        except RuntimeError:
+            side = None
+        live = side.open.get(key) if side is not None else None
+        if live is None:
+            raise ResourceNeedsLoop(key)
+        return live
+
+    def on_loop(self) -> LoopResources:
+        """What is open on the running loop."""
+        import asyncio
+
+        from holdfast.runtime.loop_resources import LoopResources
+
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            return self._loops.setdefault(loop, LoopResources(self))
+
+    # -- closing ---------------------------------------------------------------------------------
+
+    def close_one(self, live: Opened) -> None:
+        why = providers.closed(live)
+        if why:
+            self._warn(why)
+
+    def warn(self, why: str) -> None:
+        self._warn(why)
+
+    async def close_loop(self) -> None:
+        """Close what was opened on the running loop: it cannot outlive it."""
+        import asyncio
+
+        side = self._loops.pop(asyncio.get_running_loop(), None)
+        if side is not None:
+            await side.close()
+
+    def close(self) -> None:
+        """Close everything, in reverse order; what cannot be closed is told, and hides nothing."""
+        with self._lock:
+            self._closed = True
+            why = "its event loop is over, or another one; close the AsyncHoldfast on the loop that it was used on"
+            for live in [live for side in self._loops.values() for live in reversed(side.all) if live.end]:
+                self._warn(providers.trouble(live, why))
+            while self._all:
+                self.close_one(self._all.pop())
+            self._open.clear()
+            self._loops.clear()

@@ -15,7 +15,7 @@ from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
 from holdfast.domain.codec import Decode, decode, encode, pack
 from holdfast.domain.digest import digest
-from holdfast.domain.interrupt import QUESTIONS_FOR_PEOPLE
+from holdfast.domain.interrupt import is_for_people
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
@@ -185,7 +185,7 @@ def _ended(execution: Execution, result: Any, error: BaseException | None, back:
         return Ended("failed", error=error)
     if execution.stopping or error is not None:
         return Ended("interrupted", error=error)
-    if any(kind in QUESTIONS_FOR_PEOPLE for kind in execution.waits.values()):
+    if any(is_for_people(kind) for kind in execution.waits.values()):
         return Ended("waiting")
     try:
         raw, copy = pack(result, back, "the flow's result")

@@ -10,6 +10,7 @@ class Settings:
     """Defaults fit nearly everyone; tests shorten the times."""
 
     lease_seconds: float = 30.0  # silence after which another worker may take over
+    claim_seconds: float = 15 * 60.0  # how long a handoff is claimed without being used
     beat_seconds: float = 5.0  # how often a process says that it lives
     inline_bytes: int = 32 * 1024  # larger results live in the blob store
     close_seconds: float = 30.0  # how long closing waits for runs that were asked to stop

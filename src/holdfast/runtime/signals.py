@@ -39,7 +39,10 @@ _CALLERS = {  # the functions of ours that call the user's
     ("async_calls.py", "_within_time"),
     ("async_calls.py", "_awaited"),
     ("async_calls.py", "_ask_probe"),
-    ("resources.py", "get"),
+    ("providers.py", "opened"),
+    ("providers.py", "entered"),
+    ("providers.py", "_first"),
+    ("providers.py", "ask_health"),
 }
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
 _listening: list[Signals] = []

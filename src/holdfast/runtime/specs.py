@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -16,13 +15,11 @@ from typing import Any
 
 from holdfast.domain.code import digest_function, parse
 from holdfast.domain.codec import Decode, decoder
+from holdfast.domain.durations import duration
 from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from holdfast.ids import chance
 from holdfast.runtime.names import module_alias
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-_UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_FOREVER = 1e11  # seconds: 3,000 years, still a time that a calendar can name
 RESERVED = ("task", "fresh", "session", "trace_id", "meta")
 
 
@@ -44,12 +41,8 @@ KEY: str = Key("KEY")
 
 def seconds(value: float | str, what: str) -> float:
     """A duration: seconds, or text such as `90s`, `10m`, `48h`."""
-    found = -1.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(min(value, _FOREVER))
-    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
-        found = float(match[1]) * _UNITS[match[2]]
-    if not 0 <= found < _FOREVER:  # NaN is neither
+    found = duration(value)
+    if found is None:
         raise StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
     return found
 

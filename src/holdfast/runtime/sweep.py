@@ -1,7 +1,7 @@
 """`gc`: removing finished runs by age, count and size, and everything that nobody needs any more.
 
-An unfinished run, its family and what they need are never touched. What is chosen is decided by the pure rules of
-`domain/retention.py`; how runs go is `removal.py`, how blobs and files go is `litter.py`.
+An unfinished run, its family and what they need are never touched, nor is any handoff. What is chosen is decided by the
+pure rules of `domain/retention.py`; how runs go is `removal.py`, how blobs and files go is `litter.py`.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Planned:
     sizes: dict[int, int]  # the same with the blobs that only they need
     freed: frozenset[str]  # those blobs
     needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
+    handoffs: int = 0  # anchors; none of them goes
 
     @property
     def runs(self) -> list[Kin]:
@@ -150,7 +151,8 @@ def plan(runtime: Runtime, rule: Rule) -> Planned:
     weighed = _Weighing(runtime)
     choice = _fit(runtime, choice, rule, weighed)
     there = frozenset(name for name in needed if runtime.blobs.has(name))
-    return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there)
+    handoffs = sum(runtime.store.read(lambda look: look.count_anchors()).values())
+    return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there, handoffs)
 
 
 def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
@@ -305,6 +307,8 @@ def _proof(planned: Planned) -> Iterator[str]:
     for reason, words in REASONS.items():
         if reason != "unfinished" and kept[reason]:
             yield f"{_count(kept[reason], 'run')} {words}: kept"
+    if planned.handoffs:
+        yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
 
 
 def _count(number: int, what: str) -> str:

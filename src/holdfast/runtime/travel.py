@@ -7,39 +7,23 @@ in is `arrival.py`.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import Row, check, genesis
 from holdfast.domain.run import FINISHED
-from holdfast.errors import (
-    ArchiveInvalid,
-    Conflict,
-    IntegrityBroken,
-    Invalid,
-    RunNotFound,
-    StoreReadOnly,
-)
-from holdfast.ids import random_id
-from holdfast.runtime import archive
-from holdfast.runtime.archive import Packer, Ref, Request, Wait
+from holdfast.errors import ArchiveInvalid, IntegrityBroken, Invalid, RunNotFound
+from holdfast.runtime import archive, outgoing
+from holdfast.runtime.archive import Manifest, Packer, Ref, Request, Wait
 from holdfast.runtime.claims import holder_of, refuse_held, refuse_sealed, run_fact
-from holdfast.store.blobs import sync_folder, translated
 from holdfast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
-
-PAGE = 500
-SUFFIX = ".holdfast.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,77 +56,25 @@ def export_run(runtime: Runtime, run_id: str, path: Path, *, move: bool, force: 
     there is another file of that name.
     """
     root = runtime.row(run_id)
-    target = _target(root, path)
-    _refuse_to_replace(runtime, root, target, force)
-    temporary = target.with_name(f".{random_id()}.tmp")
-    try:
-        with temporary.open("xb") as file:  # before the run is sealed: a folder that cannot be written stops it here
-            if move:
-                _seal(runtime, root.id)
-            found = _family_standing(runtime, root.id)
-            entries, blobs = _write(runtime, file, found, move)
-            file.flush()
-            os.fsync(file.fileno())
-        told = _told(temporary, target, found, entries, blobs, move)
-        os.replace(temporary, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise translated(error, str(target.parent)) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    return told
+    target = outgoing.target(path, outgoing.file_name(root.flow.rpartition(":")[2], root.id, "run"))
+    outgoing.refuse_to_replace(target, force, lambda there: _is_ours(runtime, root, there))
 
+    def fill(file: BinaryIO) -> tuple[list[Standing], int]:
+        if move:  # only now: a folder that cannot be written stops it before the run is sealed
+            _seal(runtime, root.id)
+        found = _family_standing(runtime, root.id)
+        return found, _write(runtime, file, found, move)
 
-def _told(written: Path, target: Path, found: list[Standing], entries: int, blobs: int, move: bool) -> Exported:
-    digest, size = sha256(), 0
-    with written.open("rb") as file:
-        while piece := file.read(archive.PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
-    root, *children = (one.run.id for one in found)
-    return Exported(str(target), root, entries, blobs, size, digest.hexdigest(), move, tuple(children))
-
-
-# -- where it goes -----------------------------------------------------------------------------------
-
-
-def _target(run: RunRow, path: Path) -> Path:
-    """The file: the one named, or one of a telling name in the folder that was named."""
-    try:
-        return path.absolute() / file_name(run) if path.is_dir() else path.absolute()
-    except (OSError, ValueError) as error:
-        raise Invalid(detail=f"{str(path)!r} cannot be a file's name: {error}; choose another") from error
-
-
-def file_name(run: RunRow) -> str:
-    """`<flow>-<run>.holdfast.zip`, safe on every file system."""
-    flow = run.flow.rpartition(":")[2]
-    kept = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in flow)[:60]
-    return f"{kept.lstrip('.') or 'run'}-{run.id}{SUFFIX}"
-
-
-def _refuse_to_replace(runtime: Runtime, run: RunRow, target: Path, force: bool) -> None:
-    """Only an earlier export of this run as it is now is replaced unasked. Raises Conflict."""
-    try:
-        found = target.lstat()
-    except FileNotFoundError:
-        if target.parent.is_dir():
-            return
-        raise Invalid(detail=f"there is no folder {target.parent}; make it, or name another") from None
-    except (OSError, ValueError) as error:
-        raise StoreReadOnly(str(target), getattr(error, "strerror", None) or str(error)) from error
-    if not stat.S_ISREG(found.st_mode):
-        raise Conflict(detail=f"{target} is there and no plain file; name another one")
-    if force or _is_ours(runtime, run, target):
-        return
-    raise Conflict(detail=f"{target} is there already; name another file, or replace it with force=True (--force)")
+    (found, blobs), written = outgoing.write_whole(target, fill)
+    entries, children = sum(one.lease.head for one in found), tuple(one.run.id for one in found[1:])
+    return Exported(str(target), root.id, entries, blobs, written.size, written.digest, move, children)
 
 
 def _is_ours(runtime: Runtime, run: RunRow, target: Path) -> bool:
+    """Whether the file is an earlier export of this run as it is now."""
     lease = runtime.store.read(lambda look: look.lease_of(run.id))
     try:
-        with archive.opened(target) as there:
+        with archive.opened(target, archive.RUN) as there:
             first = there.manifest.runs[0]
             return lease is not None and (first.id, first.hash) == (run.id, lease.hash.hex())
     except (ArchiveInvalid, IndexError):
@@ -218,19 +150,18 @@ def _standing(runtime: Runtime, look: Reading, run: RunRow) -> Standing:
     return Standing(run, lease, waits, look.requests_of(run.key))
 
 
-def _write(runtime: Runtime, file: BinaryIO, found: list[Standing], move: bool) -> tuple[int, int]:
-    """All members, each checked against what was stored while it is written. How many entries and blobs."""
+def _write(runtime: Runtime, file: BinaryIO, found: list[Standing], move: bool) -> int:
+    """All members, each checked against what was stored while it is written. How many blobs."""
     blobs: set[str] = set()
     with Packer(file) as packer:
         for one in found:
             blobs |= _write_run(runtime, packer, one)
         for name in sorted(blobs):
             packer.add(f"blobs/{name}", runtime.blobs.pieces(name))
-        packer.seal(
-            "move" if move else "copy",
-            [archive.packed(one.run, one.lease.epoch, one.lease.head, one.lease.hash) for one in found],
-        )
-    return sum(one.lease.head for one in found), len(blobs)
+        runs = [archive.packed(one.run, one.lease.epoch, one.lease.head, one.lease.hash) for one in found]
+        kind: Literal["move", "copy"] = "move" if move else "copy"
+        packer.seal(Manifest(archive.RUN.name, kind, runs[0].id, runs, packer.listed()))
+    return len(blobs)
 
 
 def _write_run(runtime: Runtime, packer: Packer, one: Standing) -> set[str]:
@@ -259,12 +190,4 @@ def _refuse_broken(runtime: Runtime, one: Standing) -> None:
 
 
 def _rows(runtime: Runtime, one: Standing) -> Iterator[Row]:
-    """The journal up to the head, a page at a time: no read holds the store up."""
-    after = 0
-
-    def look(reading: Reading) -> list[Row]:
-        return reading.journal_of(one.run.key, after, min(PAGE, one.lease.head - after))
-
-    while after < one.lease.head and (page := runtime.store.read(look)):
-        yield from page
-        after = page[-1].seq
+    return archive.pages(runtime, one.run.key, one.lease.head)

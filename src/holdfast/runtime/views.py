@@ -12,17 +12,24 @@ from holdfast.store.contract import InterruptRow, LeaseRow, RunRow
 
 
 def interrupt_of(row: InterruptRow) -> Interrupt:
+    form = decode(row.form)
     return Interrupt(
         id=row.id,
         run_id=row.run_id,
         type=row.type,
         step=row.step,
         payload=decode(row.payload),
-        status=row.status,
+        status="cancelled" if row.reason else row.status,
         answer=decode(row.answer) if row.answer else None,
         answered_by=row.answered_by,
         opened_at=moment(row.opened_at),
         due_at=moment(row.due_at) if row.due_at is not None else None,
+        schema=form.get("schema"),
+        default=form.get("default"),
+        has_default="default" in form,
+        assignee=form.get("assignee", ""),
+        reason=row.reason,
+        by_flow="digest" in form,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from holdfast.errors import NotDone
 from holdfast.runtime.calls import call_plain, outside_arguments, place_of
+from holdfast.runtime.providers import register
 from holdfast.runtime.specs import FlowSpec, Inject, StepSpec, flow_spec, seconds
 
 if TYPE_CHECKING:
@@ -16,11 +17,30 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def inject(key: str) -> Any:
-    """A parameter's default that stands for a live resource, provided by `hold.resource(key, …)`."""
+    """A parameter's default that stands for a live resource, made by `@resource(key)` or `hold.resource(key, …)`."""
     return Inject(key)
+
+
+def resource(
+    key: str, *, health: Callable[[Any], Any] | None = None, close: Callable[[Any], Any] | None = None
+) -> Callable[[F], F]:
+    """Let a function make the live object that `inject(key)` stands for, in every Holdfast of this process.
+
+    The function is called when the object is first needed, once for each Holdfast. It may be a generator (what comes
+    after `yield` closes the object), made by `@contextmanager`, a class, or for async flows `async def`; other
+    resources are given to it by `inject`. For `health` and `close` see `hold.resource`. Raises ResourceTaken when
+    another function has the key.
+    """
+
+    def registered(factory: F) -> F:
+        register(key, factory, health, close)
+        return factory
+
+    return registered
 
 
 class Step(Generic[P, T]):

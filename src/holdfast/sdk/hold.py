@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.domain.run import Outcome, RunRecord
 from holdfast.errors import ExtraMissing, NameInvalid, RunWaiting
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import Runtime, refuse_loop, runner, signals
+from holdfast.runtime import Runtime, nobody, refuse_loop, runner, signals
 from holdfast.runtime.claims import Claim
+from holdfast.runtime.resources import NOTHING
 from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.specs import FlowSpec, Signature
 from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.run import AsyncRun, Run, make_run
+from holdfast.sdk.started import AsyncStarted, Started
 
 if TYPE_CHECKING:
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.domain.replay import Replay
+    from holdfast.domain.signal import Signal
     from holdfast.runtime.arrival import Imported
     from holdfast.runtime.due import Due
     from holdfast.runtime.logs import Log
     from holdfast.runtime.sweep import Swept
     from holdfast.runtime.travel import Exported
     from holdfast.runtime.verify import Verification
+    from holdfast.sdk.handoffs import AsyncHandoffs, Handoffs
+    from holdfast.sdk.sessions import AsyncSessions, Sessions
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
@@ -102,11 +108,36 @@ class _Hold:
         row = self._runtime.row(run_id)
         return decisions.pause(self._runtime, row.id, operation_id)
 
-    def answer(self, interrupt_id: str, answer: JsonMap, *, operation_id: str | None = None) -> Interrupt:
-        """Answer a wait. It is durable before it takes effect, checked, and used once."""
+    def answer(
+        self, interrupt_id: str, answer: Any, *, shown: str | None = None, operation_id: str | None = None
+    ) -> Interrupt:
+        """Answer a wait. It is durable before it takes effect, checked, and used once: one of many wins.
+
+        `shown`, the interrupt's `digest`, binds the answer to what was shown. Raises AlreadyAnswered, AnswerInvalid.
+        """
         from holdfast.runtime import decisions
 
-        return decisions.answer(self._runtime, interrupt_id, dict(answer), operation_id)
+        return decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+
+    def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
+        """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
+        from holdfast.runtime import decisions
+
+        return decisions.cancel(self._runtime, interrupt_id, why, operation_id)
+
+    def signal(
+        self,
+        name: str,
+        body: Any = None,
+        *,
+        task: str | None = None,
+        run_id: str | None = None,
+        operation_id: str | None = None,
+    ) -> Signal:
+        """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
+        from holdfast.runtime.signalling import send
+
+        return send(self._runtime, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
         from holdfast.runtime import decisions
@@ -218,14 +249,37 @@ class _Hold:
             progress=progress,
         )
 
-    def resource(self, key: str, value: Any = None, *, factory: Callable[[], Any] | None = None) -> None:
-        """Provide a live object for `inject(key)`: itself, or a factory called when it is first needed."""
-        self._runtime.resources.provide(key, value, factory)
+    def resource(
+        self,
+        key: str,
+        value: Any = NOTHING,
+        *,
+        factory: Callable[..., Any] | None = None,
+        health: Callable[[Any], Any] | None = None,
+        close: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Provide a live object for `inject(key)`: itself, or a factory called when it is first needed.
+
+        `health` is asked of an open one when a run takes it up and when a step is tried again: if it says no or
+        raises, the object is closed and made anew. `close` is called with it when this Holdfast closes. It comes
+        before what `@resource(key)` registered. Raises NameInvalid, ResourceInvalid.
+        """
+        self._runtime.resources.provide(key, value, factory, health, close)
 
     def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
         """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
         self._runtime.sink = output
-        self._runtime.tell = notes or (lambda line: None)
+        self._runtime.tell = notes or nobody
+
+    def act_for_terminal(self, *claims: str) -> None:
+        """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
+
+        What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
+        """
+        from holdfast.runtime.claimers import nobody, terminal_leader
+
+        self._runtime.claimer = terminal_leader() or nobody()
+        self._runtime.tokens.update(claims)
 
     def signals(self) -> signals.Signals:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
@@ -258,35 +312,22 @@ class _Hold:
         return spec, self._runtime.begin(spec, new, fresh=fresh)
 
 
-class Started(Generic[T]):
-    """A run that goes on in the background."""
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        self._done = threading.Event()
-        self._outcome: Outcome[T] | None = None
-        self._error: BaseException | None = None
-
-    def outcome(self, timeout: float | None = None) -> Outcome[T]:
-        """Wait for the run to end or wait. Raises TimeoutError, or what stopped it."""
-        if not self._done.wait(timeout):
-            raise TimeoutError(f"run {self.run_id} has not ended within {timeout} s")
-        if self._error is not None:
-            raise self._error
-        assert self._outcome is not None
-        return self._outcome
-
-    def _work(self, go_on: Callable[[], Outcome[T]]) -> None:
-        try:
-            self._outcome = go_on()
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._done.set()
-
-
 class Holdfast(_Hold):
     """A home, opened: runs flows and knows every run, blocking."""
+
+    @property
+    def handoff(self) -> Handoffs:
+        """Contracts for whoever continues: store, recover with a verdict, claim, settle."""
+        from holdfast.sdk.handoffs import Handoffs
+
+        return Handoffs(self._runtime)
+
+    @property
+    def sessions(self) -> Sessions:
+        """Conversations: append, read, fit into a window, sum up in a memo."""
+        from holdfast.sdk.sessions import Sessions
+
+        return Sessions(self._runtime)
 
     def run(
         self,
@@ -344,6 +385,14 @@ class Holdfast(_Hold):
         claimed = self._runtime.claim(run_id)
         return self._runtime.go_on_here(claimed, None, acceptance)
 
+    def replay(self, run_id: str) -> Replay:
+        """Run a run's body on its receipts only, and say where it does not do what is recorded.
+
+        No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by itself,
+        outside of calls, it does again. Raises RunNotFound, FlowNotFound, IntegrityBroken.
+        """
+        return self._runtime.replay(run_id)
+
     @contextmanager
     def open(
         self,
@@ -379,6 +428,20 @@ class Holdfast(_Hold):
 
 class AsyncHoldfast(_Hold):
     """The same on an event loop: what runs flows is awaited."""
+
+    @property
+    def handoff(self) -> AsyncHandoffs:
+        """Contracts for whoever continues; each call is awaited."""
+        from holdfast.sdk.handoffs import AsyncHandoffs
+
+        return AsyncHandoffs(self._runtime)
+
+    @property
+    def sessions(self) -> AsyncSessions:
+        """Conversations; each call is awaited."""
+        from holdfast.sdk.sessions import AsyncSessions
+
+        return AsyncSessions(self._runtime)
 
     async def run(
         self,
@@ -428,6 +491,10 @@ class AsyncHoldfast(_Hold):
         claimed = self._runtime.claim(run_id)
         return await self._runtime.go_on_async(claimed, None, acceptance)
 
+    async def replay(self, run_id: str) -> Replay:
+        """Run a run's body on its receipts only. See Holdfast.replay."""
+        return await self._runtime.replay_async(run_id)
+
     @asynccontextmanager
     async def open(
         self,
@@ -460,6 +527,8 @@ class AsyncHoldfast(_Hold):
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
         from holdfast.runtime.async_calls import in_thread
 
+        await in_thread(self._runtime.settle)
+        await self._runtime.resources.close_loop()
         await in_thread(self._runtime.close)
 
     async def __aenter__(self) -> AsyncHoldfast:
@@ -467,18 +536,6 @@ class AsyncHoldfast(_Hold):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-class AsyncStarted(Generic[T]):
-    """A run that goes on in a background task. Await it for its outcome."""
-
-    def __init__(self, run_id: str, future: Any) -> None:
-        self.run_id = run_id
-        self._future = future
-
-    def __await__(self) -> Generator[Any, None, Outcome[T]]:
-        awaited: Generator[Any, None, Outcome[T]] = self._future.__await__()
-        return awaited
 
 
 def _acceptance(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -16,12 +16,15 @@ from holdfast.runtime.calls import call_plain, drive_plain
 from holdfast.runtime.children import Child, spawn
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
+from holdfast.runtime.questions import NO_DEFAULT, Deadline, ask_async, ask_plain, question
+from holdfast.runtime.questions import signal as wait_for_signal
 from holdfast.runtime.specs import seconds
 from holdfast.sdk.flow import Flow, Step, as_step
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from holdfast.domain.handoff import Handoff
     from holdfast.domain.partial import Left
 
 P = ParamSpec("P")
@@ -105,6 +108,15 @@ class _Run:
         if attempt is None:
             raise Refused(detail="an envelope belongs to a step; call this inside one")
         attempt.done, attempt.next = done, next
+
+    def handoff(self, summary: str, handoff_text: str, *, anchor: str | None = None, **fields: Any) -> Handoff:
+        """Store a handoff of this run's task (`task:<task>` unless another anchor is named).
+
+        It takes what `hold.handoff.store` takes. In the body it is stored once: on replay it gives the same revision.
+        """
+        from holdfast.runtime.run_handoffs import store_from_run
+
+        return store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""
@@ -239,6 +251,31 @@ class Run(_Run):
         asked = self._asked(function, items)
         return waiting.map_plain(self._execution, asked, concurrency, drive_plain)
 
+    def pause_for(
+        self,
+        type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        schema: Any = None,
+        deadline: Deadline = None,
+        default: Any = NO_DEFAULT,
+        assignee: str = "",
+    ) -> Any:
+        """Ask a person, and end this process's part until there is an answer: then it is given, on every replay.
+
+        `approval` takes `{"approved": bool, "comment": str}`; other words (decision, input, clarification, …) take what
+        `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
+        Raises DeadlinePassed without one, WaitCancelled.
+        """
+        return ask_plain(self._frame(), question(type, payload, schema, deadline, default, assignee))
+
+    def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
+        """The body of the next signal of that name to this run or its task; one that came before counts.
+
+        Raises DeadlinePassed, WaitCancelled.
+        """
+        return ask_plain(self._frame(), wait_for_signal(signal, deadline, default))
+
     def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
         waiting.sleep_plain(self._frame(), seconds(duration, "run.sleep"))
@@ -319,6 +356,23 @@ class AsyncRun(_Run):
 
         _check_concurrency(concurrency)
         return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
+
+    async def pause_for(
+        self,
+        type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        schema: Any = None,
+        deadline: Deadline = None,
+        default: Any = NO_DEFAULT,
+        assignee: str = "",
+    ) -> Any:
+        """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
+        return await ask_async(self._frame(), question(type, payload, schema, deadline, default, assignee))
+
+    async def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
+        """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
+        return await ask_async(self._frame(), wait_for_signal(signal, deadline, default))
 
     async def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts; other branches go on meanwhile."""

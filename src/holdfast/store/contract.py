@@ -76,7 +76,44 @@ class InterruptRow(NamedTuple):
     answered_by: str
     opened_at: int
     due_at: int | None
+    form: str
+    reason: str
     run_id: str
+
+
+class SignalRow(NamedTuple):
+    """A message to a run or a task that nobody has taken yet."""
+
+    key: int
+    id: str
+    name: str
+    body: str
+    actor: str
+    sent_at: int
+
+
+class NewSignal(NamedTuple):
+    id: str
+    scope: str
+    task: str
+    run: int
+    name: str
+    body: str
+    actor: str
+    at: int
+    taken: str = ""
+
+
+class NewWait(NamedTuple):
+    """A wait to be saved: of which call, what is asked, until when, and what an answer must look like."""
+
+    type: str
+    call: str
+    step: str
+    payload: str
+    at: int
+    due: int | None = None
+    form: str = "{}"
 
 
 class NewRun(NamedTuple):
@@ -131,6 +168,101 @@ class Room(NamedTuple):
     free_bytes: int
 
 
+class AnchorRow(NamedTuple):
+    """An anchor and how its newest revision stands. Its journal is kept under the negative of its key."""
+
+    key: int
+    id: str
+    scope: str
+    anchor: str
+    status: str
+    outcome: str
+    revision: int
+    newest: int
+    branch: str
+    root: str
+    symbol: str
+    score: int
+    stored_at: int
+    expires_at: int
+
+
+class HandoffRow(NamedTuple):
+    """Where a revision is: its anchor, and the entry that carries its content."""
+
+    key: int
+    id: str
+    anchor: int
+    revision: int
+    seq: int
+    supersedes: str
+
+
+class NewHandoff(NamedTuple):
+    """A revision to add, and what its anchor is found by from now on."""
+
+    id: str
+    revision: int
+    supersedes: str
+    branch: str
+    root: str
+    symbol: str
+    score: int
+    stored_at: int
+    expires_at: int
+    files: tuple[str, ...]
+
+
+class NewSession(NamedTuple):
+    """A session to add, with the starts of its two chains."""
+
+    scope: str
+    id: str
+    meta: str
+    actor: str
+    hash: bytes
+    memo_hash: bytes
+    created_at: int
+
+
+class SessionRow(NamedTuple):
+    """A session, and where its chains of messages and memos end."""
+
+    key: int
+    scope: str
+    id: str
+    meta: str
+    actor: str
+    head: int
+    hash: bytes
+    memos: int
+    memo_hash: bytes
+    created_at: int
+    updated_at: int
+
+
+class MessageRow(NamedTuple):
+    seq: int
+    role: str
+    content: str
+    digest: bytes
+    meta: str
+    run_id: str
+    actor: str
+    at: int
+    hash: bytes
+
+
+class MemoRow(NamedTuple):
+    version: int
+    upto: int
+    text: str
+    digest: bytes
+    actor: str
+    at: int
+    hash: bytes
+
+
 class Ending(NamedTuple):
     """How a run's status row looks after a body ended."""
 
@@ -176,6 +308,37 @@ class Reading(Protocol):
     def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]: ...
     def blob_refs_upto(self, run_key: int, seq: int) -> list[tuple[int, str]]: ...
     def hash_at(self, run_key: int, seq: int) -> bytes | None: ...
+    def anchor_of(self, scope: str, anchor: str) -> AnchorRow | None: ...
+    def anchor_by_key(self, key: int) -> AnchorRow | None: ...
+    def anchor_by_id(self, anchor_id: str) -> AnchorRow | None: ...
+    def newest_anchors(self, scope: str, status: str, limit: int, before: int = 0) -> list[AnchorRow]: ...
+    def expired_anchors(self, scope: str, at: int, limit: int) -> list[AnchorRow]: ...
+    def claimed_anchors(self, scope: str, limit: int) -> list[AnchorRow]: ...
+    def anchors_of_branch(self, scope: str, branch: str, limit: int) -> list[AnchorRow]: ...
+    def anchors_of_file(self, scope: str, path: str, limit: int) -> list[AnchorRow]: ...
+    def anchors_near(self, scope: str, anchor: str, limit: int) -> list[str]: ...
+    def anchors_after(self, key: int, limit: int) -> list[AnchorRow]: ...
+    def signal_for(self, run: RunRow, name: str) -> SignalRow | None: ...
+    def count_anchors(self) -> dict[str, int]: ...
+    def files_of_anchor(self, anchor_key: int) -> list[str]: ...
+    def leases_without_anchor(self) -> list[str]: ...
+    def journals_without_anchor(self) -> list[int]: ...
+    def handoffs_without_anchor(self) -> list[int]: ...
+    def lease_of_anchor(self, anchor_id: str) -> LeaseRow | None: ...
+    def handoffs_by_prefix(self, prefix: str) -> list[HandoffRow]: ...
+    def handoff_at(self, anchor_key: int, revision: int) -> HandoffRow | None: ...
+    def handoffs_of(self, anchor_key: int) -> list[HandoffRow]: ...
+    def handoff_superseding(self, handoff_id: str) -> HandoffRow | None: ...
+    def session_of(self, scope: str, session_id: str) -> SessionRow | None: ...
+    def newest_sessions(self, scope: str, limit: int) -> list[SessionRow]: ...
+    def sessions_after(self, key: int, limit: int) -> list[SessionRow]: ...
+    def messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def messages_before(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def system_messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def memos_after(self, session_key: int, version: int, limit: int) -> list[MemoRow]: ...
+    def runs_of_session(self, scope: str, session_id: str) -> list[str]: ...
+    def messages_without_session(self) -> list[int]: ...
+    def memos_without_session(self) -> list[int]: ...
 
 
 class Writing(Reading, Protocol):
@@ -192,15 +355,25 @@ class Writing(Reading, Protocol):
     def beat(self, beat: Beat) -> None: ...
     def forget_process(self, process_id: str) -> None: ...
     def forget_silent_processes(self, since: int) -> None: ...
-    def add_interrupt(
-        self, interrupt_id: str, run_key: int, kind: str, call: str, step: str, payload: str, at: int, due: int | None
-    ) -> None: ...
+    def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool: ...
+    def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool: ...
+    def add_signal(self, signal: NewSignal) -> None: ...
+    def take_signal(self, key: int, interrupt_id: str) -> None: ...
     def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool: ...
     def use_interrupt(self, interrupt_id: str) -> None: ...
     def cancel_interrupts(self, run_key: int) -> None: ...
     def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None: ...
     def take(self, key: int) -> None: ...
     def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None: ...
+    def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow: ...
+    def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None: ...
+    def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None: ...
+    def fill_anchor(
+        self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
+    ) -> None: ...
+    def add_session(self, session: NewSession) -> SessionRow: ...
+    def add_messages(self, session: SessionRow, messages: Sequence[MessageRow]) -> None: ...
+    def add_memo(self, session: SessionRow, memo: MemoRow) -> None: ...
     def remove_waits(self, run_key: int, limit: int) -> None: ...
     def bury(self, run_key: int, run_id: str, at: int, by: str) -> None: ...
     def remove_slice(self, piece: Slice) -> None: ...

@@ -11,16 +11,23 @@ from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
 from holdfast.errors import LeaseLost
 from holdfast.store.contract import (
+    AnchorRow,
     Ending,
+    HandoffRow,
     Hold,
     InterruptRow,
     LeaseRow,
+    NewHandoff,
     NewRun,
+    NewSignal,
+    NewWait,
     RunRow,
+    SignalRow,
     Slice,
     Tombstone,
     Weight,
 )
+from holdfast.store.session_rows import SessionReader, SessionWriter
 
 if TYPE_CHECKING:
     from holdfast.domain.retention import Kin
@@ -29,7 +36,7 @@ _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
 
 
-class Reader:
+class Reader(SessionReader):
     """Lookups on a connection."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -151,8 +158,84 @@ class Reader:
         row = self._one("hash_at", run_key, seq)
         return row[0] if row else None
 
+    def anchor_of(self, scope: str, anchor: str) -> AnchorRow | None:
+        row = self._one("anchor_of", scope, anchor)
+        return AnchorRow(*row) if row else None
 
-class Transaction(Reader):
+    def anchor_by_key(self, key: int) -> AnchorRow | None:
+        row = self._one("anchor_by_key", key)
+        return AnchorRow(*row) if row else None
+
+    def anchor_by_id(self, anchor_id: str) -> AnchorRow | None:
+        row = self._one("anchor_by_id", anchor_id)
+        return AnchorRow(*row) if row else None
+
+    def newest_anchors(self, scope: str, status: str, limit: int, before: int = 0) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("newest_anchors", scope, status, before or _NEWEST, limit)]
+
+    def expired_anchors(self, scope: str, at: int, limit: int) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("expired_anchors", scope, at, limit)]
+
+    def claimed_anchors(self, scope: str, limit: int) -> list[AnchorRow]:
+        """Those whose lease names a holder, be it alive or not."""
+        return [AnchorRow(*row) for row in self._all("claimed_anchors", scope, limit)]
+
+    def anchors_of_branch(self, scope: str, branch: str, limit: int) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("anchors_of_branch", scope, branch, limit)]
+
+    def anchors_of_file(self, scope: str, path: str, limit: int) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("anchors_of_file", path, scope, limit)]
+
+    def anchors_near(self, scope: str, anchor: str, limit: int) -> list[str]:
+        """The anchors next to this name in the alphabet, on both sides."""
+        after = self._all("anchors_from", scope, anchor, limit)
+        return [row[0] for row in (*self._all("anchors_before", scope, anchor, limit), *after)]
+
+    def anchors_after(self, key: int, limit: int) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("anchors_after_key", key, limit)]
+
+    def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
+        """The oldest untaken signal of that name for this run or its task."""
+        found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
+        rows = [SignalRow(*row) for row in found if row]
+        return min(rows, default=None)
+
+    def count_anchors(self) -> dict[str, int]:
+        return dict(self._all("count_anchors"))
+
+    def files_of_anchor(self, anchor_key: int) -> list[str]:
+        """What it is found by, in order."""
+        return [row[0] for row in self._all("files_of_anchor", anchor_key)]
+
+    def leases_without_anchor(self) -> list[str]:
+        return [row[0] for row in self._all("leases_without_anchor")]
+
+    def journals_without_anchor(self) -> list[int]:
+        return [row[0] for row in self._all("journals_without_anchor")]
+
+    def handoffs_without_anchor(self) -> list[int]:
+        return [row[0] for row in self._all("handoffs_without_anchor")]
+
+    def lease_of_anchor(self, anchor_id: str) -> LeaseRow | None:
+        row = self._one("lease_of", f"handoff:{anchor_id}")
+        return LeaseRow(*row) if row else None
+
+    def handoffs_by_prefix(self, prefix: str) -> list[HandoffRow]:
+        return [HandoffRow(*row) for row in self._all("handoffs_by_prefix", prefix, prefix + _LAST)]
+
+    def handoff_at(self, anchor_key: int, revision: int) -> HandoffRow | None:
+        row = self._one("handoff_at", anchor_key, revision)
+        return HandoffRow(*row) if row else None
+
+    def handoffs_of(self, anchor_key: int) -> list[HandoffRow]:
+        return [HandoffRow(*row) for row in self._all("handoffs_of", anchor_key)]
+
+    def handoff_superseding(self, handoff_id: str) -> HandoffRow | None:
+        row = self._one("handoff_superseding", handoff_id)
+        return HandoffRow(*row) if row else None
+
+
+class Transaction(SessionWriter, Reader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -239,10 +322,21 @@ class Transaction(Reader):
     def forget_process(self, process_id: str) -> None:
         self._one("forget_process", process_id)
 
-    def add_interrupt(
-        self, interrupt_id: str, run_key: int, kind: str, call: str, step: str, payload: str, at: int, due: int | None
-    ) -> None:
-        self._one("add_interrupt", interrupt_id, run_key, kind, call, step, payload, at, due)
+    def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
+        """Save a wait. False when the call waits already."""
+        self._one("add_interrupt", interrupt_id, run_key, *wait)
+        return self.changes() == 1
+
+    def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
+        """End an open wait without an answer: its deadline passed, or somebody cancelled it."""
+        self._one("end_interrupt", by, reason, interrupt_id)
+        return self.changes() == 1
+
+    def add_signal(self, signal: NewSignal) -> None:
+        self._one("add_signal", *signal)
+
+    def take_signal(self, key: int, interrupt_id: str) -> None:
+        self._one("take_signal", interrupt_id, key)
 
     def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
         self._one("answer_interrupt", answer, by, interrupt_id)
@@ -262,6 +356,32 @@ class Transaction(Reader):
 
     def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
         self._one("add_operation", operation_id, kind, digest, answer, at)
+
+    def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
+        """An anchor without a revision yet, and its lease, which nobody holds."""
+        key = self._one("add_anchor", anchor_id, scope, anchor)[0]
+        self._one("add_handoff_lease", f"handoff:{anchor_id}", start)
+        found = self.anchor_by_key(key)
+        assert found is not None
+        return found
+
+    def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None:
+        """A revision whose content is the entry `seq`; the anchor is open and found by it from now on."""
+        key = self._one("add_handoff", handoff.id, anchor_key, handoff.revision, seq, handoff.supersedes)[0]
+        self._one("set_anchor", handoff.revision, key, *handoff[3:9], anchor_key)
+        self._one("forget_handoff_files", anchor_key)
+        self.do_many(self.sql["add_handoff_file"], [(path, anchor_key) for path in handoff.files])
+
+    def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None:
+        self._one("settle_anchor", status, outcome, anchor_key)
+
+    def fill_anchor(
+        self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
+    ) -> None:
+        """Entries that came from elsewhere. The chain ends as `lease` says from now on, and nobody holds it."""
+        self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
+        self.do_many(self._entry, [(-anchor_key, *row) for row in rows])
+        self.do_many(self.sql["add_blob_ref"], [(name, -anchor_key, seq) for seq, name in refs])
 
     def remove_waits(self, run_key: int, limit: int = -1) -> None:
         self._one("remove_interrupts", run_key, limit)
@@ -311,5 +431,5 @@ class Transaction(Reader):
         self.do(self.sql["forget_requests"], (run_key,))
         self.do_many(self._entry, [(run_key, *row) for row in rows])
         self.do_many(self.sql["add_blob_ref"], [(name, run_key, seq) for seq, name in refs])
-        self.do_many(self.sql["add_arrived_interrupt"], [(wait.id, run_key, *wait[3:12]) for wait in waits])
+        self.do_many(self.sql["add_arrived_interrupt"], [(wait.id, run_key, *wait[3:14]) for wait in waits])
         self.do_many(self.sql["send"], [(run_key, *request) for request in requests])

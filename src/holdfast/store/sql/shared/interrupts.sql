@@ -1,6 +1,6 @@
 -- name: add_interrupt
-INSERT INTO interrupts (id, run, type, call, step, payload, status, opened_at, due_at)
-VALUES (?, ?, ?, ?, ?, ?, 'open', ?, ?)
+INSERT INTO interrupts (id, run, type, call, step, payload, status, opened_at, due_at, form)
+VALUES (?, ?, ?, ?, ?, ?, 'open', ?, ?, ?)
 ON CONFLICT DO NOTHING
 
 -- name: waits_of
@@ -19,6 +19,9 @@ WHERE i.id >= ? AND i.id < ? ORDER BY i.id LIMIT 6
 
 -- name: answer_interrupt
 UPDATE interrupts SET status = 'answered', answer = ?, answered_by = ? WHERE id = ? AND status = 'open'
+
+-- name: end_interrupt
+UPDATE interrupts SET status = 'answered', answer = NULL, answered_by = ?, reason = ? WHERE id = ? AND status = 'open'
 
 -- name: use_interrupt
 UPDATE interrupts SET status = 'used' WHERE id = ? AND status IN ('open', 'answered')

@@ -33,4 +33,8 @@ DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM leases WHERE ho
 DELETE FROM processes WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
 
 -- name: count_processes
+-- A claim has a row of its own for its signs of life, and is no process: what it holds is not being executed.
 SELECT count(*) FROM processes
+WHERE NOT EXISTS (SELECT 1 FROM leases l
+                  WHERE l.holder = processes.id
+                    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = substr(l.subject, 5) AND r.status = 'running'))

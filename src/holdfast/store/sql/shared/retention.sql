@@ -58,5 +58,7 @@ SELECT id, flow, task, status, ended_at, removed_at, removed_by FROM tombstones
 WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
 
 -- name: holders
+-- Of runs that are being executed. Who only claimed a run or a handoff is silent between two uses of the claim.
 SELECT id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds FROM processes
-WHERE EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
+WHERE EXISTS (SELECT 1 FROM leases l JOIN runs r ON r.id = substr(l.subject, 5)
+              WHERE l.holder = processes.id AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running')

@@ -32,8 +32,8 @@ UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?, ma
 UPDATE leases SET epoch = ?, head = ?, hash = ?, holder = NULL WHERE key = ?
 
 -- name: add_arrived_interrupt
-INSERT INTO interrupts (id, run, type, call, step, payload, status, answer, answered_by, opened_at, due_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO interrupts (id, run, type, call, step, payload, status, answer, answered_by, opened_at, due_at, form, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: forget_interrupts
 DELETE FROM interrupts WHERE run = ?

@@ -78,7 +78,9 @@ CREATE TABLE interrupts (
   answer      TEXT,
   answered_by TEXT NOT NULL DEFAULT '',
   opened_at   INTEGER NOT NULL,
-  due_at      INTEGER
+  due_at      INTEGER,
+  form        TEXT NOT NULL DEFAULT '{}',   -- JSON: what an answer must look like, a default, who is asked
+  reason      TEXT NOT NULL DEFAULT ''      -- why it was cancelled
 ) STRICT;
 CREATE INDEX interrupts_by_run ON interrupts (run, status);
 CREATE INDEX interrupts_waiting ON interrupts (status, key) WHERE status IN ('open', 'answered');
@@ -131,3 +133,113 @@ CREATE TABLE blob_refs (
   PRIMARY KEY (digest, run, seq)
 ) STRICT;
 CREATE INDEX blob_refs_by_run ON blob_refs (run, seq);
+
+-- Handoffs: an anchor and its revisions. Their content is in the journal, under the negative of anchors.key.
+
+CREATE TABLE anchors (
+  key        INTEGER PRIMARY KEY,
+  id         TEXT NOT NULL UNIQUE,          -- the lease's subject is handoff:<id>
+  scope      TEXT NOT NULL,
+  anchor     TEXT NOT NULL,
+  status     TEXT NOT NULL CHECK (status IN ('open', 'finished')),
+  outcome    TEXT NOT NULL DEFAULT ''       -- how it was last settled
+               CHECK (outcome IN ('', 'completed', 'failed', 'released')),
+  revision   INTEGER NOT NULL,              -- the newest one
+  newest     INTEGER NOT NULL,              -- handoffs.key of it: orders anchors by what was stored last
+  branch     TEXT NOT NULL DEFAULT '',
+  root       TEXT NOT NULL DEFAULT '',      -- where its files were looked at
+  symbol     TEXT NOT NULL DEFAULT '',
+  score      INTEGER NOT NULL,
+  stored_at  INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  UNIQUE (scope, anchor)
+) STRICT;
+CREATE INDEX anchors_by_status ON anchors (scope, status, newest);
+CREATE INDEX anchors_by_branch ON anchors (scope, branch, newest) WHERE status = 'open' AND branch <> '';
+CREATE INDEX anchors_by_expiry ON anchors (scope, expires_at) WHERE status = 'open';
+
+CREATE TABLE handoffs (
+  key        INTEGER PRIMARY KEY,
+  id         TEXT NOT NULL UNIQUE,
+  anchor     INTEGER NOT NULL REFERENCES anchors (key),
+  revision   INTEGER NOT NULL CHECK (revision > 0),
+  seq        INTEGER NOT NULL,              -- of its entry in the anchor's journal
+  supersedes TEXT NOT NULL DEFAULT '',      -- the id of a handoff that this one replaces
+  UNIQUE (anchor, revision)
+) STRICT;
+CREATE INDEX handoffs_by_superseded ON handoffs (supersedes) WHERE supersedes <> '';
+
+-- The files that the newest revision of each anchor is about.
+CREATE TABLE handoff_files (
+  path   TEXT NOT NULL,
+  anchor INTEGER NOT NULL REFERENCES anchors (key),
+  PRIMARY KEY (path, anchor)
+) STRICT;
+CREATE INDEX handoff_files_by_anchor ON handoff_files (anchor);
+
+-- Messages from outside to a run, or to whatever run of a task comes to wait for them.
+
+CREATE TABLE signals (
+  key     INTEGER PRIMARY KEY,
+  id      TEXT NOT NULL UNIQUE,
+  scope   TEXT NOT NULL,
+  task    TEXT NOT NULL DEFAULT '',         -- one of these two is set
+  run     INTEGER NOT NULL DEFAULT 0,       -- runs.key
+  name    TEXT NOT NULL,
+  body    TEXT NOT NULL,
+  actor   TEXT NOT NULL,
+  sent_at INTEGER NOT NULL,
+  taken   TEXT NOT NULL DEFAULT ''          -- the interrupt that it answered
+) STRICT;
+CREATE INDEX signals_of_task ON signals (scope, task, name, key) WHERE taken = '' AND task <> '';
+CREATE INDEX signals_of_run ON signals (run, name, key) WHERE taken = '' AND run <> 0;
+
+-- Sessions: conversations. Messages and memos form a chain each, whose ends are in the session's row.
+
+CREATE TABLE sessions (
+  key        INTEGER PRIMARY KEY,
+  scope      TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  meta       TEXT NOT NULL,
+  actor      TEXT NOT NULL,
+  head       INTEGER NOT NULL CHECK (head >= 0),  -- seq of the newest message: how many there are
+  hash       BLOB NOT NULL CHECK (length(hash) = 32),
+  memos      INTEGER NOT NULL DEFAULT 0 CHECK (memos >= 0),  -- version of the newest memo
+  memo_hash  BLOB NOT NULL CHECK (length(memo_hash) = 32),
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  UNIQUE (scope, id)
+) STRICT;
+CREATE INDEX sessions_by_update ON sessions (scope, updated_at);
+
+CREATE TABLE messages (
+  key     INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES sessions (key),
+  seq     INTEGER NOT NULL CHECK (seq > 0),
+  role    TEXT NOT NULL,
+  content TEXT NOT NULL,                    -- JSON
+  digest  BLOB NOT NULL CHECK (length(digest) = 32),
+  meta    TEXT NOT NULL,
+  run_id  TEXT NOT NULL,
+  actor   TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  hash    BLOB NOT NULL CHECK (length(hash) = 32),
+  UNIQUE (session, seq)
+) STRICT;
+CREATE INDEX system_messages ON messages (session, seq) WHERE role = 'system';
+
+-- What stands for the messages up to a seq. The newest version counts; older ones stay.
+CREATE TABLE memos (
+  key     INTEGER PRIMARY KEY,
+  session INTEGER NOT NULL REFERENCES sessions (key),
+  version INTEGER NOT NULL CHECK (version > 0),
+  upto    INTEGER NOT NULL CHECK (upto >= 0),
+  text    TEXT NOT NULL,                    -- JSON
+  digest  BLOB NOT NULL CHECK (length(digest) = 32),
+  actor   TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  hash    BLOB NOT NULL CHECK (length(hash) = 32),
+  UNIQUE (session, version)
+) STRICT;
+
+CREATE INDEX runs_by_session ON runs (session) WHERE session <> '';

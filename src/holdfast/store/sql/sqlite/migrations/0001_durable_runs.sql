@@ -78,7 +78,9 @@ CREATE TABLE interrupts (
   answer      TEXT,
   answered_by TEXT NOT NULL DEFAULT '',
   opened_at   INTEGER NOT NULL,
-  due_at      INTEGER
+  due_at      INTEGER,
+  form        TEXT NOT NULL DEFAULT '{}',   -- JSON: what an answer must look like, a default, who is asked
+  reason      TEXT NOT NULL DEFAULT ''      -- why it was cancelled
 ) STRICT;
 CREATE INDEX interrupts_by_run ON interrupts (run, status);
 CREATE INDEX interrupts_waiting ON interrupts (status, key) WHERE status IN ('open', 'answered');

@@ -1,0 +1,176 @@
+"""What an answer must look like: a small part of JSON Schema, checked by path.
+
+A schema is written by whoever asks and read in another process that has none of their types. What it says beyond this
+part is refused when the question is asked, not ignored when it is answered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from holdfast.domain.codec import encode
+
+APPROVAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "comment": {"type": "string"}},
+    "required": ["approved"],
+    "additionalProperties": False,
+}
+KINDS: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+SILENT = ("title", "description", "examples", "default", "$schema", "$defs", "format", "$comment")
+_LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]] = {
+    "minimum": (lambda value: value, lambda value, limit: value >= limit, "is less than {limit}"),
+    "maximum": (lambda value: value, lambda value, limit: value <= limit, "is more than {limit}"),
+    "minLength": (len, lambda value, limit: value >= limit, "is shorter than {limit} characters"),
+    "maxLength": (len, lambda value, limit: value <= limit, "is longer than {limit} characters"),
+    "minItems": (len, lambda value, limit: value >= limit, "has fewer than {limit} items"),
+    "maxItems": (len, lambda value, limit: value <= limit, "has more than {limit} items"),
+}
+_ABOUT: dict[str, Any] = {"minimum": (int, float), "maximum": (int, float), "minLength": str, "maxLength": str}
+_KNOWN = (
+    *SILENT,
+    *_LIMITS,
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "const",
+    "pattern",
+    "anyOf",
+    "$ref",
+)
+
+
+def refuse_schema(schema: Any, path: str = "schema") -> None:
+    """Raises ValueError, naming the place, for what this part of JSON Schema does not know."""
+    for where, wrong in _mistakes(schema, path, schema):
+        raise ValueError(f"{where}: {wrong}")
+
+
+def _mistakes(schema: Any, path: str, root: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(schema, dict):
+        yield path, "a schema is an object"
+        return
+    yield from ((f"{path}.{name}", "it is not known here") for name in schema if name not in _KNOWN)
+    kinds = schema.get("type", [])
+    for kind in kinds if isinstance(kinds, list) else [kinds]:
+        if kind not in KINDS:
+            yield f"{path}.type", f"{kind!r} is none of {', '.join(KINDS)}"
+    if "$ref" in schema and _resolved(schema, root) is None:
+        yield f"{path}.$ref", f"{schema['$ref']!r} leads nowhere; use #/$defs/NAME"
+    if "pattern" in schema:
+        yield from _bad_pattern(schema["pattern"], f"{path}.pattern")
+    for where, inner in _inner(schema, path):
+        yield from _mistakes(inner, where, root)
+
+
+def _bad_pattern(pattern: Any, path: str) -> Iterator[tuple[str, str]]:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        yield path, f"it is no pattern: {error}"
+
+
+def _inner(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name in ("properties", "$defs"):
+        named = schema.get(name, {})
+        if isinstance(named, dict):
+            yield from ((f"{path}.{name}.{key}", inner) for key, inner in named.items())
+    if "items" in schema:
+        yield f"{path}.items", schema["items"]
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield f"{path}.additionalProperties", schema["additionalProperties"]
+    yield from ((f"{path}.anyOf[{at}]", inner) for at, inner in enumerate(schema.get("anyOf", ())))
+
+
+def wrong_with(schema: Mapping[str, Any], value: Any, path: str = "answer") -> str:
+    """What is wrong with an answer, with its path; "" when it fits."""
+    return next(_wrong(schema, value, path, schema), "")
+
+
+def _wrong(schema: Mapping[str, Any], value: Any, path: str, root: Mapping[str, Any]) -> Iterator[str]:
+    if "$ref" in schema:
+        yield from _wrong(_resolved(schema, root) or {}, value, path, root)
+        return
+    if "anyOf" in schema:
+        inside = [list(_wrong(inner, value, path, root)) for inner in schema["anyOf"]]
+        if all(inside):
+            yield min(inside, key=len)[0]
+            return
+    if "type" in schema and not _is_of(schema["type"], value):
+        yield f"{path} is {_kind(value)}, not {_wanted(schema['type'])}"
+        return
+    yield from _wrong_value(schema, value, path)
+    if isinstance(value, dict):
+        yield from _wrong_fields(schema, value, path, root)
+    elif isinstance(value, list) and "items" in schema:
+        for at, item in enumerate(value):
+            yield from _wrong(schema["items"], item, f"{path}[{at}]", root)
+
+
+def _wrong_value(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
+    if "enum" in schema and not any(_same(value, one) for one in schema["enum"]):
+        yield f"{path} is none of {', '.join(encode(one).decode() for one in schema['enum'])}"
+    if "const" in schema and not _same(value, schema["const"]):
+        yield f"{path} is not {encode(schema['const']).decode()}"
+    if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
+        yield f"{path} does not match {schema['pattern']}"
+    for name, (measure, fits, says) in _LIMITS.items():
+        about = _ABOUT.get(name, list)
+        applies = name in schema and isinstance(value, about) and not isinstance(value, bool)
+        if applies and not fits(measure(value), schema[name]):
+            yield f"{path} {says.format(limit=schema[name])}"
+
+
+def _wrong_fields(
+    schema: Mapping[str, Any], value: dict[str, Any], path: str, root: Mapping[str, Any]
+) -> Iterator[str]:
+    known = schema.get("properties", {})
+    yield from (f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+    rest = schema.get("additionalProperties", True)
+    for name, item in value.items():
+        if name in known:
+            yield from _wrong(known[name], item, f"{path}.{name}", root)
+        elif rest is False:
+            yield f"{path}.{name} is not asked for"
+        elif isinstance(rest, dict):
+            yield from _wrong(rest, item, f"{path}.{name}", root)
+
+
+def _resolved(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:
+    name = str(schema["$ref"]).removeprefix("#/$defs/")
+    found = root.get("$defs", {}).get(name) if isinstance(root, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _is_of(kinds: Any, value: Any) -> bool:
+    wanted = kinds if isinstance(kinds, list) else [kinds]
+    if isinstance(value, bool):
+        return "boolean" in wanted
+    if isinstance(value, float) and value.is_integer() and "integer" in wanted:
+        return True
+    return any(isinstance(value, KINDS[kind]) for kind in wanted)
+
+
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and bool(value == other)
+
+
+def _kind(value: Any) -> str:
+    return next(kind for kind in ("boolean", *KINDS) if isinstance(value, KINDS[kind]))
+
+
+def _wanted(kinds: Any) -> str:
+    return " or ".join(kinds) if isinstance(kinds, list) else str(kinds)

@@ -1,0 +1,356 @@
+"""What a text says: of the past or of what is to be done, and which paths and commands it mentions.
+
+Rules about words, for English. They know no other language, and rather miss a text that only looks back than accuse one
+that looks forward: any order, duty or open end in it is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Literal
+
+Tense = Literal["past", "forward", "other"]
+
+
+def word_set(words: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(words.split())
+
+
+# -- the words ------------------------------------------------------------------------------
+
+_BASE = word_set(
+    """
+    abort accept activate add address adjust adopt align allow amend analyse analyze answer append apply approve ask
+    assert assign attach audit avoid backport benchmark begin bisect bring build bump cache call cancel carry change
+    check choose claim clean clear close collect combine commit compare complete configure confirm connect consider
+    continue convert copy correct cover create cut debug decide declare decouple define delete deploy derive design
+    detect determine diagnose diff disable discuss do document download drop edit emit enable encode ensure escape
+    establish evaluate examine exclude execute expand explain export expose extend extract factor fetch figure fill
+    filter finalize find finish fix flip focus follow force fork format generate get give go grep guard handle hold
+    implement import improve include increase inline insert inspect install integrate introduce investigate invoke
+    isolate join keep land launch leave lift limit link list load locate lock log look lower make map mark match
+    measure merge migrate mock modify monitor move narrow normalize notify open optimize order parse pass patch
+    persist pick pin port prefer prepare preserve print profile propagate protect prove publish pull push put query
+    raise read rebase rebuild recompute reconcile record recover reduce refactor refresh regenerate register
+    reinstall release reload remove rename reopen reorder replace replay report reproduce rerun reset resolve
+    restart restore resume retest rethrow retry return reuse revert review revisit rewire rewrite roll rotate run
+    save scan schedule search see send separate serialize set settle ship show simplify skip sort specify split
+    squash start stop store strip study submit substitute swap switch sync take tag teach tell test throw tidy
+    tighten trace track trigger trim troubleshoot try tune turn tweak type undo unify unpin update upgrade upload
+    use validate verify wait walk watch wire work wrap write
+    """
+)
+_NOUNS_TOO = word_set(
+    """
+    audit benchmark build bump cache change check claim commit copy cut debug deploy design diff document export
+    fetch filter fix fork format guard import install launch link list load log look map mark match merge move order
+    parse patch pick pin port print profile pull push query read record refactor refresh release report rerun reset
+    return review rewrite run save scan search set sort split start stop store sync tag test trace trigger tweak
+    type update upgrade use walk work
+    """
+)
+_IRREGULAR = word_set(
+    """
+    ate began begun bought broke brought built came caught chose did done drew drove fell felt fixt forgot found
+    froze gave given went gone got gotten grew had heard held hid kept knew led left lost made meant met overrode
+    overwrote overwritten ran rebuilt redid redone reran rethought rewrote rewritten rose said sat saw sent shown
+    slept sold sought spent spoke spun stood swung taken taught thought threw thrown told took tore unbound undid
+    undone understood was were withdrew woke won wore wound wrote written seen chosen driven
+    """
+)
+_SAME_FORM = word_set("become come cost cut hit let put quit read reset run set shut split spread")
+_NOT_PAST = word_set(
+    """
+    alleged advanced based bed biased blocked complicated crooked deprecated dedicated detailed embed exceed indeed
+    hundred infrared interested kindred limited med naked nested outdated proceed red related required sacred seed
+    shed shred sled sophisticated speed stuck succeed supposed tired wed zed
+    """
+)
+_PAST_IN_EED = word_set("agreed disagreed freed guaranteed decreed")
+_DETERMINERS = word_set(
+    """
+    the a an this that these those my our your its their his her all any each every both no some code
+    """
+)
+_PRONOUNS = word_set("i we you he she it they who which there everything nothing everyone someone")
+_AFTER_VERB = (
+    _DETERMINERS
+    | _PRONOUNS
+    | word_set(
+        """
+        about after again against and as at back because before but down during everywhere except for from here how if
+        in into me now off on once onto or out over since so than then through to today too twice under until up us via
+        when where whether which while why with within without yesterday ago already fine green earlier last
+        """
+    )
+)
+_PRESENT = word_set(
+    """
+    is are am isn't aren't it's that's there's they're we're i'm does doesn't do don't can cannot can't fails fail
+    returns means seems looks exists contains lives needs may might could
+    """
+)
+_FILLERS = word_set(
+    """
+    please now next first then finally also and so just afterwards second third lastly again instead simply but or
+    always carefully immediately directly maybe step todo kindly
+    """
+)
+_OPENERS = word_set("if when once after before in on at for with from to as under unless until because since")
+_CLAUSES = word_set("when if that which where because until so while once whether since and or before after")
+_COMPLETED = word_set(
+    """
+    added addressed cleaned closed complete completed covered deployed done finished fixed handled implemented
+    landed merged migrated moved patched ported refactored released removed renamed replaced resolved rewritten
+    shipped solved updated
+    """
+)
+
+# What is said about the time after the handoff, wherever it stands in a sentence.
+_FORWARD = re.compile(
+    r"""
+      ^\W*\[\s?\]
+    | ^\W*(?:next|todos?|remaining|left|pending|outstanding|open|plan|follow[- ]?ups?|unresolved|blockers?|missing)
+        \b[^.:]{0,30}(?::|$)
+    | ^next\b | \bnext\ (?:steps?|actions?|move|up|task|thing|is|for)\b | ^to\ \w+[^,]{0,60},
+    | \b(?:todo|fixme|tbd|to-do|wip|must|should|shall|will|won't|gonna|ought\ to|you'll|i'll|we'll|let's|please)\b
+    | (?<!the\ )(?<!no\ )\bneeds?\b
+    | \b(?:has|have|is|are|remains?|left|yet|want|wants|plan|plans|planning|going|about|intend|intends|where|what)\ to\b
+    | \bstill\b(?!\ (?:pass|passes|work|works|green|holds?|compiles?|valid|builds?|fine)\b)
+    | \b(?:not\ yet|haven't|hasn't|unfinished|incomplete|untested|half[- ](?:done|finished|way)|remains?|remaining)\b
+    | \bnot\ (?:been\ )?(?:done|finished|started|fixed|implemented|tested|merged|pushed|committed|wired|covered)\b
+    | \b(?:waiting|blocked)\ (?:for|on|by)\b | \b(?:is|are)\ (?:needed|required|missing|next)\b
+    | \byou\ (?:can|could|may|might|want|only|have)\b | \b(?:would|might)\ be\ (?:good|nice|worth|better|best)\b
+    | \b(?:i|we)\ (?:recommend|suggest|propose)\b
+    """,
+    re.VERBOSE,
+)
+# What looks like it and says that nothing is to come.
+_NOTHING_MORE = re.compile(
+    r"""
+      \b(?:next(?:\ steps?|\ actions?)?|todos?|remaining(?:\ work|\ items|\ steps)?|open\ (?:items|questions|issues)
+        |follow[- ]?ups?|blockers?|pending|outstanding|left)
+        \s{0,9}(?:[:—-]|\n)[\s*-]{0,9}(?:none|nothing|n/a|no)\b[^\n.]*
+    | \b(?:nothing|none|no(?:\ (?:more|further|other|remaining|outstanding|open|known|additional|pending))*)
+        (?:\ (?:else|more|further))?
+        (?:\ (?:work|steps?|actions?|todos?|issues?|blockers?|follow[- ]?ups?|changes?|tasks?))?
+        (?:\ (?:is|are|was|remains?|left|needs?|needed|required|remaining|pending|to\ (?:be\ done|do|fix|add)))+\b
+    | \bno\ (?:more|further|other|remaining|outstanding|open|known|additional|pending)\ \w+
+    | \bno\ (?:longer|need)\b\ (?:needs?|has\ to|must|to|for)\b
+    | \b(?:does|do|did)(?:n't|\ not)\ need\b
+    | \b(?:should|will|ought\ to)(?:\ (?:now|all|just))*
+        \ (?:work|pass|be\ (?:fine|ok|okay|good|fixed|done|ready|green|working|stable|resolved|gone|faster|safe))\b
+    | \b(?:so(?:\ that)?\ (?!you|next|the\ next|please|we\b|i\b)(?:[\w']+\ ){1,5}|which\ )
+        (?:will|should|would)\b[^.,;:]*
+    """,
+    re.VERBOSE,
+)
+_DONE_HEAD = re.compile(
+    r"^\W*(?:done|completed?|finished|accomplish\w+|chang(?:es?|ed)|what (?:i|we) did"
+    r"|what (?:was|has been|changed|happened)|history|so far|work done|fixed|added|implemented|this session)\b"
+    r"[^:.]{0,40}(?::|$)"
+)
+
+
+# -- the rules ------------------------------------------------------------------------------
+
+
+def only_past(text: str) -> bool:
+    """Whether the text says what happened and nothing of what comes next."""
+    tenses = {tense_of(sentence, done) for sentence, done in _sentences(text)}
+    return "past" in tenses and "forward" not in tenses
+
+
+def tense_of(sentence: str, done: bool = False) -> Tense:
+    """What one sentence speaks of. `done`: it stands under a heading such as "What I did"."""
+    low = _NOTHING_MORE.sub(" ", sentence.lower().replace("’", "'"))
+    done = done or bool(_DONE_HEAD.match(low))
+    if _FORWARD.search(low) or (not done and _commands(low)):
+        return "forward"
+    return "past" if done or _tells(low) else "other"
+
+
+def _sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """Each sentence, and whether it stands under a heading about what is done."""
+    done = blank = False
+    for line in _plain(text).splitlines():
+        bullet = bool(re.match(r"\s*(?:[-*+•]|\d{1,3}[.)])\s", line))
+        body = re.sub(r"^\s*(?:[-*+•>#]+|\d{1,3}[.)])\s+", "", line).strip().strip("*_ ")
+        if _heads(line, body):
+            done, blank = bool(_DONE_HEAD.match(body.lower())), False
+        elif blank and body and not bullet:
+            done = False
+        blank = not body
+        yield from ((sentence, done) for sentence in re.split(r"(?<=[.!?;])\s+", body) if sentence)
+
+
+def _heads(line: str, body: str) -> bool:
+    return line.lstrip().startswith("#") or body.endswith(":") or line.strip().startswith("**")
+
+
+def _plain(text: str) -> str:
+    """The text with code and paths as the word `code`, and wrapped lines made one."""
+    text = re.sub(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", " ", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "code", text)
+    text = re.sub(r"\b(?:e\.g|i\.e|etc|vs|cf)\.", " ", text)
+    text = re.sub(r"(?<=[^\n]{50})(?<![.!?:;])\n(?=[a-z(])", " ", text)
+    return re.sub(r"\S+", lambda word: _without_path(word[0]), text)
+
+
+def _without_path(word: str) -> str:
+    inner = word.strip("()[]{}<>\"',;.:!?")
+    return word.replace(inner, "code", 1) if is_path(inner) else word
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z][a-z'-]*", text)
+
+
+def _commands(low: str) -> bool:
+    """Whether a clause of the sentence is an order: it begins with a verb as the dictionary has it."""
+    for sentence in low.split(":"):
+        leading = True
+        for words in map(_words, re.split(r"[,;—–()]|\s-+\s|\bthen\b", sentence)):
+            rest = words[sum(1 for _ in takewhile(_FILLERS.__contains__, words)) :]
+            if rest and _orders(rest, leading=leading or len(rest) < len(words)):
+                return True
+            leading = leading and (not rest or rest[0] in _OPENERS)
+    return False
+
+
+def _orders(words: list[str], *, leading: bool) -> bool:
+    verb, follows = words[0], words[1] if len(words) > 1 else ""
+    if verb in ("don't", "never") or (verb == "do" and follows == "not"):
+        return True
+    if verb == "be":
+        return follows in ("sure", "careful", "aware")
+    if verb not in _BASE or words == ["complete"]:
+        return False
+    if not leading:  # after a comma it may as well be a noun in a list
+        return follows in _DETERMINERS or follows in ("it", "them")
+    return not (verb in _NOUNS_TOO and _is_subject(words))
+
+
+def _is_subject(words: list[str]) -> bool:
+    """Whether the first word is a noun: "Test suite passed", "Fix for the parser landed"."""
+    if words[1:2] and words[1] in _DETERMINERS and words[1] != "code":
+        return False
+    phrase = list(takewhile(lambda word: word not in _CLAUSES, words[1:7]))
+    return any(
+        word in ("is", "are", "was", "were", "has", "had", "looks") or _finite(words, at)
+        for at, word in enumerate(phrase, 1)
+    )
+
+
+def _tells(low: str) -> bool:
+    """Whether the first verb of the sentence is in the past."""
+    words = _words(low)
+    if words in (["complete"], ["all", "set"]) or re.match(r"^\W*\[x\]", low):
+        return True
+    for at, word in enumerate(words):
+        following = next((each for each in words[at + 1 : at + 4] if not _is_adverb(each)), "")
+        if word in ("has", "have", "i've", "we've", "they've", "has've"):
+            return _is_past(following) or following in _SAME_FORM or following == "been"
+        if word in _PRESENT:
+            return following in _COMPLETED
+        if _finite(words, at):
+            return True
+        if at and _is_present(word) and words[at + 1 : at + 2] and words[at + 1] in _DETERMINERS:
+            return False
+    return False
+
+
+def _finite(words: list[str], at: int) -> bool:
+    """Whether the word is a past tense that is used as the verb, not as an adjective: "the failed test"."""
+    word, before = words[at], words[at - 1] if at else ""
+    after = words[at + 1] if at + 1 < len(words) else ""
+    if word in _SAME_FORM:
+        return before in ("i", "we", "they")
+    if not _is_past(word) and not (word == "complete" and at and not after):
+        return False
+    if not before or before in _PRONOUNS or word in ("was", "were", "had", "did"):
+        return True
+    if after == "by" or (before in _OPENERS and after and after not in _DETERMINERS):
+        return False
+    return not after or after in _AFTER_VERB or _is_adverb(after)
+
+
+def _is_past(word: str) -> bool:
+    if "-" in word:
+        head, _, tail = word.rpartition("-")
+        return head in ("re", "double", "cherry", "back", "force", "hot") and _is_past(tail)
+    if word in _IRREGULAR or word in _PAST_IN_EED:
+        return True
+    return len(word) > 3 and word.endswith("ed") and not word.endswith("eed") and not _is_state(word)
+
+
+def _is_state(word: str) -> bool:
+    return word in _NOT_PAST or (word.startswith("un") and word not in ("unified", "unlocked", "unpinned", "undid"))
+
+
+def _is_present(word: str) -> bool:
+    return word.endswith("s") and (word[:-1] in _BASE or word.removesuffix("es") in _BASE)
+
+
+def _is_adverb(word: str) -> bool:
+    return word in ("already", "also", "just", "now", "all", "not", "then", "only", "finally") or word.endswith("ly")
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences as they are written, without fences and the marks of lists."""
+    text = re.sub(r"```.*?(?:```|\Z)", "\n", text, flags=re.DOTALL)
+    lines = (re.sub(r"^\s*(?:[-*+•>#]+|\d{1,3}[.)])\s+(?:\[.\]\s+)?", "", line).strip() for line in text.splitlines())
+    return [sentence for line in lines for sentence in re.split(r"(?<=[.!?;])\s+", line) if sentence]
+
+
+def last_order(text: str) -> str:
+    """The last sentence that tells the reader to do something; "" when there is none."""
+    plain = ((sentence, _plain(sentence)) for sentence in sentences_of(text))
+    orders = [sentence for sentence, said in plain if _commands(said.lower()) and tense_of(said) == "forward"]
+    label = r"^(?:next(?: steps?| actions?)?|todo|then|resume)\s*:\s*"
+    return re.sub(label, "", orders[-1], flags=re.IGNORECASE) if orders else ""
+
+
+# -- paths and commands in a text --------------------------------------------------------------------
+
+_EXTENSIONS = word_set(
+    """
+    bat c cc cfg cpp cs css csv go h hpp html ini ipynb java js json jsx kt lock lua md mjs php pl proto ps1 py pyi
+    rb rs rst scala scss sh sql svelte swift tf toml ts tsx txt vue xml yaml yml zig
+    """
+)
+_NO_PATHS = word_set("node.js next.js vue.js nuxt.js express.js react.js three.js d3.js deno.js")
+_RUNNERS = word_set(
+    """
+    bash bazel bundle bun cargo cmake ctest deno docker dotnet go gradle hatch jest just make meson mix mvn mypy
+    node nox npm npx php phpunit pnpm poetry pytest python python3 rspec ruff sh tox tsc uv vitest yarn
+    """
+)
+
+
+def is_path(word: str) -> bool:
+    """Whether the word is written like a path from a repository's root."""
+    if not re.fullmatch(r"[\w@+~./-]+", word) or "//" in word or word.lower() in _NO_PATHS:
+        return False
+    name, _, extension = word.rpartition("/")[2].rpartition(".")
+    if "/" in word:
+        return bool(name and re.fullmatch(r"[A-Za-z]\w{0,7}", extension)) or word.endswith("/") or word.count("/") > 1
+    return bool(name and extension.lower() in _EXTENSIONS) or word in ("Makefile", "Dockerfile")
+
+
+def paths_in(text: str) -> list[str]:
+    """The paths that a text mentions, each once, in their order; without line numbers, inside the root only."""
+    words = (
+        re.sub(r":\d.*$", "", word).lstrip("*").rstrip(".:!?*") for word in re.split(r"[\s\"'`(){}\[\]<>,;|=]+", text)
+    )
+    inside = (word.removeprefix("./") for word in words if is_path(word) and not word.startswith(("/", "~")))
+    return list(dict.fromkeys(word for word in inside if ".." not in word.split("/")))
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands that a text has in backticks or fences."""
+    quoted = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^[ \t]*\$ (.+)$", text, flags=re.MULTILINE)
+    return [words for words in map(str.strip, quoted) if words.split(" ")[0] in _RUNNERS or words.startswith("./")]

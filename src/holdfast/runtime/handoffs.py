@@ -1,0 +1,265 @@
+"""Finding handoffs: by anchor, id, file or branch; listing them, and their history.
+
+Storing is `storing.py`, recovering and claiming `recovering.py`, settling `settling.py`; what an anchor's entries say
+is `anchors.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.clock import moment
+from holdfast.domain.handoff import Handoff
+from holdfast.domain.recovered import HandoffEvent, Listed, Standing
+from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound
+from holdfast.runtime import anchors
+from holdfast.runtime.anchors import Found
+from holdfast.runtime.home import check_name
+from holdfast.store.contract import AnchorRow, HandoffRow, Reading
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+_NEAREST = 3
+_CANDIDATES = 200
+
+
+class Asked(NamedTuple):
+    """What somebody asks for: one of anchor, id, file, or nothing (then the branch decides)."""
+
+    scope: str
+    anchor: str | None = None
+    handoff_id: str | None = None
+    file_path: str | None = None
+    symbol: str | None = None
+    repo_root: str | None = None
+    revision: int | None = None
+
+    @property
+    def words(self) -> str:
+        if self.handoff_id is not None:
+            return f"id {self.handoff_id!r}"
+        if self.anchor is not None:
+            return f"anchor {self.anchor!r} in scope {self.scope!r}"
+        return f"file {self.file_path!r}" + (f", symbol {self.symbol!r}" if self.symbol else "")
+
+
+class Place(NamedTuple):
+    """A revision and its anchor, before anything of it is read."""
+
+    anchor: AnchorRow
+    revision: HandoffRow
+
+
+def place_of(runtime: Runtime, asked: Asked) -> Place | None:
+    """Where the handoff is that was asked for; None when an anchor has none.
+
+    Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
+    """
+    if asked.handoff_id is not None:
+        return runtime.store.read(lambda look: _by_id(look, asked))
+    if asked.anchor is not None:
+        check_anchor(asked.anchor)
+        return runtime.store.read(lambda look: _by_anchor(look, asked))
+    rows = _of_file(runtime, asked) if asked.file_path is not None else _of_branch(runtime, asked)
+    return runtime.store.read(lambda look: _newest(look, rows))
+
+
+def check_anchor(anchor: str) -> str:
+    """Raises NameInvalid for an anchor that nothing can be stored under."""
+    return check_name("anchor", anchor)
+
+
+def _by_id(look: Reading, asked: Asked) -> Place:
+    assert asked.handoff_id is not None
+    rows = look.handoffs_by_prefix(asked.handoff_id) if asked.handoff_id else []
+    rows = [row for row in rows if row.id == asked.handoff_id] or rows
+    if len(rows) > 1:
+        raise HandoffAmbiguous(asked.words, ", ".join(row.id for row in rows))
+    anchor = look.anchor_by_key(rows[0].anchor) if rows else None
+    if anchor is None:
+        raise HandoffNotFound(asked.words)
+    return Place(anchor, rows[0])
+
+
+def _by_anchor(look: Reading, asked: Asked) -> Place | None:
+    assert asked.anchor is not None
+    anchor = look.anchor_of(asked.scope, asked.anchor)
+    if anchor is None:
+        return None
+    revision = look.handoff_at(anchor.key, anchor.revision if asked.revision is None else asked.revision)
+    if revision is None:
+        raise HandoffNotFound(f"revision {asked.revision} of {asked.words}", f"revision {anchor.revision}")
+    return Place(anchor, revision)
+
+
+def _newest(look: Reading, rows: list[AnchorRow]) -> Place:
+    revision = look.handoff_at(rows[0].key, rows[0].revision)
+    if revision is None:
+        raise HandoffNotFound(f"anchor {rows[0].anchor!r}")
+    return Place(rows[0], revision)
+
+
+def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
+    """The error for an anchor that nothing was stored under: it names the nearest ones."""
+    from difflib import get_close_matches
+
+    assert asked.anchor is not None
+    anchor = asked.anchor
+
+    def look(reading: Reading) -> list[str]:
+        newest = reading.newest_anchors(asked.scope, "open", _CANDIDATES)
+        return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _CANDIDATES // 4)]
+
+    known = list(dict.fromkeys(runtime.store.read(look)))
+    return HandoffNotFound(asked.words, ", ".join(get_close_matches(anchor, known, _NEAREST, 0.5)))
+
+
+# -- by file, by branch ------------------------------------------------------------------------------
+
+
+def _of_file(runtime: Runtime, asked: Asked) -> list[AnchorRow]:
+    """The one open anchor whose newest revision is about this file. All of them are named when there are several."""
+    from holdfast.runtime.binding import relative_to, root_of
+
+    assert asked.file_path is not None
+    root = root_of(runtime, asked.repo_root)
+    path = relative_to(root, asked.file_path, "file_path")
+    rows = runtime.store.read(lambda look: look.anchors_of_file(asked.scope, path, _CANDIDATES))
+    rows = [row for row in rows if asked.symbol in (None, row.symbol) and _is_here(row, runtime, root)]
+    if not rows:
+        raise HandoffNotFound(asked.words)
+    if len(rows) > 1:
+        raise HandoffAmbiguous(asked.words, ", ".join(row.anchor for row in rows))
+    return rows
+
+
+def _of_branch(runtime: Runtime, asked: Asked) -> list[AnchorRow]:
+    """The newest open anchor of the branch that is checked out here."""
+    from holdfast.runtime.binding import root_of
+    from holdfast.runtime.git import branch_of
+
+    if asked.symbol is not None:
+        raise HandoffInvalid("symbol", "it says where in a file, and no file is named", "give file_path too (--file)")
+    root = root_of(runtime, asked.repo_root)
+    branch = branch_of(root)
+    rows = runtime.store.read(lambda look: look.anchors_of_branch(asked.scope, branch, _CANDIDATES)) if branch else []
+    rows = [row for row in rows if _is_here(row, runtime, root)]
+    if not rows:
+        open_ones = runtime.store.read(lambda look: look.newest_anchors(asked.scope, "open", 10))
+        where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
+        raise HandoffNotFound(where, ", ".join(row.anchor for row in open_ones))
+    return rows
+
+
+def _is_here(row: AnchorRow, runtime: Runtime, root: Path) -> bool:
+    """Whether the anchor's files are those of this folder: stored here, or in a clone that has its commit."""
+    from holdfast.runtime.git import has_commit
+
+    if row.root in ("", str(root)):
+        return True
+    handoff = read(runtime, row).handoff
+    return bool(handoff.binding and handoff.binding.commit and has_commit(root, handoff.binding.commit))
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def read(runtime: Runtime, row: AnchorRow) -> Found:
+    """The newest revision of an anchor, and what happened since."""
+
+    def look(reading: Reading) -> Found:
+        revision = reading.handoff_at(row.key, row.revision)
+        if revision is None:
+            raise HandoffNotFound(f"anchor {row.anchor!r}")
+        return anchors.find(reading, row, revision)
+
+    return runtime.store.read(look)
+
+
+def get(runtime: Runtime, asked: Asked) -> Handoff:
+    """A revision exactly as it was stored. Raises HandoffNotFound, IntegrityBroken."""
+    place = place_of(runtime, asked)
+    if place is None:
+        raise not_found(runtime, asked)
+    found = runtime.store.read(lambda look: anchors.find(look, *place))
+    if found.broken is not None:
+        raise found.broken.as_error()
+    return found.handoff
+
+
+def history(runtime: Runtime, asked: Asked) -> list[HandoffEvent]:
+    """Everything that happened under an anchor, oldest first."""
+    place = place_of(runtime, asked)
+    if place is None:
+        raise not_found(runtime, asked)
+    return runtime.store.read(lambda look: anchors.history(look, place.anchor))
+
+
+# -- listing -----------------------------------------------------------------------------------------
+
+
+def listed(runtime: Runtime, scope: str, standing: Standing | None, limit: int, looking: bool) -> list[Listed]:
+    """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now."""
+    looking = looking or standing == "contested"
+    found: list[Listed] = []
+    for row in runtime.store.read(lambda look: _rows(look, runtime, scope, standing, limit)):
+        one = _one(runtime, row, looking)
+        if standing in (None, one.standing):
+            found.append(one)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _rows(look: Reading, runtime: Runtime, scope: str, standing: Standing | None, limit: int) -> list[AnchorRow]:
+    if standing == "finished":
+        return look.newest_anchors(scope, "finished", limit)
+    if standing == "expired":
+        return look.expired_anchors(scope, runtime.clock.now(), -1)
+    if standing == "claimed":
+        return look.claimed_anchors(scope, -1)
+    if standing is None:
+        both = look.newest_anchors(scope, "open", limit) + look.newest_anchors(scope, "finished", limit)
+        return sorted(both, key=lambda row: -row.newest)
+    return look.newest_anchors(scope, "open", -1)
+
+
+def _one(runtime: Runtime, row: AnchorRow, looking: bool) -> Listed:
+    from holdfast.runtime.recovering import judged
+
+    found = read(runtime, row)
+    handoff = found.handoff
+    holder = runtime.store.read(lambda look: anchors.holder_of(runtime, look, found))
+    verdict = judged(runtime, found, None, ()).verdict if looking and row.status == "open" else None
+    return Listed(
+        anchor=row.anchor,
+        scope=row.scope,
+        standing=standing_of(
+            row, claimed=holder is not None, contested=str(verdict) == "contested", at=runtime.clock.now()
+        ),
+        handoff_id=handoff.id,
+        revision=row.revision,
+        summary=handoff.summary,
+        next_action=handoff.next_action,
+        score=row.score,
+        outcome=row.outcome,
+        holder=holder.who if holder else "",
+        branch=row.branch,
+        actor=handoff.actor,
+        stored_at=moment(row.stored_at),
+        expires_at=moment(row.expires_at),
+        verdict=verdict,
+    )
+
+
+def standing_of(row: AnchorRow, *, claimed: bool, contested: bool, at: int) -> Standing:
+    """In what list a handoff belongs: the first of these that is true."""
+    if row.status == "finished":
+        return "finished"
+    if claimed:
+        return "claimed"
+    if contested:
+        return "contested"
+    return "expired" if row.expires_at <= at else "open"

@@ -1,0 +1,54 @@
+"""Writes that carry an operation_id: an exact repeat gets the first answer and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.domain.codec import encode
+from holdfast.domain.digest import identity
+from holdfast.errors import OperationConflict
+from holdfast.store.contract import Reading, Writing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class Operation:
+    """One write by its id (None: it can be repeated freely), with a print of what was asked for."""
+
+    def __init__(self, operation_id: str | None, kind: str, content: Any) -> None:
+        self.id, self.kind = operation_id, kind
+        self.print = identity(encode([kind, content]))
+
+    def answered(self, look: Reading) -> str | None:
+        """The first answer, if it was done before. Raises OperationConflict when the id was used for another one."""
+        before = look.operation(self.id) if self.id is not None else None
+        if before is None:
+            return None
+        if before[:2] != (self.kind, self.print):
+            raise OperationConflict(str(self.id), before[0])
+        return before[2]
+
+    def note(self, tx: Writing, answer: str, at: int) -> None:
+        """Remember the answer, in the transaction that did it."""
+        if self.id is not None:
+            tx.add_operation(self.id, self.kind, self.print, answer, at)
+
+
+def once(
+    runtime: Runtime, operation: Operation, work: Callable[[Writing], tuple[T, str]], again: Callable[[str], T]
+) -> T:
+    """Do `work` in one transaction and give its value; it says what to remember, `again` makes it of that."""
+
+    def guarded(tx: Writing) -> T:
+        before = operation.answered(tx)
+        if before is not None:
+            return again(before)
+        value, answer = work(tx)
+        operation.note(tx, answer, runtime.clock.now())
+        return value
+
+    return runtime.store.write(guarded)

@@ -1,0 +1,250 @@
+"""What a flow asks of the world outside: `pause_for` a person, `wait_for` a signal.
+
+A question is saved, with everything that led to it, before anyone can see it; then its branch ends here. The answer is
+written into the journal by whoever continues the run, and from then on the call gives it, on every replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.clock import micros
+from holdfast.domain.answers import APPROVAL, refuse_schema, wrong_with
+from holdfast.domain.call import Call, Past
+from holdfast.domain.codec import decode, decoder, pack_json
+from holdfast.domain.interrupt import RESERVED, digest_of
+from holdfast.domain.journal import Entry, Header, Payload, decode_payload, entry
+from holdfast.errors import DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
+from holdfast.runtime.context import Frame
+from holdfast.runtime.execution import Execution
+from holdfast.runtime.specs import seconds
+from holdfast.store.contract import Writing
+
+NO_DEFAULT: Any = object()
+Deadline = str | float | timedelta | datetime | None
+
+
+class Question(NamedTuple):
+    """Something that a flow asks: as what call, with what payload, until when."""
+
+    type: str
+    payload: dict[str, Any]
+    form: dict[str, Any]
+    deadline: Deadline
+    back: Any = None  # the type that the answer is given as
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.type, self.payload)
+
+
+class Told(NamedTuple):
+    """What the flow is given."""
+
+    value: Any
+
+
+# -- making questions --------------------------------------------------------------------------------
+
+
+def question(
+    kind: str, payload: Mapping[str, Any] | None, schema: Any, deadline: Deadline, default: Any, assignee: str
+) -> Question:
+    """A question to a person. Raises NameInvalid or ValueRefused for what cannot be asked."""
+    if not isinstance(kind, str) or not kind.isidentifier() or kind in RESERVED:
+        why = f"it must be a word, and none of {', '.join(RESERVED)}"
+        raise NameInvalid("wait", str(kind), f"{why}; such as approval, decision, input, clarification")
+    shown = dict(payload or {})
+    pack_json(shown, "payload")
+    form: dict[str, Any] = {"digest": digest_of(kind, shown), "assignee": _assignee(assignee)}
+    wanted, back = _schema(kind, schema)
+    if wanted is not None and kind != "approval":
+        form["schema"] = wanted
+    _add_default(form, wanted, deadline, default)
+    return Question(kind, shown, form, deadline, back)
+
+
+def signal(name: str, deadline: Deadline, default: Any) -> Question:
+    """A question that a signal answers."""
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
+        raise NameInvalid("signal", str(name), "it must be printable text of at most 200 characters")
+    form: dict[str, Any] = {"digest": digest_of("signal", {"name": name}), "assignee": ""}
+    _add_default(form, None, deadline, default)
+    return Question("signal", {"name": name}, form, deadline)
+
+
+def _assignee(assignee: str) -> str:
+    if not isinstance(assignee, str) or len(assignee) > 500 or (assignee and not assignee.isprintable()):
+        raise NameInvalid("assignee", str(assignee), "it must be printable text of at most 500 characters")
+    return assignee
+
+
+def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
+    """A schema as JSON, and the type that it was made of, if it was."""
+    if kind == "approval":
+        if schema is not None:
+            raise NameInvalid("schema", kind, "an approval has its own: approved (true or false), comment (text)")
+        return APPROVAL, None
+    if schema is None or isinstance(schema, dict):
+        made, back = schema, None
+    else:
+        made, back = _made_of(schema), schema
+    if made is not None:
+        pack_json(made, "schema")
+        try:
+            refuse_schema(made)
+        except ValueError as error:
+            where, _, why = str(error).partition(": ")
+            raise ValueRefused(where, why, "say it in the part of JSON Schema that docs/waits.md names") from error
+    return made, back
+
+
+def _made_of(kind: Any) -> dict[str, Any]:
+    if hasattr(kind, "model_json_schema"):
+        made: dict[str, Any] = kind.model_json_schema()
+        return made
+    try:
+        return msgspec.json.schema(kind)
+    except TypeError as error:
+        raise ValueRefused(
+            "schema", str(error), "give a JSON schema, or a dataclass, msgspec or pydantic type"
+        ) from error
+
+
+def _add_default(form: dict[str, Any], schema: dict[str, Any] | None, deadline: Deadline, default: Any) -> None:
+    if default is NO_DEFAULT:
+        return
+    if deadline is None:
+        raise NameInvalid("default", repr(default), "it counts once a deadline has passed; give deadline= too")
+    pack_json(default, "default")
+    if wrong := wrong_with(schema, default, "default") if schema is not None else "":
+        raise ValueRefused("default", wrong, "a default must be an answer that fits")
+    form["default"] = default
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+def ask_plain(frame: Frame, asked: Question) -> Any:
+    """The answer, in a plain body: until there is one, the body ends here."""
+    told = _ask(frame, asked)
+    if told is None:
+        frame.execution.paused = True
+        raise Paused
+    return told.value
+
+
+async def ask_async(frame: Frame, asked: Question) -> Any:
+    """The same in an async body: until there is an answer, this branch is parked."""
+    told = _ask(frame, asked)
+    if told is not None:
+        return told.value
+    branches = frame.execution.branches
+    if branches is None:
+        frame.execution.paused = True
+        raise Paused
+    with branches.call():
+        await branches.park()
+    return None  # never: a parked branch goes on in the run's next execution
+
+
+def _ask(frame: Frame, asked: Question) -> Told | None:
+    """What the call was answered; None, and the question is saved for all to see, while it was not."""
+    execution = frame.execution
+    if frame.attempt is not None:
+        raise Refused(detail="a flow's body waits, not a step: return from the step, then pause_for or wait_for")
+    execution.gate()
+    name = asked.payload["name"] if asked.type == "signal" else asked.type
+    call = execution.numbered(frame, name, f"?{asked.type}:{asked.digest}")
+    past = execution.ledger.calls.get(call)
+    if past is not None and past.finished:
+        past.asked = True
+        return Told(_told(execution, asked, past))
+    old = execution.ledger.answers.get(call)
+    if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
+        _write_again(execution, old)
+        return Told(_told(execution, asked, old))
+    return _open(execution, call, asked)
+
+
+def _told(execution: Execution, asked: Question, past: Past) -> Any:
+    payload = decode_payload(past.payload) if past.payload else Payload()
+    said = payload.facts if isinstance(payload.facts, dict) else {}
+    match past.last.status:
+        case "timed_out":
+            raise execution.endings.failed(DeadlinePassed(execution.id, past.call.step), past.call)
+        case "cancelled":
+            why, by = str(said.get("why", "")), str(said.get("by", ""))
+            raise execution.endings.failed(WaitCancelled(execution.id, past.call.step, by, why), past.call)
+        case _:
+            execution.endings.settled()
+            raw = b"null" if payload.result is msgspec.UNSET else bytes(payload.result)
+            return decoder(asked.back)(raw) if asked.back is not None else decode(raw)
+
+
+def _write_again(execution: Execution, old: Past) -> None:
+    header = msgspec.structs.replace(
+        old.last, mark="reused", epoch=execution.hold.epoch, ended_at=execution.clock.now()
+    )
+    made = Entry(msgspec.json.encode(header), old.payload)
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue(made)
+    pen.write(queued)
+
+
+def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
+    """Save the question. A signal that came before it was waited for answers it at once."""
+    due = due_at(asked.deadline, execution.clock.now())
+    taken = execution.open_wait(call, asked.type, asked.payload, due, asked.form, asked.payload.get("name"))
+    if taken is None:
+        return None
+    del execution.waits[call]
+    interrupt_id, body, actor = taken
+    made = told_entry(call, interrupt_id, "signal", body, actor, execution.hold.epoch, execution.clock.now())
+
+    def work(tx: Writing) -> None:
+        tx.use_interrupt(interrupt_id)
+
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue_work(work, made)
+    pen.write(queued)
+    return Told(decode(body))
+
+
+def due_at(deadline: Deadline, now: int) -> int | None:
+    """When a deadline is, in microseconds."""
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise NameInvalid("deadline", str(deadline), "it has no time zone; use an aware datetime")
+        return micros(deadline)
+    length = deadline.total_seconds() if isinstance(deadline, timedelta) else seconds(deadline, "deadline")
+    return now + int(length * 1_000_000)
+
+
+def told_entry(
+    call: Call,
+    interrupt_id: str,
+    kind: str,
+    answer: str | None,
+    by: str,
+    epoch: int,
+    at: int,
+    *,
+    why: str = "",
+    began: int = 0,
+) -> Entry:
+    """What the flow is given, as the journal keeps it: an answer, or that there will be none."""
+    status = "succeeded" if answer is not None else "cancelled" if why else "timed_out"
+    place = (call.step, call.scope, call.inputs, call.occurrence, 1)
+    header = Header("wait", *place, status, delivered=True, started_at=began or at, ended_at=at, epoch=epoch)
+    facts = {"by": by, "interrupt": interrupt_id, "type": kind} | ({"why": why} if why else {})
+    result: Any = msgspec.UNSET if answer is None else msgspec.Raw(answer.encode())
+    return entry(header, Payload(result=result, facts=facts))

@@ -1,0 +1,13 @@
+-- name: add_signal
+INSERT INTO signals (id, scope, task, run, name, body, actor, sent_at, taken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: signal_for_task
+SELECT key, id, name, body, actor, sent_at FROM signals
+WHERE scope = ? AND task = ? AND name = ? AND taken = '' AND task <> '' ORDER BY key LIMIT 1
+
+-- name: signal_for_run
+SELECT key, id, name, body, actor, sent_at FROM signals
+WHERE run = ? AND name = ? AND taken = '' AND run <> 0 ORDER BY key LIMIT 1
+
+-- name: take_signal
+UPDATE signals SET taken = ? WHERE key = ? AND taken = ''
