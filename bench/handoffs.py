@@ -40,7 +40,7 @@ def handoffs(plan: Plan) -> Row:
         row.lines.append([name, microseconds(spent), times(taken.ratio(name, limit)), microseconds(cpu)])
     row.goals = _goals(taken, plan.handoffs)
     row.notes = [
-        "Ledger: no file is looked at. A bound file is hashed at both ends and its content kept; in a repository git is asked too.",
+        "Ledger: no file is looked at. A bound file is hashed at both ends and kept; in a repository git is asked too.",
         "The limit of a store is one synced commit of as many bytes, that of a recover one indexed read of them.",
     ]
     return row

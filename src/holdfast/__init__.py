@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
     from holdfast.domain.run import Outcome, RunRecord
+    from holdfast.domain.timeline import TimelineItem
     from holdfast.domain.verdict import Reason, Verdict
     from holdfast.errors import HoldfastError, NotDone, StepFailed
     from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
@@ -42,6 +43,7 @@ __all__ = [
     "Step",
     "StepFailed",
     "Swept",
+    "TimelineItem",
     "Verdict",
     "current",
     "effect",
@@ -58,6 +60,7 @@ _PLACES = {
     "domain.plan": ("Plan",),
     "domain.receipt": ("Event", "Receipt"),
     "domain.run": ("Outcome", "RunRecord"),
+    "domain.timeline": ("TimelineItem",),
     "domain.verdict": ("Reason", "Verdict"),
     "errors": ("HoldfastError", "NotDone", "StepFailed"),
     "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),

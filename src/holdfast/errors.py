@@ -2,15 +2,16 @@
 
     HoldfastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
-    │                 handoff_not_found, session_not_found
+    │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, checkpoint_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
-    │                 resource_taken, revision_conflict, session_exists, memo_conflict
+    │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
+    │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
-    │                 not_applicable
+    │                 not_applicable, task_refused
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
@@ -193,6 +194,28 @@ class HandoffNotFound(NotFound):
         super().__init__(asked=asked, nearest=f"; nearest: {nearest}" if nearest else "")
 
 
+class ArtifactNotFound(NotFound):
+    """Raised when no artifact has this ref or name, or nobody may see it yet."""
+
+    code = "artifact_not_found"
+    says = "no artifact {ref!r} in scope {scope!r}"
+    advice = "see `holdfast workspace list`; a ref is `artifact:SCOPE/NAME@VERSION`"
+
+    def __init__(self, ref: str, scope: str) -> None:
+        super().__init__(ref=ref, scope=scope)
+
+
+class CheckpointNotFound(NotFound):
+    """Raised when no checkpoint has this id or id prefix."""
+
+    code = "checkpoint_not_found"
+    says = "no checkpoint {checkpoint!r}"
+    advice = "see `holdfast workspace checkpoints`"
+
+    def __init__(self, checkpoint: str) -> None:
+        super().__init__(checkpoint=checkpoint)
+
+
 class SessionNotFound(NotFound):
     """Raised when a scope has no session of this id."""
 
@@ -202,6 +225,17 @@ class SessionNotFound(NotFound):
 
     def __init__(self, session: str, scope: str) -> None:
         super().__init__(session=session, scope=scope)
+
+
+class TaskNotFound(NotFound):
+    """Raised when nothing is known of a task: nobody opened it, and it has neither runs nor a handoff."""
+
+    code = "task_not_found"
+    says = "no task {task!r} in scope {scope!r}"
+    advice = "open it: hold.tasks.open(…), `holdfast task open TASK`; `holdfast task list` has those that were"
+
+    def __init__(self, task: str, scope: str) -> None:
+        super().__init__(task=task, scope=scope)
 
 
 # -- conflict ----------------------------------------------------------------------------------------
@@ -457,6 +491,17 @@ class MemoConflict(Conflict):
         super().__init__(session=session, expected=expected, found=found)
 
 
+class TaskExists(Conflict):
+    """Raised when a task is opened with other meta than it was opened with first."""
+
+    code = "task_exists"
+    says = "task {task!r} was opened with other meta: {meta}"
+    advice = "open it without meta, or choose another id; what changes is recorded as an event"
+
+    def __init__(self, task: str, meta: str) -> None:
+        super().__init__(task=task, meta=meta)
+
+
 # -- refused -----------------------------------------------------------------------------------------
 
 
@@ -508,6 +553,17 @@ class EffectInsideStep(Refused):
 
     def __init__(self, effect: str, step: str) -> None:
         super().__init__(effect=effect, step=step)
+
+
+class RunsOnImport(Refused):
+    """Raised when a module starts or continues a run while Holdfast loads a flow from it."""
+
+    code = "runs_on_import"
+    says = "the module of {source!r} starts or continues a run as soon as it is imported"
+    advice = "put that part under `if __name__ == \"__main__\":`, so that the flow can be found without running it"
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source=source)
 
 
 class StillRunning(Refused):
@@ -670,6 +726,17 @@ class NotApplicable(Refused):
 
     def __init__(self, anchor: str, why: str) -> None:
         super().__init__(anchor=anchor, why=why)
+
+
+class TaskRefused(Refused):
+    """Raised when a task is in no state for what is asked."""
+
+    code = "task_refused"
+    says = "cannot {action} task {task!r}: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, task: str, action: str, why: str, remedy: str) -> None:
+        super().__init__(task=task, action=action, why=why, remedy=remedy)
 
 
 # -- invalid -----------------------------------------------------------------------------------------

@@ -124,6 +124,8 @@ def _answered(hold: Holdfast, words: list[Any], how: dict[str, Any]) -> tuple[An
     if name == ".run":  # a flow, by module:name
         module, _, flow = args[0].partition(":")
         args[0] = getattr(import_module(module), flow)
+    if name == "resume_task":  # of the task named first, in the folder named next
+        return _resumed(hold, *args)
     call = getattr(hold, name[1:]) if name.startswith(".") else getattr(hold.handoff, name)
     try:
         given = call(*args, **how)
@@ -138,6 +140,13 @@ def _answered(hold: Holdfast, words: list[Any], how: dict[str, Any]) -> tuple[An
     if hasattr(given, "binding"):  # Handoff: what is asked about
         return {"id": given.id, "revision": given.revision, "rival": given.rival, "claim": given.claim}, ""
     return jsonable(given), ""
+
+
+def _resumed(hold: Holdfast, task: str, folder: str) -> tuple[Any, str]:
+    try:
+        return jsonable(hold.tasks.session(task, repo_root=folder).resume_task().claim), ""
+    except HoldfastError as error:
+        return {name: str(value) for name, value in error.facts.items()}, error.code
 
 
 def tamper(home: Path, *statements: str) -> None:

@@ -207,6 +207,21 @@ def test_a_recovery_under_way_when_the_claim_is_taken_gives_no_claim(home: Path,
     assert [event.by for event in entries(home, "checked")] == ["ann"]
 
 
+def test_a_recovery_under_way_when_another_revision_is_stored_is_about_that_one(
+    home: Path, repo: Path, hire: Hire
+) -> None:
+    ann, ben = hire("ann"), hire("ben")
+    check = "touch ../checking; while [ ! -e ../go ]; do sleep 0.02; done"
+    given = GOOD | {"acceptance_checks": [check], "repo_root": str(repo)}
+    assert ann.ask("store", **given).ok
+    ann.tell("recover", TASK, repo_root=str(repo), claim=True, run_checks=True)
+    wait_until((repo.parent / "checking").exists, "the check")
+    newer = ben.ask("store", **given | {"summary": "Further on"}).value
+    (repo.parent / "go").touch()
+    claim = ann.hear().value["claim"]
+    assert (claim["revision"], claim["handoff_id"]) == (2, newer["id"])
+
+
 # -- dead, or elsewhere ------------------------------------------------------------------------------
 
 
@@ -269,3 +284,30 @@ def test_who_shows_the_claim_of_a_dead_claimer_works_under_it(home: Path, repo: 
     (repo / "src" / "export.py").write_text("x = 2\n")
     told = ben.ask("recover", TASK, repo_root=str(repo)).value
     assert (told["verdict"], told["codes"][-1], told["standing"]) == ("candidate", "partial_work", "claimed")
+
+
+def test_a_repeated_operation_is_one_claim_whatever_changed_meanwhile(home: Path, repo: Path, hire: Hire) -> None:
+    ann, again = hire("ann", claimer=False), hire("ann", claimer=False)
+    target, was = repo / "src" / "export.py", "x = 1\n"
+    assert ann.ask("store", **GOOD | {"repo_root": str(repo)}).ok
+    target.write_text("x = 2\n")
+    how: dict[str, Any] = {"repo_root": str(repo), "claim": True, "accept": ["file_changed"], "why": "it is mine"}
+    first = ann.ask("recover", TASK, **how, operation_id="op-1").value["claim"]
+    ann.kill()
+    target.write_text(was)  # nothing contests now, so that there is nothing to accept
+    assert again.ask("recover", TASK, **how).code == "handoff_invalid"
+    second = again.ask("recover", TASK, **how, operation_id="op-1").value["claim"]
+    assert (second["id"], second["replayed"]) == (first["id"], True)
+    assert again.ask("recover", TASK, **how | {"why": "other"}, operation_id="op-1").code == "operation_conflict"
+    again.kill()
+    assert len(entries(home, "claimed")) == len(entries(home, "accepted")) == 1
+
+
+def test_a_settlement_with_other_words_is_another_operation(home: Path, hire: Hire) -> None:
+    ann = hire("ann")
+    assert ann.ask("store", **UNBOUND).ok
+    first = ann.ask("settle", TASK, "released", note="not enough", operation_id="op-1").value
+    assert ann.ask("settle", TASK, "released", note="not enough", operation_id="op-1").value["at"] == first["at"]
+    assert ann.ask("settle", TASK, "released", note="another", operation_id="op-1").code == "operation_conflict"
+    ann.kill()
+    assert len(entries(home, "settled")) == 1

@@ -432,3 +432,8 @@ def test_a_hostile_text_takes_no_longer_than_its_length(text: str) -> None:
     began = time.process_time()
     lint(replace(PROSE, handoff_text=text, summary=text, anchor=text))
     assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("order", ["Change a.txt to b", "Complete the form in src/form.ts", "Change the limit"])
+def test_an_order_that_begins_like_a_heading_is_an_order(order: str) -> None:
+    assert not only_past(order)

@@ -183,7 +183,7 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
         "src/b.ts was file dddddddddddd",
         '>   "a": 1.50',
         "holdfast resume run1",
-        "holdfast handoff settle task:export-repair completed --claim tok_en",
+        "holdfast handoff settle task:export-repair completed --claim-id tok_en",
     ]
     assert [text.find(each) for each in told] == sorted(text.find(each) for each in told)
     assert text.find(told[0]) == 0

@@ -58,9 +58,12 @@ def passed(*checks: Any, **changed: Any) -> dict[str, Evidence]:
     return {key_of(check): evidence(check, **changed) for check in checks}
 
 
+UNREAD = Bound("file", why="unreadable")
+
+
 # -- whatever was recorded and seen ------------------------------------------------------------------
 
-bounds = st.sampled_from([ABSENT, plain("1"), plain("2"), plain("1", "exec"), Bound("file", why="unreadable")])
+bounds = st.sampled_from([ABSENT, plain("1"), plain("2"), plain("1", "exec"), UNREAD])
 files = st.dictionaries(st.sampled_from(PATHS), bounds, max_size=3)
 evidences = st.builds(
     evidence,
@@ -116,13 +119,15 @@ knowns = st.builds(
     evidence=st.lists(evidences, max_size=3).map(tuple),
     composed=st.booleans(),
 )
-sights = st.none() | st.builds(
+looks = st.builds(
     sight,
     bindings,
     st.sampled_from(["none", "same", "ahead", "apart", "unknown"]),
     st.dictionaries(st.sampled_from([key_of(must) for must in MUSTS]), st.sampled_from(["", "does not contain 'x'"])),
     st.lists(evidences, max_size=3),
 )
+sights = st.none() | looks
+some_checks = st.lists(st.sampled_from(CHECKS), min_size=1, max_size=3, unique_by=key_of).map(tuple)
 
 
 @settings(max_examples=400)
@@ -203,19 +208,19 @@ def test_a_contesting_fact_never_improves_the_verdict(fact: str, known: Known, s
     assert RANK[after.word] >= RANK[before.word]
 
 
-@given(knowns, sights, st.sampled_from(PATHS))
-def test_a_file_that_changed_never_improves_the_verdict(known: Known, seen: Observed | None, path: str) -> None:
+@given(knowns, looks, bindings, st.sampled_from(PATHS), st.sampled_from([plain("9"), plain("9", "link"), UNREAD]))
+def test_a_file_that_changed_never_improves_the_verdict(
+    known: Known, seen: Observed, bound: Binding, path: str, changed: Bound
+) -> None:
     """Under nobody's claim: what changed under one is progress, which only weakens."""
-    known = replace(known, work=())
-    if seen is None or known.handoff.binding is None or path not in known.handoff.binding.files:
-        return
-    was = seen.binding.files | {path: known.handoff.binding.files[path]}
-    before = verdict_of(known, replace(seen, binding=replace(seen.binding, files=was)), NOW)
-    for changed in (plain("9"), Bound("special", why="special"), plain("9", "link")):
-        now = replace(seen, binding=replace(seen.binding, files=was | {path: changed}))
-        after = verdict_of(known, now, NOW)
-        assert after.word == "contested"
-        assert {*before.reasons} <= {*after.reasons}
+    bound = replace(bound, files=bound.files | {path: plain("1")})
+    known = replace(known, work=(), handoff=replace(known.handoff, binding=bound))
+    same = seen.binding.files | {path: plain("1")}
+    before = verdict_of(known, replace(seen, binding=replace(seen.binding, files=same)), NOW)
+    now = replace(seen.binding, files=same | {path: changed})
+    after = verdict_of(known, replace(seen, binding=now), NOW)
+    assert after.word == "contested"
+    assert {*before.reasons} < {*after.reasons}
 
 
 @given(knowns, sights)
@@ -232,26 +237,24 @@ def test_a_broken_record_is_believed_in_nothing_else(known: Known, seen: Observe
 # -- checks that the runner passed -------------------------------------------------------------------
 
 
-@given(knowns, sights)
+@given(knowns, looks, some_checks)
 def test_checks_that_the_runner_passed_clear_what_they_may_and_nothing_else(
-    known: Known, seen: Observed | None
+    known: Known, seen: Observed, checks: tuple[Any, ...]
 ) -> None:
-    if seen is None or not known.handoff.acceptance_checks:
-        return
-    known = replace(known, handoff=replace(known.handoff, baseline=()))  # what failed then and passes now is news
-    without = replace(seen, checks={})
-    all_passed = replace(seen, checks=passed(*known.handoff.acceptance_checks))
-    before, after = codes(known, without), codes(known, all_passed)
+    was = replace(known.handoff, acceptance_checks=checks, baseline=())  # what failed then and passes now is news
+    known = replace(known, handoff=was)
+    before = codes(known, replace(seen, checks={}))
+    after = codes(known, replace(seen, checks=passed(*checks)))
     assert before - after == before & {*CLEARED_BY_CHECKS, "checks_not_run"}
     assert after - before == set()
 
 
-@given(knowns, sights, st.sampled_from(["self", "failed", "missing"]))
-def test_checks_that_were_not_passed_by_the_runner_clear_nothing(known: Known, seen: Observed | None, how: str) -> None:
-    checks = known.handoff.acceptance_checks
-    if seen is None or not checks:
-        return
-    known = replace(known, composed=True, handoff=replace(known.handoff, lint=Lint(10, (), True), expires_us=NOW))
+@given(knowns, looks, some_checks, st.sampled_from(["self", "failed", "missing"]))
+def test_checks_that_were_not_passed_by_the_runner_clear_nothing(
+    known: Known, seen: Observed, checks: tuple[Any, ...], how: str
+) -> None:
+    weak = replace(known.handoff, acceptance_checks=checks, lint=Lint(10, (), True), expires_us=NOW)
+    known = replace(known, composed=True, handoff=weak)
     ran = passed(*checks)
     key = key_of(checks[0])
     if how == "missing":
@@ -295,7 +298,6 @@ def test_accepting_all_that_contests_leaves_nothing_and_keeps_the_verdict(known:
 # -- what is hard to reach in real life --------------------------------------------------------------
 
 GIT = bind(commit="c" * 40, branch="main")
-UNREADABLE = Bound("file", why="unreadable")
 
 
 def at_commit(relation: Any, **changed: Any) -> Observed:
@@ -354,12 +356,12 @@ TABLE: dict[str, tuple[Known, Observed | None, str, set[str]]] = {
     ),
     "a file that could be read then and cannot now": (
         Known(handoff=handoff(), newest=1),
-        Observed(bind({"a.py": UNREADABLE})),
+        Observed(bind({"a.py": UNREAD})),
         "contested",
         {"file_changed"},
     ),
     "a file that could not be read then and can now": (
-        Known(handoff=handoff(binding=bind({"a.py": UNREADABLE})), newest=1),
+        Known(handoff=handoff(binding=bind({"a.py": UNREAD})), newest=1),
         Observed(bind()),
         "contested",
         {"file_changed"},
@@ -435,6 +437,11 @@ WORK: dict[str, tuple[Known, str, set[str]]] = {
         work(Work("ben", ONE, ONE), Work("eve", TWO)),
         "3",
         {"partial_work"},
+    ),
+    "changed under both, and then as the first one left it": (
+        work(Work("ben", ONE, TWO), Work("eve", TWO, THREE)),
+        "2",
+        {"file_changed"},
     ),
     "changed under a claim and put back": (work(Work("ben", ONE, TWO)), "1", set()),
 }

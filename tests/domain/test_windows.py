@@ -36,13 +36,13 @@ def test_a_window_is_never_over_and_counts_every_message(
     kept = [*shown, window.memo] if window.memo else [*shown]
     assert window.tokens == sum(map(cost, kept)) <= limit
     assert len(shown) + window.covered + window.left_out == len(messages)
-    assert window.left_out >= len(window.too_large)
+    floor = window.memo.upto if window.memo else 0
+    assert window.left_out >= sum(each.seq > floor for each in window.too_large)
     assert [each.seq for each in shown] == sorted((each.seq for each in shown), key=lambda seq: order(messages, seq))
     assert all(each in messages for each in shown)
-    assert all(cost(messages[seq - 1]) == need for seq, need in window.too_large)
-    floor = window.memo.upto if window.memo else 0
+    assert all(cost(messages[each.seq - 1]) == each.need for each in window.too_large)
     assert all(each.seq > floor for each in shown if each.role != "system")
-    assert without_gap(messages, floor, [each.seq for each in shown] + [seq for seq, _ in window.too_large])
+    assert without_gap(messages, floor, [each.seq for each in shown] + [each.seq for each in window.too_large])
 
 
 def order(messages: list[Message], seq: int) -> tuple[bool, int]:

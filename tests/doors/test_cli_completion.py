@@ -45,7 +45,7 @@ def test_bash_takes_the_script_as_it_is(cli: "Cli") -> None:
 
 
 def test_commands_complete_with_their_lines(cli: "Cli") -> None:
-    assert set(words_of(offered(cli, "re"))) == {"resume", "retry", "rewind", "receipts"}
+    assert set(words_of(offered(cli, "re"))) == {"resume", "retry", "rewind", "receipts", "replay"}
 
 
 def test_runs_complete_by_their_ids_with_their_status(cli: "Cli", in_doubt: InDoubt) -> None:

@@ -134,3 +134,16 @@ def test_other_inputs_for_an_unfinished_task_are_refused(cli: "Cli") -> None:
     answer = cli("run", "flows.py:report", "topic=bees", "--task", "daily")
     assert (answer.code, "--fresh" in answer.err, "[inputs_conflict]" in answer.err) == (4, True, True)
     assert cli("run", "flows.py:report", "topic=bees", "--task", "daily", "--fresh").code == 0
+
+
+def test_a_module_that_starts_runs_when_it_is_imported_is_refused_by_every_command(cli: "Cli") -> None:
+    text = (
+        "from pathlib import Path\nfrom holdfast import Holdfast, flow\n"
+        "@flow\ndef report(run):\n    Path('published').open('a').write('x')\n    return 1\n"
+        "Holdfast().run(report)\n"
+    )
+    (cli.folder / "eager.py").write_text(text)
+    for words in (("run", "eager.py:report"), ("audit", "eager.py:report")):
+        answer = cli(*words, "--json")
+        assert (answer.code, answer.json["error"]["code"]) == (4, "runs_on_import")
+    assert not (cli.folder / "published").exists()

@@ -12,6 +12,7 @@ from holdfast.domain.journal import Row, genesis_of_anchor
 from holdfast.domain.lease import Beat, Process
 from holdfast.runtime.anchors import hold_of, told
 from holdfast.runtime.handoff_records import row_of
+from holdfast.runtime.tokens import print_of
 from holdfast.store.contract import AnchorRow, LeaseRow
 
 ANCHOR = "task:x"
@@ -108,7 +109,8 @@ def checked(hold: Holdfast, output: bytes, anchor: str = ANCHOR) -> str:
 
 
 def settle(hold: Holdfast, outcome: str, anchor: str = ANCHOR) -> None:
-    note(hold, "settled", {"by": "ann", "outcome": outcome, "evidence": []}, (), anchor)
+    facts = {"by": "ann", "outcome": outcome, "evidence": [], "missing": [], "override": "", "note": ""}
+    note(hold, "settled", facts, (), anchor)
     row = anchor_row(hold, anchor)
     status = "finished" if outcome == "completed" else "open"
     hold._runtime.store.write(lambda tx: tx.settle_anchor(row.key, status, outcome))
@@ -129,7 +131,7 @@ def claim(hold: Holdfast, token: str, anchor: str = ANCHOR, **process: int) -> N
     def work(tx: Any) -> None:
         tx.beat(beat(hold, token, **process))
         assert tx.take_lease(lease, token)
-        facts = {"by": "bob", "claim": token}
+        facts = {"by": "bob", "claim": print_of(token)}
         entries = [told("claimed", facts, at=hold._runtime.clock.now(), epoch=lease.epoch + 1)]
         tx.append(hold_of(row, lease, lease.epoch + 1), entries)
 

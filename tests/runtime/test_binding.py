@@ -13,7 +13,7 @@ from holdfast.domain.digest import digest
 from holdfast.domain.handoff import ABSENT
 from holdfast.errors import HandoffInvalid
 from holdfast.runtime import Runtime, binding, bound_files
-from holdfast.runtime.binding import bind, place_of
+from holdfast.runtime.binding import bind, observe, place_of
 
 from .bindings import bound_and_seen, contract, stored
 from .place import Place
@@ -172,6 +172,24 @@ def test_what_leaves_the_root_is_refused_by_name(runtime: Runtime, root: Path, t
     }
 
 
+@pytest.mark.parametrize("target", ["/etc", "../..", "../../missing", "../.git"])
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_link_in_a_folder_that_leaves_the_root_is_refused_by_name(
+    runtime: Runtime, root: Path, tmp_path: Path, target: str, tracked: bool
+) -> None:
+    root = root if tracked else tmp_path / "plain"
+    write(root, "src/deep/a.py")
+    os.symlink(target, root / "src" / "evil")
+    if tracked:
+        git(root, "add", "--all")
+    found = refused(runtime, root, "src")
+    assert found.facts["path"] == "target_files[0]"
+    assert "'src/evil'" in str(found)
+    (root / "src" / "evil").unlink()
+    os.symlink("deep", root / "src" / "fine")
+    bind(runtime, contract("src"), root)
+
+
 def test_devices_pipes_and_sockets_are_refused_and_never_opened(runtime: Runtime, root: Path) -> None:
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -222,19 +240,64 @@ def test_a_folder_as_environment_is_refused(runtime: Runtime, root: Path) -> Non
 # -- folders -----------------------------------------------------------------------------------------
 
 
-def test_a_folder_stands_for_its_tracked_files(runtime: Runtime, root: Path) -> None:
-    write(root, "src/untracked.py")
+def test_a_folder_stands_for_its_tracked_and_new_files_but_not_for_ignored_ones(runtime: Runtime, root: Path) -> None:
+    write(root, "src/new.py")
+    write(root, "src/made.o")
+    write(root, ".git/info/exclude", "*.o\n")
 
     def change() -> None:
-        write(root, "src/deep/new.py")
-        git(root, "add", "src/deep")
+        write(root, "src/deep/newer.py")
         (root / "src" / "b.py").unlink()
+        (root / "src" / "new.py").unlink()
 
     bound, seen = bound_and_seen(runtime, root, contract("src/", "readme"), change)
-    assert (set(bound.files), bound.folders) == ({"src/a.py", "src/b.py", "readme"}, ("src",))
+    assert (set(bound.files), bound.folders) == ({"src/a.py", "src/b.py", "src/new.py", "readme"}, ("src",))
+    assert bound.files["src/new.py"].kept
     modes = {path: each.mode for path, each in seen.binding.files.items()}
-    assert modes == {"readme": "file", "src/a.py": "file", "src/b.py": "absent", "src/deep/new.py": "file"}
-    assert bound.dirty_files == ("src/untracked.py",)
+    gone = {"src/b.py": "absent", "src/new.py": "absent"}
+    assert modes == {"readme": "file", "src/a.py": "file", "src/deep/newer.py": "file", **gone}
+    assert bound.dirty_files == ()
+
+
+def sparse(root: Path) -> Path:
+    """The repository with a folder `docs`, and a clone of it that leaves that out."""
+    write(root, "docs/a.md", "a\n")
+    write(root, "docs/b.bin", b"\0b")
+    os.symlink("a.md", root / "docs/link")
+    commit(root)
+    git(root.parent, "clone", "--quiet", "--no-checkout", str(root), "sparse")
+    git(root.parent / "sparse", "sparse-checkout", "set", "src")
+    git(root.parent / "sparse", "checkout", "--quiet")
+    return root.parent / "sparse"
+
+
+def test_what_a_sparse_checkout_leaves_out_is_not_bound_and_not_new_elsewhere(runtime: Runtime, root: Path) -> None:
+    given, clone = contract("."), sparse(root)
+    bound = bind(runtime, given, clone)
+    assert set(bound.files) == {"readme", "src/a.py", "src/b.py"}
+    assert set(observe(stored(given, bound), clone).binding.files) == {*bound.files}
+    assert set(observe(stored(given, bound), root).binding.files) == {*bound.files}
+    write(root, "docs/a.md", "changed\n")
+    write(root, "docs/new.md", "new\n")
+    assert set(observe(stored(given, bound), root).binding.files) == {*bound.files, "docs/a.md", "docs/new.md"}
+
+
+def test_a_file_that_was_removed_and_is_there_again_is_new(runtime: Runtime, root: Path) -> None:
+    git(root, "rm", "--quiet", "src/b.py")
+    bound, seen = bound_and_seen(
+        runtime, root, contract("src"), lambda: git(root, "checkout", "--quiet", "HEAD", "src/b.py")
+    )
+    assert (set(bound.files), set(seen.binding.files)) == ({"src/a.py"}, {"src/a.py", "src/b.py"})
+
+
+def test_a_named_file_that_a_sparse_checkout_leaves_out_is_refused(runtime: Runtime, root: Path) -> None:
+    clone = sparse(root)
+    for path in ("docs/a.md", "docs"):
+        found = refused(runtime, clone, "readme", path)
+        assert found.facts["path"] == "target_files[1]"
+        assert f"git sparse-checkout add {path}" in found.facts["remedy"]
+    assert "sparse" in str(refused(runtime, clone, environment=("docs/a.md",)))
+    assert bind(runtime, contract("docs/none.md"), clone).files["docs/none.md"] == ABSENT
 
 
 def test_outside_of_git_a_folder_stands_for_all_its_files(runtime: Runtime, tmp_path: Path) -> None:
@@ -242,9 +305,9 @@ def test_outside_of_git_a_folder_stands_for_all_its_files(runtime: Runtime, tmp_
     for path in ("src/a", "src/deep/b", "src/.git/x", "src/.holdfast/y", "other"):
         write(root, path)
     os.mkfifo(root / "src" / "pipe")
-    os.symlink("/etc", root / "src" / "etc")
+    os.symlink("../other", root / "src" / "link")
     bound, seen = bound_and_seen(runtime, root, contract("src"), lambda: write(root, "src/new"))
-    assert set(bound.files) == {"src/a", "src/deep/b", "src/etc"}
+    assert set(bound.files) == {"src/a", "src/deep/b", "src/link"}
     assert set(seen.binding.files) == {*bound.files, "src/new"}
     assert (bound.commit, bound.dirty, bound.patch_why, seen.relation) == ("", "", "", "none")
 

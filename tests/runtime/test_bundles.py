@@ -68,7 +68,8 @@ def shown(hold: Holdfast) -> list[object]:
     rows = look(lambda reading: [each._replace(key=0, anchor=0) for each in reading.handoffs_of(row.key)])
     files = look(lambda reading: reading.files_of_anchor(row.key))
     contents = [hold._runtime.blobs.get(name) for _, name in refs]
-    return [row._replace(key=0, newest=0), journal(hold), (lease.head, lease.hash), rows, files, refs, contents]
+    same = row._replace(key=0, newest=0, arrived=0)
+    return [same, journal(hold), (lease.head, lease.hash), rows, files, refs, contents]
 
 
 # -- going and coming --------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ FORGERIES: dict[str, tuple[int, Callable[[dict[str, Any]], object]]] = {
     "is absolute": (4, lambda f: f.update(target_files=["/etc/passwd"])),
     "leads out of its root": (4, lambda f: f["binding"]["files"].update({"a/../../b": {"mode": "absent"}})),
     "is not in it": (4, lambda f: f["binding"].update(patch="../../../etc/passwd")),
-    "is no outcome": (3, lambda f: f.update(outcome="won")),
+    "Invalid enum value 'won'": (3, lambda f: f.update(outcome="won")),
     "is not in it|is no reference": (2, lambda f: f["evidence"][0].update(output="f" * 64)),
 }
 

@@ -15,11 +15,13 @@ import pytest
 from holdfast import failpoints
 from holdfast.domain.codec import encode, jsonable
 from holdfast.domain.difference import Applied, Difference
+from holdfast.domain.digest import digest
 from holdfast.domain.handoff import Binding, Bound, Contract, Handoff, Lint
 from holdfast.errors import DiskFull, IntegrityBroken, NotApplicable
 from holdfast.runtime import Runtime
 from holdfast.runtime.binding import bind, observe
 from holdfast.runtime.carrying import apply, diff, diff_revisions
+from holdfast.runtime.placing import STAGING
 from holdfast.testing.children import Tell, in_child
 
 from .place import Place
@@ -324,6 +326,7 @@ def test_applying_again_finds_all_of_it_the_same_and_touches_nothing(runtime: Ru
     again = apply(runtime, kept, clone)
     assert set(actions(again).values()) == {"same"}
     assert again.done
+    assert again.as_text() == f"task revision 1 in {clone}: nothing to do\nthe same already: {len(again.files)} files\n"
     assert {path: os.lstat(clone / path).st_mtime_ns for path in tree(clone)} == stats
 
 
@@ -336,6 +339,7 @@ def test_a_dry_run_says_what_it_would_do_and_touches_nothing(runtime: Runtime, s
     assert not planned.done
     assert [file.path for file in planned.hindrances] == ["src/main.py"]
     assert actions(planned)["tool"] == "write"
+    assert "same" not in planned.as_text()
     assert "not possible" in planned.as_text()
     assert "conflict: src/main.py" in planned.as_text()
     assert jsonable(planned)["files"]
@@ -383,10 +387,63 @@ def test_files_outside_of_git_are_put_back_and_others_are_not_displaced(runtime:
 def test_a_root_that_is_a_folder_of_its_repository_works_too(runtime: Runtime, source: Path) -> None:
     work(source)
     kept, clone = stored(runtime, source / "src", "main.py", "gone.py"), clone_of(source)
+    before = tree(clone)
     applied = apply(runtime, kept, clone / "src")
-    assert {"../other.txt", "../other.bin"} <= set(applied.patch_files)
-    assert (clone / "other.txt").read_text() == "a\nB\nc\n"
     assert is_all_there(kept, clone / "src")
+    assert applied.patch_files == ()
+    after = tree(clone)
+    assert {path for path in {*before, *after} if before.get(path) != after.get(path)} == {
+        "src/main.py",
+        "src/gone.py",
+    }
+    (left,) = [note for note in applied.notes if "outside" in note]
+    assert "'../other.bin', '../other.txt'" in left
+
+
+def test_uncommitted_changes_below_the_root_come_along_and_those_beside_it_are_left(
+    runtime: Runtime, source: Path
+) -> None:
+    write(source, "src/gone.py", "changed\n")
+    write(source, "src-2/new.py", "beside\n")
+    write(source, "other.txt", "changed\n")
+    git(source, "add", "-A")
+    kept, clone = stored(runtime, source / "src", "main.py"), clone_of(source)
+    write(clone, "other.txt", "of somebody here, and no hindrance\n")
+    applied = apply(runtime, kept, clone / "src")
+    assert applied.patch_files == ("gone.py",)
+    assert (clone / "src/gone.py").read_text() == "changed\n"
+    assert not (clone / "src-2").exists()
+    assert (clone / "other.txt").read_text() == "of somebody here, and no hindrance\n"
+
+
+@pytest.mark.parametrize("target", ["/etc", "..", "../../x", "src/../../x", "deep/..", ".git/config", "/nul"])
+@pytest.mark.parametrize("how", ["bound", "patch"])
+def test_a_link_that_leaves_the_root_is_not_made(runtime: Runtime, source: Path, target: str, how: str) -> None:
+    os.symlink("src" if how == "bound" else target, source / "evil")
+    git(source, "add", "-A")
+    kept, clone = stored(runtime, source, "evil" if how == "bound" else "src"), clone_of(source)
+    if how == "bound":
+        link = os.fsencode(target)
+        kept = with_file(kept, "evil", Bound("link", digest(link), size=len(link), kept=runtime.blobs.put(link)))
+    before = tree(clone)
+    planned = apply(runtime, kept, clone, dry_run=True)
+    assert [file.path for file in planned.hindrances] == ["evil"]
+    with pytest.raises(NotApplicable, match=r"'evil': it is a link"):
+        apply(runtime, kept, clone)
+    assert tree(clone) == before
+
+
+def test_no_filter_of_a_hostile_clone_runs(runtime: Runtime, source: Path) -> None:
+    work(source)
+    kept, clone = stored(runtime, source), clone_of(source)
+    bad = f"touch {clone.parent}/ran; cat"
+    write(clone, ".gitattributes", "* filter=evil\n")
+    for key in ("clean", "smudge"):
+        git(clone, "config", f"filter.evil.{key}", bad)
+    apply(runtime, kept, clone, dry_run=True)
+    apply(runtime, kept, clone)
+    assert (clone / "other.txt").read_text() == "a\nB\nc\n"
+    assert not (clone.parent / "ran").exists()
 
 
 def test_a_file_that_became_a_folder_and_a_folder_that_became_a_file(runtime: Runtime, source: Path) -> None:
@@ -511,24 +568,102 @@ def test_a_patch_outside_of_git_is_a_conflict_naming_its_files(runtime: Runtime,
     assert "'src/main.py'" not in message
 
 
-def test_without_the_bound_commit_kept_files_still_come_and_a_note_says_so(runtime: Runtime, source: Path) -> None:
+def test_without_the_bound_commit_new_files_come_and_others_only_by_force(runtime: Runtime, source: Path) -> None:
     clone = clone_of(source)
     write(source, "unrelated.txt", "moved on\n")
     git(source, "commit", "-qam", "only here")
     write(source, "src/main.py", "one\n2\nthree\n")
+    write(source, "src/new.py", "new\n")
+    new = apply(runtime, stored(runtime, source, "src/new.py", "tool"), clone)
+    assert actions(new) == {"src/new.py": "write", "tool": "same"}
+    assert any("is not in this clone" in note for note in new.notes)
     kept = stored(runtime, source, "src/main.py", "tool")
-    applied = apply(runtime, kept, clone)
+    assert "'src/main.py': maybe changed here by later commits" in refused(runtime, kept, clone)
+    apply(runtime, kept, clone, force=True)
     assert (clone / "src/main.py").read_text() == "one\n2\nthree\n"
-    assert any("is not in this clone" in note for note in applied.notes)
 
 
-def test_committed_changes_that_give_way_are_named(runtime: Runtime, source: Path) -> None:
+def test_what_later_commits_have_changed_gives_way_only_by_force_and_is_named(runtime: Runtime, source: Path) -> None:
     clone = clone_of(source)
     work(source)
     write(clone, "src/main.py", "committed here\n")
+    (clone / "src/gone.py").unlink()
+    (clone / "tool").unlink()
     git(clone, "commit", "-qam", "since")
-    applied = apply(runtime, stored(runtime, source), clone)
-    assert any("still in git: 'src/main.py'" in note for note in applied.notes)
+    kept = stored(runtime, source)
+    (clone / "src/main.py").unlink()
+    message = refused(runtime, kept, clone)
+    assert "'src/main.py': changed here by later commits" in message
+    assert "'tool': changed here by later commits" in message
+    assert "--force" in message
+    assert "'data.bin'" not in message
+    git(clone, "checkout", "src/main.py")
+    assert "'src/main.py': changed here by later commits" in refused(runtime, kept, clone)
+    applied = apply(runtime, kept, clone, force=True)
+    assert any("still in git: 'src/main.py', 'tool'" in note for note in applied.notes)
+    assert is_all_there(kept, clone)
+
+
+def test_force_displaces_nobodys_own_changes(runtime: Runtime, source: Path) -> None:
+    work(source)
+    kept, clone = stored(runtime, source), clone_of(source)
+    write(clone, "src/main.py", "mine\n")
+    with pytest.raises(NotApplicable, match="changes of its own"):
+        apply(runtime, kept, clone, force=True)
+    assert (clone / "src/main.py").read_text() == "mine\n"
+
+
+def test_a_clone_that_is_behind_or_went_on_elsewhere_gets_everything(runtime: Runtime, source: Path) -> None:
+    behind, apart = clone_of(source, "behind"), clone_of(source, "apart")
+    write(source, "src/main.py", "committed\n")
+    git(source, "commit", "-qam", "on")
+    write(source, "src/main.py", "and more\n")
+    kept = stored(runtime, source, "src/main.py")
+    write(apart, "unrelated.txt", "elsewhere\n")
+    git(apart, "commit", "-qam", "elsewhere")
+    for clone in (behind, apart):
+        git(clone, "fetch", "-q")
+        assert actions(apply(runtime, kept, clone)) == {"src/main.py": "write"}
+
+
+def test_work_that_was_committed_and_lost_is_put_back(runtime: Runtime, source: Path) -> None:
+    write(source, "src/main.py", "worked on\n")
+    kept = stored(runtime, source, "src/main.py")
+    git(source, "commit", "-qam", "the work")
+    (source / "src/main.py").unlink()
+    apply(runtime, kept, source)
+    assert (source / "src/main.py").read_text() == "worked on\n"
+
+
+def test_files_that_a_sparse_checkout_left_out_stay_in_a_full_clone(runtime: Runtime, source: Path) -> None:
+    full, left_out = clone_of(source), ["src/gone.py", "data.bin"]
+    git(source, "update-index", "--skip-worktree", *left_out)
+    for path in left_out:
+        (source / path).unlink()
+    write(source, "src/main.py", "worked on\n")
+    write(source, "src/new.py", "new\n")
+    applied = apply(runtime, stored(runtime, source, "."), full)
+    assert {path for path, action in actions(applied).items() if action != "same"} == {"src/main.py", "src/new.py"}
+    assert all((full / path).exists() for path in left_out)
+
+
+def test_without_git_it_is_said_that_git_was_not_found(
+    runtime: Runtime, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(source)
+    kept, clone = stored(runtime, source), clone_of(source)
+    monkeypatch.setenv("PATH", str(source / "nothing"))
+    planned = apply(runtime, kept, clone, dry_run=True)
+    whys = {file.path: file.why for file in planned.hindrances}
+    assert {*whys} >= {"src/main.py", "other.txt"}
+    assert all("git was not found" in why for why in whys.values())
+    assert all("git was not found" in note for note in planned.notes)
+    assert planned.notes
+    unkept = stored(runtime, source)
+    assert unkept.binding
+    assert unkept.binding.patch_why == "no_git"
+    notes = apply(runtime, unkept, source, dry_run=True).notes
+    assert notes == ("uncommitted changes of files that are no targets were not kept: git was not found",)
 
 
 def test_what_is_not_brought_along_is_said(runtime: Runtime, source: Path) -> None:
@@ -718,10 +853,30 @@ def test_killed_anywhere_files_are_whole_and_applying_again_does_the_rest(runtim
         halfway = {path: entry for path, entry in tree(clone).items() if ".holdfast-" not in path}
         if point[0] == "apply.staged":
             assert halfway == was
+        assert "holdfast" not in git(clone, "status", "--porcelain", "--untracked-files=all")
         assert all(entry in (was.get(path), goal.get(path)) for path, entry in halfway.items())
         assert apply(runtime, kept, clone).done
         assert tree(clone) == goal
         shutil.rmtree(clone)
+
+
+@pytest.mark.crash
+def test_what_a_killed_one_has_staged_is_cleared_by_the_next_one_of_any_handoff(runtime: Runtime, source: Path) -> None:
+    work(source)
+    kept, clone = stored(runtime, source), clone_of(source)
+    assert in_child(with_options(killed, ("apply.written", 2), runtime, kept, clone), 60).killed
+    assert (clone / STAGING).is_dir()
+    apply(runtime, stored(runtime, source, "unrelated.txt", "data.bin"), clone)
+    assert not (clone / STAGING).exists()
+
+
+def test_a_link_in_place_of_the_staging_folder_is_not_followed(runtime: Runtime, source: Path, tmp_path: Path) -> None:
+    work(source)
+    kept, clone, outside = stored(runtime, source), clone_of(source), tmp_path / "outside"
+    write(outside, "mine", "mine\n")
+    os.symlink(outside, clone / STAGING)
+    assert "nothing was touched" in refused(runtime, kept, clone)
+    assert tree(outside) == {"mine": ("file", b"mine\n")}
 
 
 def test_two_cannot_apply_in_the_same_place_at_once(runtime: Runtime, source: Path) -> None:

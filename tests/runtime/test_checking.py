@@ -96,6 +96,28 @@ def test_a_check_runs_in_its_folder_with_the_callers_environment_and_no_input(
     assert output(runtime, found).decode() == f"{root.resolve()}/sub dir\n11nono\n0\n"
 
 
+def test_the_claim_of_who_has_it_checked_does_not_get_into_the_evidence(
+    runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CLAIM", "01CLAIM")
+    assert b"01CLAIM" not in output(runtime, one(runtime, root, "env"))
+
+
+def test_something_can_be_done_after_each_check_and_what_it_raises_ends_them(runtime: Runtime, root: Path) -> None:
+    seen: list[list[str]] = []
+
+    def between() -> None:
+        seen.append(sorted(path.name for path in root.iterdir() if path.name in ("1", "2", "3")))
+        if len(seen) == 2:
+            raise KeyError("lost")
+
+    with pytest.raises(KeyError, match="lost"):
+        run(runtime, root, "touch 1", {"file": "1", "exists": True}, "touch 3", between=between)
+    assert seen == [["1"], ["1"]]
+    assert len(run(runtime, root, "touch 2", "false", between=lambda: seen.append([]))) == 2
+    assert len(seen) == 4
+
+
 def test_a_check_that_has_itself_checked_comes_to_an_end(
     runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -429,7 +429,7 @@ def test_a_base_that_leaves_no_room_is_named_and_never_cut(place: Place) -> None
     handoff = composed(place, base=base).handoff
     assert len(encode_handoff(handoff)) <= MAX_BYTES
     assert handoff.acceptance_checks == ()
-    assert "they are too large to repeat here: holdfast handoff show h1" in handoff.handoff_text
+    assert "they are too large to repeat here: holdfast handoff show --id h1" in handoff.handoff_text
     roomy = replace(base, acceptance_checks=base.acceptance_checks[:190])
     assert composed(place, base=roomy).handoff.acceptance_checks == roomy.acceptance_checks
 

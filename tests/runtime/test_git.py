@@ -149,7 +149,7 @@ def test_names_are_told_as_they_are(tmp_path: Path) -> None:
     assert state is not None
     assert {each.path for each in state.changed} == {*HOSTILE, *(f"in/{name}" for name in HOSTILE)}
     commit(root)
-    assert sorted(asked.tracked(root / "in") or ()) == sorted(HOSTILE)
+    assert sorted(asked.files(root / "in") or ()) == sorted(HOSTILE)
 
 
 def test_a_conflict_is_told_once(tmp_path: Path) -> None:
@@ -165,17 +165,44 @@ def test_a_conflict_is_told_once(tmp_path: Path) -> None:
     state = asked.look(root)
     assert state is not None
     assert state.changed == (Changed("a", "unmerged"),)
-    assert asked.tracked(root) == ["a"]
+    assert asked.files(root) == ["a"]
 
 
-def test_tracked_files_are_seen_from_the_folder_and_include_those_of_submodules(tmp_path: Path) -> None:
+def test_files_are_seen_from_the_folder_tracked_also_in_submodules_and_new_but_not_ignored(tmp_path: Path) -> None:
     inner = repository(tmp_path / "inner", deep__b="1")
     root = repository(tmp_path / "repo", src__a="1", c="1")
     git(root, "submodule", "--quiet", "add", str(inner), "src/sub")
-    write(root, "src/untracked")
-    assert asked.tracked(root / "src") == ["a", "sub/deep/b"]
-    assert asked.tracked(root / "src" / "sub") == ["deep/b"]
-    assert asked.tracked(tmp_path) is None
+    write(root, "src/new")
+    write(root, "src/made.o")
+    write(root, ".git/info/exclude", "*.o\n")
+    assert asked.files(root / "src") == ["a", "sub/deep/b", "new"]
+    assert asked.files(root / "src" / "sub") == ["deep/b"]
+    assert asked.files(tmp_path) is None
+
+
+def test_what_a_sparse_checkout_leaves_out_is_no_file_here(tmp_path: Path) -> None:
+    root = repository(tmp_path / "repo", src__a="1", docs__b="2", docs__c="3")
+    git(root, "update-index", "--skip-worktree", "docs/b", "docs/c", "src/a")
+    assert asked.files(root) == ["docs/b", "docs/c", "src/a"]
+    (root / "docs/b").unlink()
+    assert asked.files(root) == ["docs/c", "src/a"]
+    assert [asked.left_out(root, path) for path in ("docs/b", "docs", "docs/c", "src/a", "none")] == [True] + [
+        False
+    ] * 4
+    (root / "docs/c").unlink()
+    assert asked.left_out(root, "docs")
+
+
+def test_where_two_histories_parted_is_told(tmp_path: Path) -> None:
+    root = repository(tmp_path / "repo", a="1")
+    first = git(root, "rev-parse", "HEAD")
+    write(root, "a", "2")
+    second = commit(root)
+    git(root, "switch", "--quiet", "--detach", first)
+    write(root, "b", "1")
+    third = commit(root)
+    assert [asked.parting(root, *pair) for pair in ((first, second), (second, first), (second, third))] == [first] * 3
+    assert asked.parting(root, NOWHERE, first) == asked.parting(tmp_path, first, second) == ""
 
 
 # -- commits -----------------------------------------------------------------------------------------
@@ -302,6 +329,18 @@ def test_a_hostile_repository_runs_nothing(tmp_path: Path) -> None:
     pager = {bad}
     sshCommand = {bad}
     hooksPath = {root}/.git/hooks
+    gitProxy = {bad}
+    askPass = {bad}
+    editor = {bad}
+    alternateRefsCommand = {bad}
+[credential]
+    helper = {bad}
+[gpg]
+    program = {bad}
+[log]
+    showSignature = true
+[status]
+    submoduleSummary = true
 [diff]
     external = {bad}
 [diff "bad"]
@@ -326,10 +365,130 @@ def test_a_hostile_repository_runs_nothing(tmp_path: Path) -> None:
     assert state is not None
     assert state.changed == (Changed("a", "changed"),)
     assert asked.patch(root, ["a"], 1 << 20)[0].count(b"diff --git") == 1
-    assert asked.tracked(root) == ["a", "b"]
+    assert asked.files(root) == ["a", "b"]
     assert asked.relation(root, first, second) == "ahead"
     assert asked.has_commit(root, NOWHERE) is not True
     assert asked.branch_of(root) == "main"
+    assert not (tmp_path / "ran").exists()
+
+
+def with_filter(tmp_path: Path, name: str = "evil") -> tuple[Path, str]:
+    """A repository whose attributes name a filter, and the text of settings that have it run a program."""
+    root = repository(tmp_path / "repo", a_py="1\n")
+    bad = program(tmp_path, "bad", f'touch "{tmp_path}/ran"; cat')
+    write(root, ".gitattributes", f"*.py filter={name}\n")
+    commit(root)
+    os.utime(root / "a.py", (1, 1))
+    write(root, "b.py", "untracked\n")
+    return root, f'[filter "{name}"]\n    clean = {bad}\n    smudge = {bad}\n'
+
+
+def ask_everything(root: Path) -> None:
+    head = git(root, "rev-parse", "HEAD")
+    state = asked.look(root)
+    asked.patch(root, ["a.py"], 1 << 20)
+    asked.files(root)
+    asked.ask(root, "hash-object", "--", "b.py")
+    asked.ask(root, "cat-file", "--filters", "--path=a.py", f"{head}:a.py")
+    assert state is None or state.commit == head
+
+
+def append(file: Path, text: str) -> None:
+    write(file.parent, file.name, (file.read_text() if file.exists() else "") + text)
+
+
+@pytest.mark.parametrize("where", ["config", "config.worktree", "include", "includeIf", "linked", "inner"])
+@pytest.mark.parametrize("name", ["evil", "e.vil", "caf\u00e9", "e=vil", "lfs"])
+def test_no_filter_of_a_hostile_repository_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, name: str
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "filter.lfs.required")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "false")
+    root, evil = with_filter(tmp_path, name)
+    looked, config = root, root / ".git" / "config"
+    if where == "config":
+        append(config, evil)
+    elif where == "config.worktree":
+        append(config, "[extensions]\n    worktreeConfig = true\n")
+        append(root / ".git" / "config.worktree", evil)
+    elif where.startswith("include"):
+        append(config, "[include]\n" if where == "include" else '[includeIf "gitdir:**"]\n')
+        append(config, "    path = hidden\n")
+        write(root, ".git/hidden", evil)
+    elif where == "linked":
+        git(root, "worktree", "add", "--quiet", "-b", "other", str(tmp_path / "linked"))
+        append(config, evil)
+        looked = tmp_path / "linked"
+    else:
+        inner = repository(root / "sub", a_py="1\n")
+        git(root, "add", "sub")
+        commit(root)
+        write(inner, ".gitattributes", f"*.py filter={name}\n")
+        append(inner / ".git" / "config", evil)
+        os.utime(inner / "a.py", (1, 1))
+        write(inner, "a.py", "3\n")
+    os.utime(looked / "a.py", (1, 1))
+    (tmp_path / "ran").unlink(missing_ok=True)
+    ask_everything(looked)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_filter_would_have_made_is_told_as_if_it_were_not_there(tmp_path: Path) -> None:
+    root, evil = with_filter(tmp_path)
+    append(root / ".git" / "config", evil + "    required = true\n")
+    write(root, "a.py", "2\n")
+    state = asked.look(root)
+    assert state is not None
+    assert Changed("a.py", "changed") in state.changed
+    patch, why = asked.patch(root, ["a.py"], 1 << 20)
+    assert (b"-1\n+2\n" in patch, why) == (True, "")
+
+
+def test_the_users_own_filters_stay_also_where_the_repository_names_them_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, evil = with_filter(tmp_path, "lfs")
+    mine = program(tmp_path, "mine", f'touch "{tmp_path}/mine-ran"; echo 1')
+    write(tmp_path, "global", f'[filter "lfs"]\n    clean = {mine}\n    required = true\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "global"))
+    write(root, "a.py", "2\n")  # the same size, else git does not look
+    for config in ("", evil):
+        append(root / ".git" / "config", config)
+        (tmp_path / "mine-ran").unlink(missing_ok=True)
+        state = asked.look(root)
+        assert state is not None
+        assert Changed("a.py", "changed") not in state.changed
+        assert (tmp_path / "mine-ran").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_filters_are_asked_for_once_and_only_where_there_may_be_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, evil = with_filter(tmp_path)
+    log = logged(tmp_path, monkeypatch)
+    assert asked.look(root)
+    assert len(log.read_text().splitlines()) == 1
+    append(root / ".git" / "config", evil)
+    log.unlink()
+    assert asked.look(root)
+    assert asked.patch(root, ["a.py"], 1 << 20)
+    assert [" config " in line for line in log.read_text().splitlines()] == [True, False, False]
+
+
+@pytest.mark.parametrize("what", ["pipe", "large", "broken"])
+def test_settings_that_cannot_be_read_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    root, evil = with_filter(tmp_path)
+    config = root / ".git" / "config"
+    if what == "pipe":
+        config.unlink()
+        os.mkfifo(config)
+    else:
+        append(config, "#" * (2 << 20) + "\n" + evil if what == "large" else evil + "[")
+    monkeypatch.setattr(asked, "GIT_SECONDS", 1.0)
+    state = asked.look(root)
+    assert (state is not None) == (what == "large")
     assert not (tmp_path / "ran").exists()
 
 
@@ -368,23 +527,25 @@ def test_another_repository_in_the_environment_is_not_the_one_asked(
     monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other / ".git" / "objects"))
     assert expected is not None
     assert asked.look(root) == expected
-    assert asked.tracked(root) == ["a"]
+    assert asked.files(root) == ["a"]
 
 
 def unknown(root: Path) -> None:
     """Nothing is told of a repository, and nothing raises."""
     assert asked.look(root) is None
-    assert asked.tracked(root) is None
+    assert asked.files(root) is None
     assert asked.branch_of(root) == ""
     assert asked.has_commit(root, NOWHERE) is None
     assert asked.relation(root, NOWHERE, NOWHERE[::-1]) == "unknown"
-    assert asked.patch(root, ["a"], 1 << 20) == (b"", "unknown")
+    assert asked.patch(root, ["a"], 1 << 20) == (b"", asked.why_unknown())
 
 
 def test_without_git_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = repository(tmp_path / "repo", a="1")
+    assert asked.found()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     unknown(root)
+    assert (asked.found(), asked.why_unknown()) == (False, "no_git")
 
 
 def test_of_somebody_elses_repository_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,4 +590,4 @@ def test_an_answer_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.M
     program(tmp_path / "bin", "git", "exec yes")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     assert asked.look(root) is None
-    assert asked.tracked(root) is None
+    assert asked.files(root) is None

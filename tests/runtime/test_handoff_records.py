@@ -93,6 +93,7 @@ EDITS = {
     "its score": ("UPDATE anchors SET score = 100", WHOLE, "its row says score 100, its journal 90"),
     "its age": ("UPDATE anchors SET stored_at = 1", WHOLE, "its row says stored_at 1"),
     "its end": ("UPDATE anchors SET expires_at = 1", WHOLE, "its row says expires_at 1"),
+    "it came from elsewhere": ("UPDATE anchors SET arrived = 9", WHOLE, "entry 9 came by import, and there is no such"),
     "its files": ("UPDATE handoff_files SET path = 'src/b.py'", WHOLE, "the files that it is found by"),
     "its files are missing": ("DELETE FROM handoff_files", WHOLE, "the files that it is found by"),
     "its lease is missing": ("DELETE FROM leases", WHOLE, "its lease row is missing"),

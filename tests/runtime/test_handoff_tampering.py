@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, IntegrityBroken
 
 from ..crash.clerk import tamper
 from .desk import TASK, Desk
@@ -176,6 +176,20 @@ def test_what_was_stored_is_not_believed_when_its_record_is_broken(desk: Desk, e
     tamper(desk.home, EDITS[edit])
     hold = desk.sit_down()
     assert believed(desk, hold) in ("integrity_broken", "handoff_not_found")
+
+
+@pytest.mark.parametrize("edit", ["the end has another hash", "a revision has another id", "an entry has no content"])
+def test_nothing_is_stored_or_settled_after_a_broken_record(desk: Desk, edit: str) -> None:
+    tamper(desk.home, EDITS[edit])
+    hold = desk.sit_down()
+    before = hold.verify()
+    with pytest.raises(IntegrityBroken):
+        desk.store(hold, summary="And further")
+    with pytest.raises(IntegrityBroken):
+        desk.settle("failed", hold)
+    desk.recover(hold=hold, claim=True, run_checks=True)
+    assert hold.verify() == before
+    assert desk.store(hold, anchor="task:anew").revision == 1
 
 
 def test_rows_that_only_help_to_find_things_change_nothing_that_was_stored(desk: Desk) -> None:

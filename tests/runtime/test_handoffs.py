@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from holdfast.errors import (
     OperationConflict,
     RevisionConflict,
     SecretFound,
+    StoreFailed,
 )
 
 from .desk import GOOD, TASK, Desk, codes
@@ -559,3 +561,10 @@ def test_the_same_is_awaited_on_an_event_loop(desk: Desk) -> None:
             return stored.revision, recovered.resume, settled.outcome
 
     assert asyncio.run(work()) == (1, "attached", "completed")
+
+
+def test_what_is_stored_in_a_home_that_was_deleted_is_not_called_stored(desk: Desk) -> None:
+    desk.store()
+    shutil.rmtree(desk.home)
+    with pytest.raises(StoreFailed, match="removed or replaced"):
+        desk.store(bind=False)

@@ -171,7 +171,7 @@ def test_where_git_cannot_tell_files_are_bound_all_the_same(
     bound = bind(runtime, given, root)
     assert (bound.commit, bound.patch_why, set(bound.files)) == (
         "",
-        "unknown",
+        "no_git",
         {"readme", "src/a.py", "src/b.py", "src/untracked"},
     )
 
@@ -193,7 +193,7 @@ opened, listed, spawned = [], [], []
 def watch(event, args):
     if event == "open" and isinstance(args[0], str) and not (args[2] or 0) & os.O_DIRECTORY:
         path = Path(args[0])
-        if not path.is_absolute() or root in path.parents:
+        if not path.is_absolute() or (root in path.parents and ".git" not in path.parts):  # its settings are read
             opened.append(path.name)
     elif event in ("os.listdir", "os.scandir"):
         listed.append(str(args[0]))
@@ -225,8 +225,8 @@ def test_in_a_large_repository_only_bound_files_are_opened(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     bound, seen = json.loads(done.stdout)
     files = sorted(["f1", *(f"f{number}" for number in range(100))])
-    assert bound == [files, [], [["ls-files"], ["status"]]]
-    assert seen == [files, [], [["status"], ["ls-files"]]]
+    assert bound == [files, [], [["ls-files"], ["ls-files"], ["ls-files"], ["status"]]]  # one asks for what is missing
+    assert seen == [files, [], [["status"], ["ls-files"], ["ls-files"]]]
 
 
 def git_of_many(root: Path, folders: int, there: int | None) -> None:

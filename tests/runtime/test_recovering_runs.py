@@ -43,8 +43,7 @@ def publish() -> str:
 @step
 def linger(folder: str) -> str:
     Path(folder, "lingering").touch()
-    while not Path(folder, "go").exists():
-        pass
+    wait_until(Path(folder, "go").exists, "the word to go")
     return "at last"
 
 
@@ -145,13 +144,32 @@ def test_the_same_claimer_is_given_the_same_claim_again(place: Place, hire: Hire
     assert len(events(place, "run.claimed")) == 1
 
 
+def test_a_claim_on_a_run_is_given_back_with_a_word(place: Place, hire: Hire, crashed: str) -> None:
+    ann, ben = hire("ann"), hire("ben")
+    assert ann.ask("settle", ANCHOR, "released").code == "claim_lost"
+    ann.ask("claim", ANCHOR)
+    assert ben.ask("settle", ANCHOR, "released").code == "handoff_claimed"
+    assert ann.ask("settle", ANCHOR, "completed").code == "handoff_invalid"
+    assert ann.ask("settle", ANCHOR, "released", note="not mine").value["outcome"] == "released"
+    assert ben.ask("claim", ANCHOR).value["actor"] == "ben"
+    ben.kill()
+    assert [event.body["note"] for event in events(place, "run.released")] == ["not mine"]
+
+
 def test_a_claim_of_a_run_is_given_once_for_one_operation(place: Place, hire: Hire, crashed: str) -> None:
     ann, again = hire("ann", claimer=False), hire("ann", claimer=False)
     first = ann.ask("claim", ANCHOR, operation_id="op-1").value
     ann.kill()
-    second = again.ask("claim", ANCHOR, operation_id="op-1").code
-    assert second == "handoff_claimed"  # what is claimed is judged first: by the claim's id one goes on
-    assert again.ask("recover", ANCHOR, claim_id=first["id"]).value["claim"]["id"] == first["id"]
+    assert again.ask("claim", ANCHOR).code == "handoff_claimed"
+    second = again.ask("claim", ANCHOR, operation_id="op-1").value
+    assert (first["id"], first["replayed"], second["id"], second["replayed"]) == (
+        second["id"],
+        False,
+        first["id"],
+        True,
+    )
+    assert again.ask("claim", ANCHOR, operation_id="op-1", take=True, why="x").code == "operation_conflict"
+    assert again.ask(".resume", crashed).value["status"] == "succeeded"
     again.kill()
     assert len(events(place, "run.claimed")) == 1
 
@@ -195,10 +213,12 @@ def test_a_run_that_is_executed_is_never_taken(place: Place, hire: Hire) -> None
     ann, ben = hire("ann"), hire("ben")
     ann.tell(".run", f"{__name__}:lingers", str(place.folder), task="report")
     wait_until((place.folder / "lingering").exists, "the run")
-    for take in ({}, {"take": True, "why": "I am in a hurry"}, {"accept": ["claimed"], "why": "I am in a hurry"}):
+    for take in ({}, {"take": True, "why": "I am in a hurry"}):
         assert told(ben, claim=True, **take)[2] == "lost"
         refused = ben.ask("claim", ANCHOR, **take)
         assert (refused.code, refused.value["until"]) == ("handoff_claimed", "its run ends")
+    refused = ben.ask("claim", ANCHOR, accept=["claimed"], why="I am in a hurry")
+    assert (refused.code, refused.value["path"]) == ("handoff_invalid", "accept[0]")
     (place.folder / "go").touch()
     assert ann.hear().value["status"] == "succeeded"
 
@@ -217,6 +237,7 @@ def test_an_effect_in_doubt_contests_until_somebody_takes_it_upon_himself(place:
     assert (refused.code, refused.value["path"]) == ("handoff_invalid", "accept")  # by who claims it
     assert ann.ask("recover", ANCHOR, claim=True, accept=["rival"], why="x").code == "handoff_invalid"
     assert told(ann, claim=True, **accept) == ("contested", {"auto_composed", "effect_in_doubt"}, "attached")
+    assert f"of ann (pid {ann.pid} on " in ben.ask(".resume", run_id).value["detail"]
     ann.kill()
     assert told(ben, claim=True)[2] == "attached"  # as found then, and so accepted
     assert ben.ask(".resume", run_id).value["status"] == "waiting"  # it is asked about all the same

@@ -10,6 +10,7 @@ import pytest
 from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Run, effect, flow, step
 from holdfast.domain.replay import Divergence, Replay, lane_of
 from holdfast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
+from holdfast.runtime.replays import replay_run
 
 from ..crash.command_folder import Folder
 from .place import KNOBS, Place, ran, reach
@@ -118,9 +119,7 @@ def test_a_finished_run_replays_without_running_or_writing_anything(place: Place
         ("event", 2, ("no_receipt", "hello")),
     ],
 )
-def test_what_the_body_does_otherwise_is_named(
-    place: Place, knob: str, value: Any, expected: tuple[str, str]
-) -> None:
+def test_what_the_body_does_otherwise_is_named(place: Place, knob: str, value: Any, expected: tuple[str, str]) -> None:
     outcome = place.run(whole, "a")
     did, kept = place.ran, everything(place)
     KNOBS[knob] = value
@@ -172,7 +171,7 @@ def test_changed_code_of_a_step_is_named(place: Place, monkeypatch: pytest.Monke
     place.script("changing_numbers.py", FLOW.format(times=3, plus=0))
     for name in [name for name, module in sys.modules.items() if name.startswith("holdfast_file_")]:
         monkeypatch.delitem(sys.modules, name)
-    specs._tree.cache_clear()
+    specs.tree_of.cache_clear()
     assert codes(place.hold.replay(outcome.run_id)) == [("code_changed", "double")]
 
 
@@ -298,6 +297,115 @@ def test_a_child_that_has_not_ended_is_not_run(place: Place) -> None:
     assert place.ran == did
 
 
+@flow
+def spawning(run: Run) -> str:
+    found = run.spawn(child, "kid").result()
+    if KNOBS.get("twins"):
+        run.spawn(child, "twin").result()
+    return found
+
+
+def test_a_child_that_died_with_its_parent_is_not_run(place: Place) -> None:
+    place.crash(spawning, at="fetching kid")
+    KNOBS.pop("die", None)
+    (run,) = [run for run in place.hold.runs() if run.flow.endswith(":spawning")]
+    kept = everything(place)
+    found = place.hold.replay(run.id)
+    assert (found.divergences, found.next) == ((), ("run.spawn",))
+    assert (place.count("fetch kid"), everything(place)) == (1, kept)
+
+
+def test_a_child_that_was_never_spawned_is_not_spawned(place: Place) -> None:
+    outcome = place.run(spawning)
+    KNOBS["twins"] = True
+    kept = everything(place)
+    assert codes(place.hold.replay(outcome.run_id)) == [("no_receipt", "run.spawn")]
+    assert (len(place.hold.runs()), everything(place)) == (2, kept)
+
+
+@flow
+def late(run: Run) -> str:
+    run.state["at"] = "first"
+    fetch("a")
+    run.state["at"] = "then"
+    run.emit("on the way")
+    run.now()
+    reach("later")
+    run.sleep(0.01)
+    return send("b")
+
+
+def test_what_a_body_did_after_its_last_receipt_is_no_divergence_and_is_not_written(place: Place) -> None:
+    place.crash(late, at="later")
+    KNOBS.pop("die", None)
+    kept = everything(place)
+    found = place.hold.replay(place.run_id)
+    assert (found.divergences, found.next) == ((), ("run.sleep",))
+    assert everything(place) == kept
+
+
+@step
+def picky(text: str) -> str:
+    ran(f"picky {text}")
+    if text == "a":
+        raise ValueError(text)
+    return text
+
+
+@flow
+def mapping(run: Run) -> str:
+    try:
+        run.map(picky, ["a", "b", "c"], concurrency=1)
+    except ValueError:
+        return "caught"
+    return "none"
+
+
+def test_of_a_map_that_failed_the_calls_that_were_never_begun_stay_so(place: Place) -> None:
+    outcome = place.run(mapping)
+    assert place.ran == ["picky a"]
+    assert place.hold.replay(outcome.run_id).divergences == ()
+    assert place.ran == ["picky a"]
+
+
+@flow
+def asking(run: Run) -> str:
+    found = fetch("a")
+    handoff = run.handoff("half done", "go on with b", next_action="do b")
+    answer = run.pause_for("approval", {"found": found, "handoff": handoff.revision, "extra": KNOBS.get("extra", 0)})
+    return send("b") if answer["approved"] else "declined"
+
+
+def test_a_question_is_not_asked_again_and_its_answer_is_given(place: Place) -> None:
+    outcome = place.run(asking)
+    (wait,) = outcome.interrupts
+    kept = everything(place)
+    found = place.hold.replay(outcome.run_id)
+    assert (found.divergences, found.next, everything(place)) == ((), ("approval",), kept)
+    place.hold.answer(wait.id, {"approved": True})
+    assert place.hold.resume(outcome.run_id).unwrap() == "sent b"
+    kept = everything(place)
+    found = place.hold.replay(outcome.run_id)
+    assert (found.divergences, found.ended, everything(place)) == ((), "returned", kept)
+
+
+def test_another_question_than_the_one_on_record_diverges(place: Place) -> None:
+    outcome = place.run(asking)
+    KNOBS["extra"] = 1
+    kept = everything(place)
+    found = place.hold.replay(outcome.run_id)
+    assert codes(found) == [("end_differs", "asking")]
+    assert (len(place.hold.interrupts()), everything(place)) == (1, kept)
+
+
+def test_a_run_that_was_rewound_replays_as_it_was_done_the_second_time(place: Place) -> None:
+    outcome = place.run(asking)
+    place.hold.rewind(outcome.run_id, "fetch", why="again")
+    assert place.hold.resume(outcome.run_id).status == "waiting"
+    assert place.hold.replay(outcome.run_id).divergences == ()
+    assert place.count("fetch a") == 2
+
+
 # -- async -------------------------------------------------------------------------------------------
 
 
@@ -349,6 +457,27 @@ def test_an_async_body_that_asks_for_something_else_diverges(place: Place) -> No
     assert len(found.divergences) == 2
 
 
+@flow
+async def impatient(run: AsyncRun) -> str:
+    try:
+        async with asyncio.timeout(KNOBS.get("patience", 0.05)):
+            return await hang()
+    except TimeoutError:
+        return "late"
+
+
+def test_a_call_that_the_flow_does_not_cancel_any_more_is_found_stuck(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = place.run(impatient)
+    assert outcome.unwrap() == "late"
+    assert place.hold.replay(outcome.run_id).ok
+    KNOBS["patience"] = None
+    monkeypatch.setattr("holdfast.runtime.replays.SECONDS", 0.2)
+    found = place.hold.replay(outcome.run_id)
+    assert (found.ended, codes(found)) == ("stuck", [("stuck", "impatient")])
+
+
 def test_each_branch_of_a_crashed_async_run_goes_as_far_as_its_receipts(place: Place) -> None:
     place.crash(branching, at="fetching b")
     KNOBS.pop("die", None)
@@ -364,7 +493,7 @@ def test_on_a_loop_a_replay_is_awaited(place: Place) -> None:
     async def on_a_loop() -> list[bool]:
         async with AsyncHoldfast(place.home) as hold:
             with pytest.raises(SyncInLoop):
-                hold._runtime.replay(run_id)
+                replay_run(hold._runtime, run_id)
             return [(await hold.replay(run_id)).ok, (await hold.replay(plain)).ok]
 
     assert asyncio.run(on_a_loop()) == [True, True]
@@ -410,6 +539,21 @@ def test_an_unfinished_flow_file_replays_to_its_failure(folder: Folder) -> None:
     found = folder.hold.replay(outcome.run_id)
     assert (found.divergences, found.ended) == ((), "raised")
     assert folder.lines() == before
+
+
+def test_a_long_loop_is_gone_through_whole_though_a_resume_would_spare_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.runtime.marks.EVERY", 4)
+    until = "test $(grep -c author diary) -ge 8"
+    loop = f"- id: fix\n  repeat: {{max: 9, until: '{until}', steps: [{{id: author, run: echo author >> diary}}]}}\n"
+    folder.flow(loop + "- {id: last, run: test -f mended}")
+    outcome = folder.run()
+    assert outcome.status == "failed"
+    assert any(event.name == "run.mark" for event in folder.hold.events(outcome.run_id))
+    found = folder.hold.replay(outcome.run_id)
+    assert (found.divergences, found.replayed) == ((), 18)
+    assert folder.lines().count("author") == 8
 
 
 def test_a_flow_file_with_another_step_diverges(folder: Folder) -> None:

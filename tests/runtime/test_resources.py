@@ -180,7 +180,7 @@ def test_steps_at_once_open_it_once(place: Place) -> None:
 
 
 def test_a_factory_that_fails_fails_the_step_and_is_asked_again_by_its_retry(place: Place) -> None:
-    answers = iter([ConnectionError("no line"), Client("second")])
+    answers: Iterator[Exception | Client] = iter([ConnectionError("no line"), Client("second")])
 
     def flaky() -> Client:
         answer = next(answers)
@@ -303,7 +303,7 @@ def test_health_is_not_asked_of_one_that_was_opened_just_now_nor_within_a_run(pl
 
 
 def test_what_rests_on_an_unhealthy_one_is_made_anew_with_it(place: Place) -> None:
-    made = []
+    made: list[Client] = []
 
     def below() -> Client:
         made.append(Client(f"below {len(made) + 1}"))
@@ -358,7 +358,10 @@ def test_a_resume_names_all_missing_ones_at_once_before_any_step(place: Place) -
 
 def test_what_a_factory_needs_and_nobody_provides_is_named_with_who_needs_it(place: Place) -> None:
     place.hold.resource("client", factory=lambda wire=inject("wire"): wire)
-    with place.hold.open("script") as run, pytest.raises(ResourceMissing, match="'wire' is needed by resource 'client'"):
+    with (
+        place.hold.open("script") as run,
+        pytest.raises(ResourceMissing, match="'wire' is needed by resource 'client'"),
+    ):
         run.resource("client")
     outcome = place.run(uses)
     with pytest.raises(Contested, match=r"wire: nothing \(resource 'client' needs it\)"):

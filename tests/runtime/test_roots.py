@@ -1,5 +1,6 @@
 """Which folder paths are relative to, and where the files of a handoff are found again."""
 
+import dataclasses
 import os
 import shutil
 from pathlib import Path
@@ -148,3 +149,30 @@ def test_work_outside_of_git_is_found_where_it_was_or_where_its_files_are(
     assert place_of(runtime, handoff, None) is None
     monkeypatch.chdir(tmp_path / "moved")
     assert place_of(runtime, handoff, None) == tmp_path / "moved"
+
+
+def test_a_folder_of_another_host_is_not_taken_for_the_bound_one(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.project = None
+    write(tmp_path, "plain/a")
+    write(tmp_path, "copied/a")
+    (tmp_path / "elsewhere").mkdir()
+    given = contract("a")
+    bound = dataclasses.replace(bind(runtime, given, tmp_path / "plain"), host="another")
+    monkeypatch.chdir(tmp_path / "copied")
+    assert place_of(runtime, stored(given, bound), None) == tmp_path / "copied"
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert place_of(runtime, stored(given, bound), None) is None
+
+
+def test_of_another_host_nothing_is_believed_that_git_cannot_tell(
+    runtime: Runtime, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = bind(runtime, contract("readme"), root)
+    abroad = dataclasses.replace(bound, host="another")
+    monkeypatch.chdir(tmp_path)
+    assert place_of(runtime, stored(contract("readme"), abroad), None) == root
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert place_of(runtime, stored(contract("readme"), bound), None) == root
+    assert place_of(runtime, stored(contract("readme"), abroad), None) is None

@@ -15,7 +15,7 @@ from holdfast.domain.lease import Beat
 from holdfast.errors import Contested, Invalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime import Runtime, tokens
 from holdfast.runtime.claimers import nobody
-from holdfast.runtime.composing import claim_run, compose, release_run
+from holdfast.runtime.composing import Claiming, compose, give_back, take_run
 
 from ..crash.command_folder import Folder
 from .place import Place, ran, reach
@@ -66,15 +66,27 @@ def searches(run: Run) -> str:
     return found
 
 
-def claim(runtime: Runtime, run_id: str, token: str = TOKEN, **how: Any) -> int:
-    return claim_run(runtime, run_id, token, tokens.beat_of(runtime, token), "ann", **how)
+def claim_run(runtime: Runtime, run_id: str, beat: Beat, take: str = "") -> int:
+    """Take the run's lease for whoever shows the token of the beat."""
+    claiming = Claiming("ann", take)
+    epoch = runtime.store.write(lambda tx: take_run(runtime, tx, run_id, beat, claiming))
+    runtime.tokens.add(beat.process.id)
+    return epoch
+
+
+def claim(runtime: Runtime, run_id: str, token: str = TOKEN, take: str = "") -> int:
+    return claim_run(runtime, run_id, tokens.beat_of(runtime, token), take)
 
 
 def by_nobody(runtime: Runtime, run_id: str, token: str = TOKEN) -> int:
     """A claim that no process stands behind."""
     process = msgspec.structs.replace(nobody(), id=token)
     beat = Beat(process, runtime.clock.boot(), runtime.clock.now(), runtime.settings.claim_seconds)
-    return claim_run(runtime, run_id, token, beat, "ann")
+    return claim_run(runtime, run_id, beat)
+
+
+def release(runtime: Runtime, run_id: str, token: str) -> bool:
+    return runtime.store.write(lambda tx: give_back(runtime, tx, run_id, token, {"by": "x"}))
 
 
 def forget(runtime: Runtime) -> None:
@@ -226,10 +238,9 @@ def test_claiming_again_with_the_same_token_renews_the_claim(place: Place, crash
 def test_a_claim_that_is_given_back_leaves_the_run_as_it_was(place: Place, crashed: str) -> None:
     runtime = place.hold._runtime
     by_nobody(runtime, crashed)
-    assert release_run(runtime, crashed, "another") is False
-    assert release_run(runtime, crashed, TOKEN) is True
-    assert release_run(runtime, crashed, TOKEN) is False
-    assert runtime.tokens == set()
+    assert release(runtime, crashed, "another") is False
+    assert release(runtime, crashed, TOKEN) is True
+    assert release(runtime, crashed, TOKEN) is False
     assert place.hold.get(crashed).status == "crashed"
     assert place.hold.resume(crashed).status == "succeeded"
 

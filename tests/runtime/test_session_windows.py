@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.session import Window
+from holdfast.domain.session import TooLarge, Window
 from holdfast.errors import MemoConflict, OperationConflict, ValueRefused
 from holdfast.sdk.sessions import Sessions
 
@@ -127,7 +127,7 @@ def test_a_message_that_cannot_fit_is_left_out_with_its_need(chat: Sessions) -> 
     talk(chat, "old", "word " * 50, "new")
     window = chat.window("s", 12, tokens_of=words)
     assert said(window) == ["old", "new"]
-    assert (window.left_out, window.too_large) == (1, ((2, 54),))
+    assert (window.left_out, window.too_large) == (1, (TooLarge(2, 54),))
 
 
 def test_not_everything_is_read_for_messages_that_cannot_fit(chat: Sessions) -> None:
@@ -141,7 +141,7 @@ def test_system_messages_come_first_if_they_fit(chat: Sessions) -> None:
     talk(chat, "system: be kind", "a", "b", "system: " + "word " * 30, "c", "system: be brief", "d")
     window = chat.window("s", 22, tokens_of=words)  # 6 each for two system messages, 5 for each other
     assert said(window) == ["be kind", "be brief", "c", "d"]
-    assert (window.tokens, window.left_out, window.too_large) == (22, 3, ((4, 34),))
+    assert (window.tokens, window.left_out, window.too_large) == (22, 3, (TooLarge(4, 34),))
 
 
 def test_the_memo_comes_before_all_and_stands_for_its_messages(chat: Sessions) -> None:

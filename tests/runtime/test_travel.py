@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import Invalid, RunExists, RunHeld, RunSealed
+from holdfast import Holdfast, Run, flow
+from holdfast.errors import Invalid, Refused, RunExists, RunHeld, RunSealed
+from holdfast.runtime import travel
 
 from .place import KNOBS, Place
-from .travellers import above, all_of, curious, doubtful, job, journal, row, sleeper, stopped, travelled
+from .travellers import above, all_of, curious, doubtful, gate, job, journal, row, sleeper, stopped, travelled
 
 # -- going and coming --------------------------------------------------------------------------------
 
@@ -308,3 +309,64 @@ def test_a_task_with_an_unfinished_run_here_is_in_the_way_and_nothing_is_written
     assert not (other.home / "default" / "blobs").exists()
     other.hold.abort(theirs, why="the other one came")
     assert other.hold.import_(done.path).seal == ""
+
+
+# -- what cannot travel yet --------------------------------------------------------------------------
+
+
+@flow
+def saving(run: Run) -> str:
+    ref = run.workspace.save("draft.md", "mine").ref
+    gate(1)
+    return run.workspace.get(ref).text() + run.workspace.save("draft.md", "mine").ref
+
+
+@flow
+def pinning(run: Run) -> None:
+    run.checkpoint("half way")
+    gate(1)
+
+
+def test_a_run_with_artifacts_is_not_moved_and_goes_on_where_it_is(place: Place) -> None:
+    run_id = stopped(place, saving)
+    with pytest.raises(Refused, match=r"artifact:default/draft\.md@1; finish it here"):
+        place.hold.export(run_id, place.folder / "moved.zip", move=True)
+    assert not (place.folder / "moved.zip").exists()
+    assert place.hold.export(run_id, place.folder / "copy.zip").moved is False
+    assert place.hold.resume(run_id).status == "succeeded"
+
+
+def test_a_run_whose_save_was_a_version_that_was_there_already_is_not_moved_either(place: Place) -> None:
+    place.hold.workspace.save("draft.md", "mine")
+    run_id = stopped(place, saving)
+    with pytest.raises(Refused, match="artifacts"):
+        place.hold.export(run_id, place.folder / "moved.zip", move=True)
+
+
+def test_a_run_with_checkpoints_is_not_moved(place: Place) -> None:
+    run_id = stopped(place, pinning)
+    with pytest.raises(Refused, match="checkpoints, which do not travel yet: half way"):
+        place.hold.export(run_id, place.folder / "moved.zip", move=True)
+    assert place.hold.resume(run_id).status == "succeeded"
+
+
+def test_a_run_with_signals_that_nobody_has_taken_is_not_moved(place: Place) -> None:
+    run_id = stopped(place)
+    place.hold.signal("go", {"now": True}, run_id=run_id)
+    with pytest.raises(Refused, match="signals that it has not taken, which do not travel yet: go"):
+        place.hold.export(run_id, place.folder / "moved.zip", move=True)
+    assert place.hold.resume(run_id).status == "succeeded"
+
+
+def test_a_run_that_was_moved_without_its_artifacts_is_given_nobody_elses(
+    place: Place, other: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = stopped(place, saving)
+    monkeypatch.setattr(travel, "_refuse_saves", lambda run, refs: None)  # as versions before did
+    travelled(place, other, run_id, move=True)
+    other.hold.workspace.save("draft.md", "somebody else's")
+    outcome = other.hold.resume(run_id)
+    assert (outcome.status, type(outcome.error)) == ("failed", IntegrityBroken) or "did not travel" in str(
+        outcome.error
+    )
+    assert place.count("gate") == 1

@@ -16,6 +16,7 @@ from holdfast.errors import (
     OperationConflict,
     Refused,
     RunFinished,
+    RunSealed,
     ValueRefused,
     WaitCancelled,
 )
@@ -82,6 +83,11 @@ def listening(run: Run) -> list[Any]:
 
 
 @flow
+def listening_too(run: Run) -> Any:
+    return run.wait_for("news")
+
+
+@flow
 async def listening_beside(run: AsyncRun) -> list[Any]:
     async def one(name: str) -> Any:
         return await run.wait_for(name)
@@ -99,6 +105,12 @@ def pausing_step(run_id: str) -> None:
 @flow
 def wrong(run: Run) -> None:
     pausing_step(run.id)
+
+
+def seal(place: Place, run_id: str) -> None:
+    """As a move to another home leaves a run behind."""
+    run = place.hold._runtime.row(run_id)
+    place.hold._runtime.store.write(lambda tx: tx.seal_run(run.key, "moved", run.status))
 
 
 def only_wait(outcome: Outcome[Any]) -> str:
@@ -178,7 +190,13 @@ def test_a_json_schema_says_what_is_wrong_by_path(place: Place) -> None:
         ("input", {"schema": {"oneOf": []}}, ValueRefused),
         ("input", {"default": 1}, NameInvalid),
         ("input", {"deadline": "1h", "default": 1, "schema": {"type": "string"}}, ValueRefused),
-        ("input", {"deadline": "soon"}, Exception),
+        ("input", {"deadline": "soon"}, NameInvalid),
+        ("input", {"deadline": -5}, NameInvalid),
+        ("input", {"deadline": timedelta(seconds=-5)}, NameInvalid),
+        ("input", {"deadline": timedelta.max}, NameInvalid),
+        ("input", {"deadline": timedelta(days=365 * 9000)}, NameInvalid),
+        ("input", {"deadline": datetime.max.replace(tzinfo=UTC)}, NameInvalid),
+        ("input", {"deadline": datetime.min.replace(tzinfo=UTC)}, NameInvalid),
         ("input", {"deadline": datetime(2026, 1, 1)}, NameInvalid),
         ("input", {"assignee": "a\nb"}, NameInvalid),
     ],
@@ -189,6 +207,13 @@ def test_what_cannot_be_asked_fails_the_run_by_name(place: Place, kind: str, how
     assert outcome.status == "failed"
     with pytest.raises(error):
         outcome.unwrap()
+    assert place.hold.inbox() == place.hold.interrupts() == []
+
+
+def test_a_deadline_that_is_none_is_called_one(place: Place) -> None:
+    KNOBS["how"] = {"deadline": "soon"}
+    with pytest.raises(NameInvalid, match="deadline 'soon' cannot be used: it is no time to come"):
+        place.hold.run(asking).unwrap()
 
 
 def test_a_live_object_in_the_payload_is_refused_by_path(place: Place) -> None:
@@ -291,6 +316,42 @@ def test_past_its_deadline_the_default_counts_and_a_late_answer_is_a_conflict(pl
     with pytest.raises(AlreadyAnswered, match="its deadline"):
         place.hold.answer(wait, {"approved": True})
     assert place.hold.run(asking).unwrap() == {"approved": False}
+
+
+def test_a_deadline_that_passes_while_an_answer_is_given_is_not_beaten(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    KNOBS["how"] = {"deadline": "1h", "default": {"approved": False}}
+    wait = only_wait(place.hold.run(asking))
+    place.clock.advance(HOUR - 1)
+    store = place.hold._runtime.store
+    write = store.write
+
+    def write_a_second_later(work: Any) -> Any:
+        place.clock.advance(1)
+        return write(work)
+
+    monkeypatch.setattr(store, "write", write_a_second_later)
+    with pytest.raises(AlreadyAnswered, match="its deadline"):
+        place.hold.answer(wait, {"approved": True})
+    assert place.hold.run(asking).unwrap() == {"approved": False}
+
+
+def test_a_deadline_of_a_sealed_run_is_not_recorded_here(place: Place) -> None:
+    KNOBS["how"] = {"deadline": "1h", "default": {"approved": False}}
+    outcome = place.hold.run(asking)
+    seal(place, outcome.run_id)
+    place.clock.advance(HOUR)
+    with pytest.raises(RunSealed):
+        place.hold.answer(only_wait(outcome), {"approved": True})
+    (wait,) = place.hold._runtime.store.read(lambda look: look.waits_of(place.hold._runtime.row(outcome.run_id).key))
+    assert wait.status == "open"
+
+
+def test_a_prefix_of_an_id_is_the_same_operation(place: Place) -> None:
+    wait = only_wait(place.hold.run(asking))
+    place.hold.answer(wait[:8], {"approved": True}, operation_id="op")
+    assert place.hold.answer(wait, {"approved": True}, operation_id="op").replayed
 
 
 def test_the_first_resume_after_a_deadline_records_the_default(place: Place) -> None:
@@ -407,3 +468,67 @@ def test_a_wait_for_a_signal_is_not_answered_by_a_person(place: Place) -> None:
     wait = only_wait(place.hold.run(listening, task="t"))
     with pytest.raises(AnswerInvalid, match="holdfast signal news"):
         place.hold.answer(wait, 1)
+
+
+def test_a_late_signal_does_not_beat_the_deadline_and_is_kept(place: Place) -> None:
+    KNOBS["how"] = {"deadline": "1h", "default": "nothing came"}
+    place.hold.run(listening, task="t")
+    place.clock.advance(HOUR)
+    assert place.hold.signal("news", "late", task="t").interrupt == ""
+    assert place.hold.run(listening, task="t").unwrap() == ["nothing came"]
+    assert place.hold.run(listening, task="t").unwrap() == ["late"]
+
+
+def test_of_two_waits_a_signal_passes_over_the_late_one(place: Place) -> None:
+    KNOBS["how"] = {"deadline": "1h", "default": "nothing came"}
+    place.hold.run(listening, task="t")
+    KNOBS["how"] = {}
+    other = only_wait(place.hold.run(listening_too, task="t"))
+    place.clock.advance(HOUR)
+    assert place.hold.signal("news", "late", task="t").interrupt == other
+
+
+def test_a_signal_to_a_task_is_not_lost_with_a_run_that_was_given_up(place: Place) -> None:
+    place.hold.run(listening, task="t")
+    place.hold.signal("news", 1, task="t")
+    place.hold.signal("news", 2, task="t")
+    assert place.hold.run(listening, task="t", fresh=True).unwrap() == [1]
+    assert place.hold.run(listening, task="t").unwrap() == [2]
+
+
+def test_a_signal_to_a_run_is_given_up_with_it(place: Place) -> None:
+    outcome = place.hold.run(listening, task="t")
+    place.hold.signal("news", 1, run_id=outcome.run_id)
+    assert place.hold.run(listening, task="t", fresh=True).status == "waiting"
+
+
+def test_a_signal_to_a_sealed_run_is_refused(place: Place) -> None:
+    outcome = place.hold.run(listening, task="t")
+    seal(place, outcome.run_id)
+    with pytest.raises(RunSealed):
+        place.hold.signal("news", 1, run_id=outcome.run_id)
+    assert place.hold.signal("news", 1, task="t").interrupt == ""
+
+
+@flow
+async def racing(run: AsyncRun) -> str:
+    """Waits for a signal and for work beside it, and lets go of the signal when the work is done."""
+    listening = asyncio.ensure_future(run.wait_for("news"))
+    await asyncio.sleep(0)
+    done = await run.step(telling)
+    listening.cancel()
+    return str(done)
+
+
+@step
+def telling() -> str:
+    KNOBS["tell"]()
+    return "done"
+
+
+def test_a_signal_to_a_branch_that_the_flow_let_go_of_is_kept(place: Place) -> None:
+    sent = []
+    KNOBS["tell"] = lambda: sent.append(place.hold.signal("news", 1, task="t"))
+    assert place.hold.run(racing, task="t").unwrap() == "done"
+    assert sent[0].interrupt
+    assert place.hold.run(listening, task="t").unwrap() == [1]

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.render import clean, fit, note, paragraph, table
-from holdfast.cli.ways import shown
+from holdfast.cli.fields import ask_answer, read_line
+from holdfast.cli.render import as_json, fit, note, paragraph, table
+from holdfast.cli.ways import shown, until_when
 from holdfast.domain.interrupt import is_for_people
+from holdfast.errors import AlreadyAnswered
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Outcome, RunRecord
@@ -31,6 +33,7 @@ KEYS = {
     "abort": ("a", "[a]bort"),
 }
 LEAVE = "[l]eave it"
+TOLD = f"[e]nter an answer, [c]ancel the question, {LEAVE}"
 APPROVAL = f"[y]es, approve, [n]o, decline, {LEAVE}"
 SHOWN = 800  # columns of what a call was given
 
@@ -59,24 +62,57 @@ def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
     answered = False
     for wait in outcome.interrupts:
         if is_for_people(wait.type) and wait.id not in left:
-            answer = _ask_approval(hold, wait) if wait.type == "approval" else _ask(wait)
-            if answer is None:
-                left.add(wait.id)
-                continue
-            _answer(hold, wait, answer)
+            try:
+                said = ask_about(hold, wait)
+            except AlreadyAnswered as error:
+                note(f"somebody was quicker: {error.detail}")
+            else:
+                if said is None:
+                    left.add(wait.id)
+                    continue
             answered = True
             if hold.get(wait.run_id).finished:
                 break  # with the run its other questions are gone
     return answered
 
 
-def _answer(hold: Holdfast, wait: Interrupt, answer: dict[str, Any]) -> None:
-    from holdfast.errors import AlreadyAnswered
+def ask_about(hold: Holdfast, wait: Interrupt) -> Interrupt | None:
+    """Show a question and settle it as the person says; None when they leave it open. Raises AlreadyAnswered.
 
-    try:
-        hold.answer(wait.id, answer)
-    except AlreadyAnswered as error:
-        note(f"somebody was quicker: {error.detail}")
+    The answer is bound to what was shown.
+    """
+    if wait.type == "approval":
+        answer = _ask_approval(hold, wait)
+    elif wait.choices:
+        answer = _ask(wait)
+    else:
+        return _ask_told(hold, wait)
+    return None if answer is None else hold.answer(wait.id, answer, shown=wait.digest)
+
+
+def _ask_told(hold: Holdfast, wait: Interrupt) -> Interrupt | None:
+    """What the flow asks for, field by field; or the end of the question, with a reason."""
+    _show(wait)
+    while (word := _line(f"  {TOLD}: ").lower()) not in ("", "l", "leave"):
+        if word in ("e", "enter"):
+            given = ask_answer(wait.schema)
+            if given is not None:
+                note(f"  answer: {as_json(given.value)}")
+                return hold.answer(wait.id, given.value, shown=wait.digest)
+        elif word in ("c", "cancel"):
+            if why := _line("  why? it is on the record: "):
+                return hold.cancel(wait.id, why)
+            note("  it needs a reason")
+        else:
+            note(f"  {word} is none of e, c, l")
+    return None
+
+
+def _show(wait: Interrupt) -> None:
+    note("")
+    paragraph(wait.says, "? ", "  ")
+    for line in (*until_when(wait), *shown(wait)):
+        paragraph(line, "  ", "    ")
 
 
 def _ask(wait: Interrupt) -> dict[str, Any] | None:
@@ -104,10 +140,7 @@ def _ask_approval(hold: Holdfast, wait: Interrupt) -> dict[str, Any] | None:
     """Yes or no, with a comment; None when they leave the question open."""
     from holdfast.cli.showing import file_lines
 
-    note("")
-    paragraph(wait.says, "? ", "  ")
-    for line in shown(wait):
-        paragraph(line, "  ", "    ")
+    _show(wait)
     for line in file_lines(hold, wait):
         note(f"  | {line}")
     while (word := _line(f"  {APPROVAL}: ").lower()) not in ("", "l", "leave"):
@@ -146,10 +179,4 @@ def _complete(choice: str) -> dict[str, Any] | None:
 
 def _line(prompt: str) -> str:
     """What is typed after the prompt; nothing at the end of the input."""
-    sys.stdout.flush()
-    sys.stderr.write(clean(prompt))
-    sys.stderr.flush()
-    typed = sys.stdin.buffer.readline()
-    if not typed:
-        note("")
-    return typed.decode("utf-8", "backslashreplace").strip()
+    return read_line(prompt) or ""

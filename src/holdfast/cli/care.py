@@ -33,6 +33,12 @@ def verify(door: Door, run_id: str | None) -> int:
         parts.insert(1, counted(found.handoffs, "handoff"))
     if found.sessions:
         parts.insert(-1, counted(found.sessions, "session"))
+    if found.tasks:
+        parts.insert(-1, counted(found.tasks, "task"))
+    if found.artifacts:
+        parts.insert(-1, counted(found.artifacts, "artifact"))
+    if found.checkpoints:
+        parts.insert(-1, counted(found.checkpoints, "checkpoint"))
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
@@ -100,6 +106,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
+            ("workspace", f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"),
             ("open waits", str(known["waits"])),
         ]
     )

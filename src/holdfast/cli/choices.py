@@ -1,4 +1,4 @@
-"""What a person decides about a run: retry, skip, rewind, answer, abort, pause. One call each, and how to go on."""
+"""What a person decides about a run: retry, skip, rewind, abort, pause. One call each, and how to go on."""
 
 from __future__ import annotations
 
@@ -58,18 +58,6 @@ def rewind(door: Door, run_id: str, step: str, why: str) -> int:
         return decided(door, hold, run, f"{step} and all after it will be done again")
 
 
-@command("answer")
-@click.argument("interrupt_id", metavar="ID")
-@click.argument("given", metavar="JSON")
-@go_on
-def answer(door: Door, interrupt_id: str, given: str, resume: bool) -> int:
-    """Answer the wait ID. `holdfast inbox` lists the waits, each with the answers it takes."""
-    parsed = _json("JSON", given)
-    with door.open() as hold:
-        wait = hold.answer(interrupt_id, parsed)
-        return decided(door, hold, hold.get(wait.run_id), f"wait {wait.id} is answered", resume)
-
-
 @command("abort")
 @run_argument()
 @click.option("--why", required=True, metavar="WHY", help=WHY_HELP)
@@ -106,7 +94,7 @@ def decided(door: Door, hold: Holdfast, run: RunRecord, what: str, resume: bool 
     if resume and not run.finished:
         from holdfast.cli.run import resume_now
 
-        return resume_now(door, hold, run.id)
+        return resume_now(door, hold, top_of(hold, run).id)
     if door.json:
         from holdfast.domain.codec import jsonable
 
@@ -114,5 +102,12 @@ def decided(door: Door, hold: Holdfast, run: RunRecord, what: str, resume: bool 
         return 0
     say(f"run {run.id}: {what}")
     if not run.finished:
-        say(f"continue: {door.command('resume', run.id)}")
+        say(f"continue: {door.command('resume', top_of(hold, run).id)}")
     return 0
+
+
+def top_of(hold: Holdfast, run: RunRecord) -> RunRecord:
+    """The run itself, or the one above that it goes on with."""
+    while run.parent:
+        run = hold.get(run.parent)
+    return run

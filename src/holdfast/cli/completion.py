@@ -109,7 +109,12 @@ def _anchors(hold: Holdfast, _: click.Context) -> Iterable[tuple[str, str]]:
     return [(each.anchor, f"{each.standing}, {each.next_action or each.summary}") for each in found]
 
 
+def _tasks(hold: Holdfast, _: click.Context) -> Iterable[tuple[str, str]]:
+    return [(each.task, each.state) for each in hold.tasks.list(limit=OFFERED)]
+
+
 offer_runs, offer_steps, offer_anchors = _quietly(_runs), _quietly(_steps), _quietly(_anchors)
+offer_tasks = _quietly(_tasks)
 
 
 def run_argument(metavar: str = "RUN", **settings: Any) -> Callable[[Any], Any]:
@@ -120,6 +125,11 @@ def run_argument(metavar: str = "RUN", **settings: Any) -> Callable[[Any], Any]:
 def step_argument(metavar: str = "STEP", **settings: Any) -> Callable[[Any], Any]:
     """STEP as every command takes it: a label of the RUN before it."""
     return click.argument("step", metavar=metavar, shell_complete=offer_steps, **settings)
+
+
+def task_argument() -> Callable[[Any], Any]:
+    """TASK as every task command takes it: its id, whole."""
+    return click.argument("task_id", metavar="TASK", shell_complete=offer_tasks)
 
 
 def anchor_argument(metavar: str = "ANCHOR", **settings: Any) -> Callable[[Any], Any]:

@@ -48,7 +48,8 @@ class Door:
         """A command to show: ready to be copied, on the same home and tenant."""
         given = [("--home", self.home), ("--tenant", self.tenant), ("--scope", self.scope)]
         options = [word for name, value in given if value is not None for word in (name, value)]
-        return shlex.join(["holdfast", *words, *options])
+        end = words.index("--") if "--" in words else len(words)  # what follows it is no option
+        return shlex.join(["holdfast", *words[:end], *options, *words[end:]])
 
 
 def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], click.Command]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast import Event, Holdfast
 
 PAGE = 1000
-POLL_SECONDS = 0.2
 LONGEST = 240  # of a line that goes into a pipe
 
 
@@ -76,17 +74,11 @@ def _emit_all(run_id: str, found: Iterator[Event]) -> int:
 
 def _follow(door: Door, hold: Holdfast, run_id: str, after: int) -> None:
     """Print events as they come, until a run that nobody runs any more has no further ones."""
-    while True:
-        run = hold.get(run_id)  # before its events are read: the last ones are there when it has stopped
-        for event in _read(hold, run_id, after):
-            after = event.seq
-            emit(_plain(event)) if door.json else say(_line(event))
+    for event in hold.follow_events(run_id, after=after):
+        emit(_plain(event)) if door.json else say(_line(event))
         sys.stdout.flush()
-        if run.status != "running":
-            break
-        time.sleep(POLL_SECONDS)
     if not door.json:
-        note(f"run {run_id} is {run.status}; see `{door.command('show', run_id)}`")
+        note(f"run {run_id} is {hold.get(run_id).status}; see `{door.command('show', run_id)}`")
 
 
 def _plain(event: Event) -> dict[str, Any]:

@@ -24,9 +24,10 @@ SECTIONS: Sections = {
         "retry": ("choices:retry", "Let the next resume try a step again."),
         "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
         "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
-        "answer": ("choices:answer", "Answer a wait by its id."),
+        "answer": ("answering:answer", "Answer a wait by its id."),
         "approve": ("inbox:approve", "Say yes to what waits for approval."),
         "decline": ("inbox:decline", "Say no to it."),
+        "signal": ("answering:signal", "Send a signal that a run waits for, or will."),
         "abort": ("choices:abort", "Give a run up."),
     },
     "Look": {
@@ -37,12 +38,16 @@ SECTIONS: Sections = {
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("events:events", "Everything that happened in a run, also while it goes on."),
         "session": ("session:session", "Conversations: messages, a window of them, a memo."),
+        "workspace": ("workspace:workspace", "Artifacts by ref, and checkpoints of tasks."),
     },
     "Hand over": {
         "handoff": ("handoff:handoff", "Store work for whoever continues it, and recover it."),
+        "task": ("task:task", "Open, pause, resume and complete a task."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
+        "audit": ("audit:audit", "The six acceptance questions about a flow or a run, from facts."),
+        "replay": ("replay:replay", "Run a run's body on its receipts only; names what differs."),
         "export": ("travel:export", "A run as one file: a copy, or the run itself on its way."),
         "import": ("travel:import_", "Bring in an exported run, or a folder of receipts as testimony."),
         "gc": ("gc:gc", "Remove finished runs, and what nobody needs; a dry run first."),

@@ -80,17 +80,19 @@ def _say_diff(text: str) -> None:
 @anchor_argument("ANCHOR[@N]")
 @repo_option
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-def apply(door: Door, anchor: str, repo_root: str | None, dry_run: bool) -> int:
+@click.option("--force", is_flag=True, help="Also put files in place that later commits have changed.")
+def apply(door: Door, anchor: str, repo_root: str | None, dry_run: bool, force: bool) -> int:
     """Bring the work of a handoff into this clone: its files and the uncommitted patch, all of it or nothing.
 
-    Exits 4 when something is in the way, also with --dry-run.
+    Where this is not known to be its repository, it goes to where it was stored. Exits 4 when something is in the way,
+    also with --dry-run.
     """
     from holdfast.domain.codec import jsonable
 
     with door.open() as hold:
         name, revision = revision_of(hold, anchor)
         place = repo_root and os.path.abspath(repo_root)
-        done = hold.handoff.apply(name, revision=revision, repo_root=place, dry_run=dry_run)
+        done = hold.handoff.apply(name, revision=revision, repo_root=place, dry_run=dry_run, force=force)
     if door.json:
         emit(jsonable(done))
     else:

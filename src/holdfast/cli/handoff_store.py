@@ -70,12 +70,14 @@ def _whole(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _say_stored(door: Door, stored: Handoff) -> None:
     from holdfast.cli.handoff_views import bound_to, outcome_of, say_lint
+    from holdfast.domain.difference import not_kept
     from holdfast.domain.trust import label_of
 
     what = "was stored already" if stored.replayed else "stored"
     say(f"{stored.anchor}@{stored.revision} {what}" + (", opened again" if stored.reopened else ""), "green")
     say_lint(stored.lint)
-    facts([("id", stored.id), ("bound to", bound_to(stored.binding)), ("masked", ", ".join(stored.masked))])
+    bound = [("bound to", bound_to(stored.binding)), ("not kept", not_kept(stored.binding))]
+    facts([("id", stored.id), *bound, ("masked", ", ".join(stored.masked))])
     for each in stored.baseline:
         say(f"check {label_of(each.check)}: {outcome_of(each)}")
     if stored.rival:

@@ -33,6 +33,8 @@ def say_recovered(door: Door, got: Recovered, *, explain: bool) -> None:
     say_entry(got.handoff, got)
     say_contract(got.handoff, got.evidence or got.handoff.baseline)
     say_record(got.handoff)
+    for note in got.notes:
+        say(note, "yellow")
     if got.claim:
         say()
         say_claim(door, got.claim)

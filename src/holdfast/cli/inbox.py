@@ -14,63 +14,64 @@ from holdfast.cli.render import ago, brief, clean, counted, emit, say
 from holdfast.domain.interrupt import is_for_people
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast, Interrupt, RunRecord
+    from holdfast.runtime.inbox import InboxItem
 
 SHOWN = 50
-Wait = tuple["Interrupt", "RunRecord"]
 
 
 @command("inbox")
-def inbox(door: Door) -> int:
+@click.option("--assignee", metavar="NAME", help="Only what is asked of NAME.")
+@click.option("--type", "kind", metavar="TYPE", help="Only waits of this type: approval, in_doubt, signal, …")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"How many at most [{SHOWN}; with --json all].")
+def inbox(door: Door, assignee: str | None, kind: str | None, limit: int | None) -> int:
     """Every open wait of every run, with the commands that answer it. Questions for people come first."""
-    from holdfast.cli.outcomes import wait_json
-
     with door.open() as hold:
-        found = _waits(hold, door.scope)
+        found = [item for item in hold.inbox(assignee=assignee, type=kind) if door.scope in (None, item.scope)]
     if door.json:
-        emit({"waits": [wait_json(wait) | _whose(run) for wait, run in found]})
+        emit({"waits": [_json(door, item) for item in found[:limit]]})
     elif found:
-        _say_inbox(door, found)
+        _say_inbox(door, found, limit or SHOWN)
+    elif assignee or kind:
+        say("nothing of that kind waits; `holdfast inbox` lists every wait")
     else:
         say("no run waits for anything; `holdfast runs` lists them all")
     return 0
 
 
-def _waits(hold: Holdfast, scope: str | None) -> list[Wait]:
-    """Open waits with their runs: questions first, each kind the oldest first."""
-    from holdfast.errors import RunNotFound
+def _json(door: Door, item: InboxItem) -> dict[str, Any]:
+    from holdfast.cli.outcomes import wait_json
+    from holdfast.cli.ways import ways
 
-    found = []
-    for wait in hold.interrupts():
-        try:
-            run = hold.get(wait.run_id)
-        except RunNotFound:  # removed a moment ago
-            continue
-        if scope in (None, run.scope):
-            found.append((wait, run))
-    return sorted(found, key=lambda each: (not is_for_people(each[0].type), each[0].opened_at))
+    commands = dict(ways(door, item.interrupt, resume=True))
+    whose = {"task": item.task, "flow": item.flow, "scope": item.scope}
+    return wait_json(item.interrupt) | whose | {"commands": commands}
 
 
-def _whose(run: RunRecord) -> dict[str, Any]:
-    return {"task": run.task, "flow": run.flow, "scope": run.scope}
+def _say_inbox(door: Door, found: Sequence[InboxItem], limit: int) -> None:
+    from holdfast.cli.ways import say_shown, say_ways, until_when, ways
 
-
-def _say_inbox(door: Door, found: Sequence[Wait]) -> None:
-    from holdfast.cli.ways import say_shown, say_ways, ways
-
-    asked = sum(is_for_people(wait.type) for wait, _ in found)
-    rest = len(found) - asked
-    needs = f"{counted(asked, 'question')} for you" if asked else "no question for you"
-    say(needs + (f"; {counted(rest, 'wait')} for a time or another run" if rest else ""))
-    for wait, run in found[:SHOWN]:
+    asked = [item for item in found if is_for_people(item.interrupt.type)]
+    needs = f"{counted(len(asked), 'question')} for you" if asked else "no question for you"
+    say(needs + _rest([item for item in found if not is_for_people(item.interrupt.type)]))
+    for item in found[:limit]:
+        wait = item.interrupt
         say()
         say(f"{wait.says}", "yellow", prose=True)
-        say(f"  run {run.id}, {brief(clean(run.task), 40)}, {ago(wait.opened_at)}", "dim")
+        say(f"  run {wait.run_id}, {brief(clean(item.task), 40)}, {ago(wait.opened_at)}", "dim")
+        say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim", prose=True)
         say_shown(wait)
         say_ways(ways(door, wait, resume=True))
-    if len(found) > SHOWN:
+    if len(found) > limit:
         say()
-        say(f"and {len(found) - SHOWN:,} more; --json has all of them")
+        say(f"and {len(found) - limit:,} more; --limit shows more, --json has all of them")
+
+
+def _rest(others: Sequence[InboxItem]) -> str:
+    """How many waits no person has to answer."""
+    if not others:
+        return ""
+    signals = any(item.interrupt.type == "signal" for item in others)
+    return f"; {counted(len(others), 'wait')} for a time{', a signal' if signals else ''} or another run"
 
 
 @command("approve")

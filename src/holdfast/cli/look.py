@@ -80,10 +80,16 @@ def standing(run: RunRecord) -> str:
 
 @command("show")
 @run_argument()
-def show(door: Door, run_id: str) -> int:
+@click.option("--timeline", is_flag=True, help="When everything in it began, and how long it took.")
+def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     with door.open() as hold:
         run = hold.get(run_id)
+        if timeline:
+            from holdfast.cli.timeline import emit_timeline, say_timeline
+
+            (emit_timeline if door.json else say_timeline)(run, hold.timeline(run.id))
+            return 0
         plan = None if run.finished else hold.plan(run.id)
         steps, waits = latest(_whole(hold, run.id)), tuple(hold.interrupts(run.id))
         mirror = _mirror(hold, run.id)

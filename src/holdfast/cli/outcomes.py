@@ -43,7 +43,7 @@ def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
 
 
 def wait_json(wait: Interrupt) -> dict[str, Any]:
-    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices)}
+    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices), "digest": wait.digest}
 
 
 def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from holdfast import Holdfast, Outcome, RunRecord
 
 
+until_done_option = click.option(
+    "--until-done", is_flag=True, help="While the run waits for what time will end, wait here and go on with it."
+)
+
+
 @command("run")
 @click.argument("flow", metavar="FLOW")
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
 @click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
 @click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
-@click.option("--until-done", is_flag=True, help="While the run only sleeps, wait here and go on with it.")
+@until_done_option
 def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
@@ -55,6 +60,7 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
 @click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
 @click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
+@until_done_option
 def resume(
     door: Door,
     run_id: str | None,
@@ -63,6 +69,7 @@ def resume(
     accept: Sequence[str],
     why: str,
     dry_run: bool,
+    until_done: bool,
 ) -> int:
     """Continue a run that was stopped, crashed, failed or waits.
 
@@ -87,7 +94,7 @@ def resume(
             return say_plan(door, hold.get(chosen), hold.plan(chosen), hold.interrupts(chosen))
         if start is not None:
             hold.rewind(chosen, start, why=why or f"resume --from {start}")
-        return resume_now(door, hold, chosen, accept=accept, why=why, partial=partial)
+        return resume_now(door, hold, chosen, until_done, accept=accept, why=why, partial=partial)
 
 
 def _was_declined(hold: Holdfast, run_id: str) -> bool:
@@ -95,30 +102,46 @@ def _was_declined(hold: Holdfast, run_id: str) -> bool:
     return is_declined(run.status, run.error)
 
 
-def resume_now(door: Door, hold: Holdfast, run_id: str, **how: Any) -> int:
+def resume_now(door: Door, hold: Holdfast, run_id: str, until_done: bool = False, **how: Any) -> int:
     """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
-    from holdfast.cli.asking import can_ask, decide
-    from holdfast.cli.outcomes import say_outcome
-
     sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
-    left: set[str] = set()
-    while True:
-        outcome, signal = outcome_of(door, hold, run_id, lambda: hold.resume(run_id, **how))
-        if signal or not can_ask(door) or not decide(hold, outcome, left):
-            return say_outcome(door, outcome, signal)
-        if hold.get(run_id).finished:
-            return say_outcome(door, _interrupted(hold, run_id))
+    return _go(door, hold, lambda: hold.resume(run_id, **how), until_done, run_id, how)
 
 
-def _go(door: Door, hold: Holdfast, work: Callable[[], Outcome[Any]], until_done: bool) -> int:
-    from holdfast.cli import until
+def _go(
+    door: Door,
+    hold: Holdfast,
+    work: Callable[[], Outcome[Any]],
+    until_done: bool,
+    run_id: str = "",
+    how: Mapping[str, Any] | None = None,
+) -> int:
+    """Do `work`, go on with the run for as long as it can, and say how it stands."""
     from holdfast.cli.outcomes import say_outcome
+    from holdfast.cli.until import until_done as wait_here
 
-    ended = outcome_of(door, hold, "", work)
+    def resume(found: str) -> tuple[Outcome[Any], int]:
+        return outcome_of(door, hold, found, lambda: hold.resume(found, **(how or {})))
+
+    ended = _asked_on(door, hold, outcome_of(door, hold, run_id, work), resume)
     if until_done:
-        resume = lambda run_id: outcome_of(door, hold, run_id, lambda: hold.resume(run_id))  # noqa: E731
-        ended = until.until_done(hold, ended, resume, quiet=door.json)
+        ended = wait_here(hold, ended, resume, quiet=door.json, door=door)
     return say_outcome(door, *ended)
+
+
+def _asked_on(
+    door: Door, hold: Holdfast, ended: tuple[Outcome[Any], int], resume: Callable[[str], tuple[Outcome[Any], int]]
+) -> tuple[Outcome[Any], int]:
+    """On a terminal: for as long as the person there answers what the run waits for, go on with it."""
+    from holdfast.cli.asking import can_ask, decide
+
+    outcome, signal = ended
+    left: set[str] = set()
+    while not signal and can_ask(door) and decide(hold, outcome, left):
+        if hold.get(outcome.run_id).finished:
+            return _interrupted(hold, outcome.run_id), 0
+        outcome, signal = resume(outcome.run_id)
+    return outcome, signal
 
 
 def outcome_of(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outcome[Any]]) -> tuple[Outcome[Any], int]:

@@ -115,5 +115,5 @@ def _summary(found: Window) -> str:
     parts += [f"{found.covered} covered by the memo"] if found.covered else []
     parts += [f"the memo left out: it needs {found.memo_need} tokens"] if found.memo_need else []
     parts += [f"{found.left_out} left out"] if found.left_out else []
-    parts += [f"#{seq} does not fit: it needs {need}" for seq, need in found.too_large]
+    parts += [f"#{each.seq} does not fit: it needs {each.need}" for each in found.too_large]
     return ", ".join(parts)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.door import Door
 from holdfast.cli.render import brief, clean, counted, say, table, took
-from holdfast.cli.ways import left_line
 
 if TYPE_CHECKING:
     from holdfast import Receipt, RunRecord
@@ -17,6 +16,7 @@ NOTES = 12
 WRITTEN = 5  # files that are named
 UNPROVEN = "testimony (unproven)"
 BAD = ("failed", "timed_out")
+WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
 
 
 def latest(receipts: Sequence[Receipt]) -> list[Receipt]:
@@ -140,3 +140,11 @@ def say_outputs(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
         ended_badly = step.status in BAD and "transcript" in step.facts
         if ended_badly or (step.status == "started" and "group" in step.facts):
             say(f"its output: {door.command('logs', run.id, step.label)}")
+
+
+def left_line(left: dict[str, Any], most: int = 3) -> str:
+    """What an unfinished attempt left, in a line."""
+    files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
+    more = f" and {len(files) - most:,} more" if len(files) > most else ""
+    names = f": {', '.join(files[:most])}{more}" if files else ""
+    return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"

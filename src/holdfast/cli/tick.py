@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +13,10 @@ import click
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, told
 from holdfast.cli.render import STYLES, emit, say
+from holdfast.cli.ways import say_ways, ways
 
 if TYPE_CHECKING:
-    from holdfast import Holdfast
+    from holdfast import Holdfast, Interrupt
     from holdfast.runtime.due import Due
 
 REASONS = {
@@ -39,6 +40,7 @@ class Woken:
     said: str = ""
     code: int = SUCCEEDED
     signal: int = 0
+    interrupts: tuple[Interrupt, ...] = ()
 
 
 @command("tick")
@@ -90,9 +92,9 @@ def wake(door: Door, hold: Holdfast, one: Due) -> Woken:
         code = FAILED if exit_code(error) == FAILED else REFUSED
         return Woken(one.run_id, one.reason, "refused", error.to_dict(), f"{told(error)} [{error.code}]", code)
     code = SUCCEEDED if outcome.status in WELL else FAILED
-    waits = "; ".join(wait.says for wait in outcome.interrupts)
     failure = str((outcome.error or {}).get("message", ""))
-    return Woken(one.run_id, one.reason, outcome.status, outcome.error, waits or failure, code, signal)
+    said, waits = ("", outcome.interrupts) if outcome.interrupts else (failure, ())
+    return Woken(one.run_id, one.reason, outcome.status, outcome.error, said, code, signal, waits)
 
 
 def _say(door: Door, one: Woken) -> None:
@@ -103,10 +105,16 @@ def _say(door: Door, one: Woken) -> None:
     say(f"run {one.run_id} {REASONS[one.reason]}; now {stands}", STYLES.get(one.status, ""))
     if one.said:
         say(f"  {one.said}", prose=True)
+    for wait in one.interrupts:
+        say(f"  {wait.says}", prose=True)
+        if wait.type not in ("timer", "child"):
+            say_ways(ways(door, wait))
     if one.status in ("failed", "waiting", "interrupted"):
         say(f"  see: {door.command('show', one.run_id)}")
 
 
 def _plain(one: Woken) -> dict[str, Any]:
-    kept = asdict(one)
-    return {name: kept[name] for name in ("run_id", "reason", "status", "error")}
+    from holdfast.cli.outcomes import wait_json
+
+    told = {"run_id": one.run_id, "reason": one.reason, "status": one.status, "error": one.error}
+    return told | {"interrupts": [wait_json(wait) for wait in one.interrupts]}

@@ -1,10 +1,11 @@
-"""`--until-done`: going on with a run for as long as it only waits for the time."""
+"""`--until-done`: going on with a run for as long as it waits for what time will end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.render import at, note
@@ -12,6 +13,7 @@ from holdfast.errors import RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt, Outcome
+    from holdfast.cli.door import Door
 
 NAP_SECONDS = 0.5  # short, so that a changed clock or a machine that slept is noticed
 ELSEWHERE = timedelta(seconds=1)  # how often to look at a run that another process has taken
@@ -19,13 +21,18 @@ ELSEWHERE = timedelta(seconds=1)  # how often to look at a run that another proc
 Ended = tuple["Outcome[Any]", int]  # and the signal that asked it to stop
 
 
-def until_done(hold: Holdfast, first: Ended, resume: Callable[[str], Ended], *, quiet: bool) -> Ended:
-    """The outcome once the run has ended, or waits for anything but the time. Ctrl-C in between leaves it waiting."""
+def until_done(
+    hold: Holdfast, first: Ended, resume: Callable[[str], Ended], *, quiet: bool, door: Door | None = None
+) -> Ended:
+    """The outcome once the run has ended, or waits for what time does not end. Ctrl-C in between leaves it waiting.
+
+    A deadline is a matter of time; whoever answers before it is not waited for any longer.
+    """
     outcome, signal = first
     while not signal and (due := wakes_at(hold, outcome)) is not None:
         if not quiet and outcome.status == "waiting":
-            note(f"run {outcome.run_id} sleeps until {at(due)}; Ctrl-C leaves it asleep")
-        _nap_until(due)
+            _tell(outcome, due, door)
+        _nap_until(due, partial(_is_answered, hold, outcome.run_id, _open_ids(hold, outcome.interrupts)))
         try:
             outcome, signal = resume(outcome.run_id)
         except (RunHeld, RunFinished):  # another process was quicker
@@ -33,10 +40,43 @@ def until_done(hold: Holdfast, first: Ended, resume: Callable[[str], Ended], *, 
     return outcome, signal
 
 
+def _tell(outcome: Outcome[Any], due: datetime, door: Door | None) -> None:
+    from holdfast.cli.ways import ways
+
+    asked = [wait for wait in outcome.interrupts if wait.type not in ("timer", "child")]
+    how = (
+        "waits until {} at the latest; Ctrl-C leaves it waiting"
+        if asked
+        else "sleeps until {}; Ctrl-C leaves it asleep"
+    )
+    note(f"run {outcome.run_id} {how.format(at(due))}")
+    for wait in asked:
+        note(f"waits: {wait.says}")
+        for words, command in ways(door, wait) if door is not None else ():
+            note(f"  {words}: {command}")
+
+
+def _open_ids(hold: Holdfast, waits: Iterable[Interrupt]) -> set[str]:
+    """The open waits of a run and of the children that it waits for."""
+    found: set[str] = set()
+    for wait in waits:
+        found.add(wait.id)
+        if wait.type == "child":
+            found |= _open_ids(hold, hold.interrupts(str(wait.payload.get("child", ""))))
+    return found
+
+
+def _is_answered(hold: Holdfast, run_id: str, before: set[str]) -> bool:
+    """Whether one of the waits is over before its time."""
+    return not before <= _open_ids(hold, hold.interrupts(run_id))
+
+
 def wakes_at(hold: Holdfast, outcome: Outcome[Any]) -> datetime | None:
     """When to go on with a run; None when it has ended or needs more than time."""
     if outcome.status == "running":
         return datetime.now(UTC) + ELSEWHERE
+    if outcome.status == "waiting" and not outcome.interrupts:
+        return datetime.now(UTC)  # answered while it was still running
     return _earliest(hold, outcome.interrupts) if outcome.status == "waiting" else None
 
 
@@ -57,13 +97,11 @@ def _earliest(hold: Holdfast, waits: tuple[Interrupt, ...]) -> datetime | None:
 
 
 def _over_at(hold: Holdfast, wait: Interrupt) -> datetime | None:
-    if wait.type == "timer":
-        return wait.due_at
     if wait.type == "child":
         return wakes_at(hold, standing(hold, str(wait.payload.get("child", ""))))
-    return None
+    return wait.due_at
 
 
-def _nap_until(due: datetime) -> None:
-    while (left := (due - datetime.now(UTC)).total_seconds()) > 0:
+def _nap_until(due: datetime, is_over: Callable[[], bool]) -> None:
+    while (left := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over():
         time.sleep(min(left, NAP_SECONDS))

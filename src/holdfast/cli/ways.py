@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.render import as_json, at, facts, say
-from holdfast.domain.interrupt import Interrupt, is_for_people
+from holdfast.cli.fields import example_of, fields_line
+from holdfast.cli.render import as_json, at, clean, facts, fit, say, span
+from holdfast.cli.steps import left_line
+from holdfast.domain.interrupt import RESERVED, Interrupt, is_for_people
 
 Way = tuple[str, str]
-WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
+WIDEST = 300  # columns of one thing that a person is shown; --json has all of it
 
 
 def ways(door: Door, wait: Interrupt, *, resume: bool = False) -> list[Way]:
@@ -42,8 +45,23 @@ def ways(door: Door, wait: Interrupt, *, resume: bool = False) -> list[Way]:
             return [(f"after {when}", door.command("resume", run))]
         case "child":
             return [("look at it", door.command("show", str(wait.payload.get("child", ""))))]
+        case "signal":
+            return [("send it", _send(door, wait, then)), _give_up(door, run)]
         case _:
-            return [("answer it", door.command("answer", wait.id, "JSON")), _give_up(door, run)]
+            give = as_json(example_of(wait.schema)) if wait.schema is not None else "JSON"
+            cancel = [("cancel it", door.command("answer", wait.id, "--cancel", "WHY", *then))] * wait.by_flow
+            return [("answer it", door.command("answer", wait.id, give, *then)), *cancel, _give_up(door, run)]
+
+
+def _send(door: Door, wait: Interrupt, then: tuple[str, ...]) -> str:
+    """The command that sends the signal that is waited for."""
+    name = str(wait.payload.get("name", ""))
+    to = ("--run", wait.run_id, *then)
+    return (
+        door.command("signal", *to, "--", name, "JSON")
+        if name[:1] == "-"
+        else door.command("signal", name, "JSON", *to)
+    )
 
 
 def step_ways(door: Door, run: str, step: str, again: str, without: str, then: tuple[str, ...] = ()) -> list[Way]:
@@ -72,8 +90,12 @@ def say_shown(wait: Interrupt) -> None:
 def shown(wait: Interrupt) -> list[str]:
     """What a wait says besides its question: inputs, what it shows, files that were left, a condition."""
     lines = [f"its inputs: {wait.inputs if len(wait.inputs) <= 60 else f'{wait.inputs[:59]}…'}"] if wait.inputs else []
-    if wait.type == "approval":
-        lines += [f"{name}: {value if isinstance(value, str) else as_json(value)}" for name, value in told(wait)]
+    if wait.type not in RESERVED:
+        lines += [
+            fit(f"{name}: {value if isinstance(value, str) else as_json(value)}", WIDEST) for name, value in told(wait)
+        ]
+    if wait.schema is not None:
+        lines.append(fit(f"takes: {fields_line(wait.schema)}", WIDEST))
     if wait.type == "limit":
         lines.append(f"until: {wait.payload.get('until', '')}")
     if wait.type == "partial" and isinstance(wait.payload.get("left"), dict):
@@ -82,23 +104,29 @@ def shown(wait: Interrupt) -> list[str]:
 
 
 def told(wait: Interrupt) -> list[tuple[str, Any]]:
-    """What a flow shows whom it asks for approval; not what it tells us."""
-    return [(name, value) for name, value in wait.payload.items() if name != "on_decline"]
+    """What a flow shows whom it asks; not what it tells us, nor the question itself."""
+    said = {"on_decline"} if wait.type == "approval" else set()
+    said |= {name for name in ("question", "message") if wait.says == f"{wait.step}: {wait.payload.get(name)}"}
+    return [(name, value) for name, value in wait.payload.items() if name not in said]
 
 
-def left_line(left: dict[str, Any], most: int = 3) -> str:
-    """What an unfinished attempt left, in a line."""
-    files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
-    more = f" and {len(files) - most:,} more" if len(files) > most else ""
-    names = f": {', '.join(files[:most])}{more}" if files else ""
-    return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"
+def until_when(wait: Interrupt) -> list[str]:
+    """Who is asked, and until when; what counts after that."""
+    found = [f"for {clean(wait.assignee)}"] if wait.assignee else []
+    if wait.due_at is not None and wait.type != "timer":
+        left = wait.due_at - datetime.now(UTC)
+        then = f", then {fit(as_json(wait.default), 60)} counts" if wait.has_default else ""
+        found.append((f"due in {span(left)}" if left.total_seconds() > 0 else "overdue") + then)
+    return found
 
 
 def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     """Every wait with its ways on, then how to continue."""
     for wait in waits:
         say(f"waits: {wait.says}", "yellow", prose=True)
+        if told_when := until_when(wait):
+            say(f"  {'; '.join(told_when)}", prose=True)
         say_shown(wait)
         say_ways(ways(door, wait))
-    if any(is_for_people(wait.type) for wait in waits):
+    if any(is_for_people(wait.type) or wait.type == "signal" for wait in waits):
         say(f"then continue: {door.command('resume', run_id)}")

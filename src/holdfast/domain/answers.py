@@ -37,6 +37,25 @@ _LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]]
     "maxItems": (len, lambda value, limit: value <= limit, "has more than {limit} items"),
 }
 _ABOUT: dict[str, Any] = {"minimum": (int, float), "maximum": (int, float), "minLength": str, "maxLength": str}
+_SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "properties": (lambda given: isinstance(given, dict), "an object of schemas"),
+    "$defs": (lambda given: isinstance(given, dict), "an object of schemas"),
+    "required": (
+        lambda given: isinstance(given, list) and all(isinstance(name, str) for name in given),
+        "a list of names",
+    ),
+    "additionalProperties": (lambda given: isinstance(given, bool | dict), "true, false or a schema"),
+    "enum": (lambda given: isinstance(given, list) and bool(given), "a list of values"),
+    "anyOf": (lambda given: isinstance(given, list) and bool(given), "a list of schemas"),
+    "type": (
+        lambda given: isinstance(given, str) or (isinstance(given, list) and bool(given)),
+        "a type, or a list of types",
+    ),
+    "$ref": (lambda given: isinstance(given, str), "#/$defs/NAME"),
+    **dict.fromkeys(
+        _LIMITS, (lambda given: isinstance(given, int | float) and not isinstance(given, bool), "a number")
+    ),
+}
 _KNOWN = (
     *SILENT,
     *_LIMITS,
@@ -64,16 +83,38 @@ def _mistakes(schema: Any, path: str, root: Any) -> Iterator[tuple[str, str]]:
         yield path, "a schema is an object"
         return
     yield from ((f"{path}.{name}", "it is not known here") for name in schema if name not in _KNOWN)
+    for name, (fits, wanted) in _SHAPES.items():
+        if name in schema and not fits(schema[name]):
+            yield f"{path}.{name}", f"it must be {wanted}"
+            return
     kinds = schema.get("type", [])
     for kind in kinds if isinstance(kinds, list) else [kinds]:
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             yield f"{path}.type", f"{kind!r} is none of {', '.join(KINDS)}"
     if "$ref" in schema and _resolved(schema, root) is None:
         yield f"{path}.$ref", f"{schema['$ref']!r} leads nowhere; use #/$defs/NAME"
+    elif "$ref" in schema and _goes_round(schema, root):
+        yield f"{path}.$ref", f"{schema['$ref']!r} leads back to itself"
     if "pattern" in schema:
         yield from _bad_pattern(schema["pattern"], f"{path}.pattern")
     for where, inner in _inner(schema, path):
         yield from _mistakes(inner, where, root)
+
+
+def _goes_round(
+    schema: Mapping[str, Any], root: Any, above: tuple[int, ...] = (), done: set[int] | None = None
+) -> bool:
+    """Whether a value would be checked for ever: by schemas that only stand for each other."""
+    done = set() if done is None else done
+    if id(schema) in above:
+        return True
+    if id(schema) in done:
+        return False
+    standing = [_resolved(schema, root)] if "$ref" in schema else schema.get("anyOf", ())
+    inner = [each for each in standing if isinstance(each, dict)] if isinstance(standing, list) else []
+    found = any(_goes_round(each, root, (*above, id(schema)), done) for each in inner)
+    done.add(id(schema))
+    return found
 
 
 def _bad_pattern(pattern: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -147,6 +188,13 @@ def _wrong_fields(
             yield f"{path}.{name} is not asked for"
         elif isinstance(rest, dict):
             yield from _wrong(rest, item, f"{path}.{name}", root)
+
+
+def resolved(schema: Mapping[str, Any], root: Any) -> Mapping[str, Any]:
+    """The schema that one stands for by `$ref`; itself when it has none."""
+    while "$ref" in schema:
+        schema = _resolved(schema, root) or {}
+    return schema
 
 
 def _resolved(schema: Mapping[str, Any], root: Any) -> dict[str, Any] | None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from holdfast.domain.codec import encode
+from holdfast.domain.digest import identity
 from holdfast.domain.journal import CALLS, TESTIMONY, Header, Row, decode_header, decode_payload
 
 GOOD = ("succeeded", "skipped")
@@ -23,6 +25,11 @@ class Call(NamedTuple):
     step: str
     inputs: str
     occurrence: int
+
+
+def id_of(call: Call) -> str:
+    """A call in a word: the same in its receipts, events and waits, on every attempt and in every process."""
+    return identity(encode(call))[:16]
 
 
 class Past(Struct, eq=False, gc=False):

@@ -53,6 +53,12 @@ def defines(tree: ast.Module, qualname: str) -> bool:
     return bool(scopes)
 
 
+def function_in(tree: ast.Module, qualname: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The function of that qualified name in a parsed module; None if it is not there."""
+    found = _find(tree, [part for part in qualname.split(".") if part != "<locals>"])
+    return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+
 def _find(tree: ast.AST, path: list[str]) -> _Function | None:
     """The last definition of that name wins, as it does when the module is imported."""
     found: ast.AST | None = None

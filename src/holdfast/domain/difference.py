@@ -20,7 +20,7 @@ Action = Literal["same", "write", "remove", "conflict", "not kept"]
 NOT_KEPT = {
     "too_large": "too large",
     "over_budget": "it would have been more than is kept of one handoff",
-    "secret": "it has a secret in it",
+    "secret": "it has a secret in it, or is named like a file that has",
     "unreadable": "it could not be read",
     "special": "it is no plain file",
 }
@@ -29,7 +29,19 @@ _PACKETS = ("execution_state_v1", "execution_packet_v1")
 
 def why_not_kept(bound: Bound) -> str:
     """Why the content of a bound file is not there, in words."""
-    return f"the content was not kept: {NOT_KEPT.get(bound.why, bound.why or 'nobody asked for it')}"
+    return f"the content was not kept: {_why(bound)}"
+
+
+def not_kept(binding: Binding | None, most: int = 5) -> str:
+    """The bound files whose content is not kept, and why: how many, and so many of them by name; "" without any."""
+    files = binding.files.items() if binding else ()
+    found = [f"{name_of(path)} ({_why(bound)})" for path, bound in files if bound.mode != "absent" and not bound.kept]
+    more = [f"and {len(found) - most} more"] if len(found) > most else []
+    return f"{len(found)}: {', '.join(found[:most] + more)}" if found else ""
+
+
+def _why(bound: Bound) -> str:
+    return NOT_KEPT.get(bound.why, bound.why or "nobody asked for it")
 
 
 # -- values ------------------------------------------------------------------------------------------
@@ -123,14 +135,19 @@ class Applied:
         return tuple(file.path for file in self.files if file.patched)
 
     def as_text(self) -> str:
-        """All of it for people."""
-        state = "applied" if self.done else "not possible" if self.hindrances else "planned, nothing touched"
-        parts = [f"{name_of(self.anchor)} revision {self.revision} in {self.root}: {state}"]
-        parts += [
-            f"{file.action}: {name_of(file.path)}" + (f" ({file.why})" if file.why else "") for file in self.files
-        ]
+        """All of it for people: what is the same already is counted, all else by name."""
+        differing = [file for file in self.files if file.action != "same"]
+        parts = [f"{name_of(self.anchor)} revision {self.revision} in {self.root}: {self._state(bool(differing))}"]
+        parts += [file.line for file in differing]
+        if same := len(self.files) - len(differing):
+            parts.append(f"the same already: {same} {'file' if same == 1 else 'files'}")
         parts += [f"note: {note}" for note in self.notes]
         return "\n".join(printable(part) for part in parts) + "\n"
+
+    def _state(self, differs: bool) -> str:
+        if not differs:
+            return "nothing to do"
+        return "applied" if self.done else "not possible" if self.hindrances else "planned, nothing touched"
 
 
 # -- files -------------------------------------------------------------------------------------------

@@ -189,6 +189,7 @@ class Handoff(Contract):
     source: str = ""  # who composed it if no caller did: hook, run
     claim: str = ""  # the claim under which it was stored
     rival: str = ""  # who held the claim while somebody else stored this
+    rival_id: str = ""  # or stored this earlier revision, which none has superseded yet
     reopened: bool = False  # the anchor was finished before
     replayed: bool = field(default=False, compare=False)  # it was stored before, by the same operation_id
 

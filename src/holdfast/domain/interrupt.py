@@ -73,6 +73,7 @@ class Interrupt:
     assignee: str = ""
     reason: str = ""  # why it was cancelled
     by_flow: bool = False  # asked by a flow in Python: whatever is answered, the flow is told
+    call: str = ""  # which call of the run waits: the same in its receipts and events
 
     @property
     def says(self) -> str:
@@ -139,9 +140,8 @@ def check_answer(interrupt: Interrupt, answer: Any) -> Any:
 def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     """An answer to the flow's own question, against its schema; an approval says yes or no."""
     if interrupt.type == "signal":
-        raise AnswerInvalid(
-            interrupt.id, "it waits for a signal", f"send it: holdfast signal {interrupt.payload.get('name')} JSON"
-        )
+        send = f"holdfast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
+        raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":
         form = '{"approved": true} or {"approved": false, "comment": "why"}'

@@ -39,7 +39,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     agent: str = ""
     started_at: int = 0
     ended_at: int = 0
-    key: str = ""  # of an effect: the same on every attempt of the call
+    key: str = ""  # of an effect: the same on every attempt of the call; of an event: the call it was said in
     code: str = ""  # digest of the step's code
     epoch: int = 0
     trace_id: str = ""

@@ -48,6 +48,7 @@ _REST = (
     "expires_at",
     "source",
     "rival",
+    "rival_id",
     "reopened",
     "replayed",
     "masked",
@@ -55,7 +56,19 @@ _REST = (
     "binding",
     "baseline",
 )
-_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run")
+_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run", "notes")
+_SAID = (
+    "handoff_kind",
+    "risk",
+    "tags",
+    "environment",
+    "supersedes",
+    "source",
+    "rival",
+    "rival_id",
+    "reopened",
+    "masked",
+)
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
 
 
@@ -308,8 +321,7 @@ def _context(recovered: Recovered) -> Iterator[str]:
     yield f"handoff {handoff.id}, good until {handoff.expires_at:%Y-%m-%d}, lint {handoff.lint.score} of 100"
     for finding in handoff.lint.findings:
         yield f"{finding.code} in {_inline(finding.path)}: {_inline(finding.says)}; better: {_inline(finding.better)}"
-    said = ("handoff_kind", "risk", "tags", "environment", "supersedes", "source", "rival", "reopened", "masked")
-    for name in said:
+    for name in _SAID:
         if (value := getattr(handoff, name)) and value != "task_handoff":
             yield f"{name}: {_inline(value if isinstance(value, str) else encode(value).decode())}"
     yield from _details(recovered)
@@ -330,29 +342,47 @@ def _details(recovered: Recovered) -> Iterator[str]:
         yield f"looked at now in {_inline(recovered.root)}"
     if recovered.resume:
         yield f"the resume is {recovered.resume}"
+    yield from map(_inline, recovered.notes)
 
 
 def _finish(recovered: Recovered) -> str:
-    name, claim = quote(recovered.anchor), recovered.claim
+    claim, run = recovered.claim, recovered.run
     lines = ["## How to finish"]
     if recovered.standing == "finished":
         lines.append("- It is finished already; storing under the anchor opens it again.")
     elif claim is None:
-        lines.append(f"- Claim it before you change anything: {_inline(f'holdfast handoff claim {name}')}")
-    if recovered.run is not None:
-        run = recovered.run
+        lines.append(f"- Claim it before you change anything: {_command(recovered, 'claim')}")
+    if run is not None:
         lines.append(f"- Its run {_inline(run.run_id)} is {_inline(run.status)}: {_inline(run.command)}")
-    show = f" --claim {quote(claim.id)}" if claim else ""
-    settle = f"holdfast handoff settle {name} completed{show}"
-    lines.append(f"- Done, and every check passes: {_inline(settle)} (else failed, or released)")
+    shown = ("--claim-id", claim.id) if claim else ()
+    if _is_composed(recovered):
+        release = _command(recovered, "settle", *shown, after=("released",))
+        lines.append(f"- It is done when its run is; to give it back before: {release}")
+    else:
+        settle = _command(recovered, "settle", *shown, after=("completed",))
+        lines.append(f"- Done, and every check passes: {settle} (else failed, or released)")
     if any(isinstance(form, str) for _, form in recovered.handoff.musts):
         lines.append("- Acknowledge every must in words when you settle.")
     lines.append(f"- All of it, with what was left out here: {_look(recovered)}")
     return "\n".join(lines)
 
 
+def _command(recovered: Recovered, verb: str, *options: str, after: tuple[str, ...] = ()) -> str:
+    """A command about the handoff, ready to be copied, also for an anchor that looks like an option."""
+    anchor = recovered.anchor
+    words = (*options, "--", anchor, *after) if anchor.startswith("-") else (anchor, *after, *options)
+    return _inline(" ".join(["holdfast handoff", verb, *map(quote, words)]))
+
+
+def _is_composed(recovered: Recovered) -> bool:
+    """Whether nobody stored it: it was composed from a run."""
+    return recovered.run is not None and recovered.handoff.revision == 0
+
+
 def _look(recovered: Recovered) -> str:
-    return _inline(f"holdfast handoff show {quote(recovered.anchor)}")
+    if recovered.run is not None and _is_composed(recovered):
+        return _inline(f"holdfast show {quote(recovered.run.run_id)}")
+    return _command(recovered, "show")
 
 
 # -- quoting -----------------------------------------------------------------------------------------

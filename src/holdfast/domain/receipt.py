@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.clock import moment
-from holdfast.domain.call import Call, labels
+from holdfast.domain.call import Call, id_of, labels
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from holdfast.errors import IntegrityBroken
@@ -58,6 +58,8 @@ class Receipt:
     hash: str
     broken: str = ""  # why the result or a fact cannot be shown: its blob is missing or was changed
     facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
+    call: str = ""  # of which call it is an attempt: the same in its events and waits
+    interrupt: str = ""  # the wait whose answer settled it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,9 @@ class Event:
     attempt: int
     trace_id: str
     body: Any
+    call: str = ""  # the call it is about: the same in its receipts and waits
+    interrupt: str = ""  # the wait that was answered by it
+    artifacts: tuple[str, ...] = ()  # of a receipt: what it refers to
 
 
 ReadBlob = Callable[[str], bytes]
@@ -87,9 +92,14 @@ class Heard(NamedTuple):
     row: Row
 
 
-def receipts_of(run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None) -> list[Receipt]:
-    """One receipt per attempt, in the order in which the attempts were last heard of."""
-    return [_receipt(run_id, flow, each, blob) for each in attempts_of(rows)]
+def receipts_of(
+    run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None, trace_id: str = ""
+) -> list[Receipt]:
+    """One receipt per attempt, in the order in which the attempts were last heard of.
+
+    `trace_id` is the run's: what people decided was written without it.
+    """
+    return [_receipt(run_id, flow, each, blob, trace_id) for each in attempts_of(rows)]
 
 
 def attempts_of(rows: Sequence[Row]) -> list[Heard]:
@@ -110,8 +120,8 @@ def attempts_of(rows: Sequence[Row]) -> list[Heard]:
     return list(latest.values())
 
 
-def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None) -> Receipt:
-    _, label, header, row = heard
+def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str) -> Receipt:
+    call, label, header, row = heard
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
     if header.kind == TESTIMONY and not payload.blob:
@@ -142,7 +152,7 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None) -> Rec
         key=header.key,
         code_digest=header.code,
         epoch=header.epoch,
-        trace_id=header.trace_id,
+        trace_id=header.trace_id or trace_id,
         envelope=Envelope(
             done=payload.done or f"{label} {header.status}",
             next=payload.next,
@@ -152,6 +162,8 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None) -> Rec
         hash=row.hash.hex(),
         broken=broken or unread,
         facts=facts,
+        call=id_of(call),
+        interrupt=_interrupt(payload),
     )
 
 
@@ -192,27 +204,46 @@ def facts_in(payload: Payload, blob: ReadBlob | None) -> tuple[dict[str, Any], s
     return found, broken
 
 
-def events_of(run_id: str, rows: Iterable[Row]) -> list[Event]:
-    """Every entry of the journal as an event."""
-    return [_event(run_id, row, decode_header(row.header)) for row in rows]
+def events_of(run_id: str, rows: Iterable[Row], trace_id: str = "") -> list[Event]:
+    """Every entry of the journal as an event. `trace_id` is the run's, for entries that were written without it."""
+    return [_event(run_id, row, decode_header(row.header), trace_id) for row in rows]
 
 
-def _event(run_id: str, row: Row, header: Header) -> Event:
+def _event(run_id: str, row: Row, header: Header, trace_id: str) -> Event:
     payload = _payload(run_id, row)
-    progress = header.kind == "emit" and header.mark == "progress"
-    called = header.kind in CALLS
+    called, said = header.kind in CALLS, header.kind == "emit"
     return Event(
         run_id=run_id,
         seq=row.seq,
-        kind="progress" if progress else "fact",
-        name=f"{header.kind}.{header.status}"
-        if called
-        else header.name
-        if header.kind == "emit"
-        else f"{header.kind}.{header.name}",
+        kind="progress" if said and header.mark == "progress" else "fact",
+        name=header.name if said else f"{header.kind}.{header.status if called else header.name}",
         at=moment(header.ended_at or header.started_at),
-        step=f"{header.scope}{header.name}" if called else header.agent if header.kind == "emit" else "",
+        step=f"{header.scope}{header.name}" if called else header.agent if said else "",
         attempt=header.attempt,
-        trace_id=header.trace_id,
-        body=payload.error if called else payload.facts,
+        trace_id=header.trace_id or trace_id,
+        body=payload.error if called else _told(header, payload),
+        call=_call_of(header),
+        interrupt=_interrupt(payload) if not said else "",
+        artifacts=tuple(payload.artifacts),
     )
+
+
+def _call_of(header: Header) -> str:
+    """The call that an entry is about: none for what the run itself or its body says."""
+    if header.kind == "emit":
+        return header.key  # of the step that said it
+    if header.kind == "run":
+        return ""
+    return id_of(Call(header.scope, header.name, header.inputs, header.occurrence))
+
+
+def _told(header: Header, payload: Payload) -> Any:
+    """What an entry carries; of an answered wait also the answer."""
+    if header.kind != "wait" or payload.result is msgspec.UNSET or not isinstance(payload.facts, dict):
+        return payload.facts
+    return payload.facts | {"answer": decode(bytes(payload.result))}
+
+
+def _interrupt(payload: Payload) -> str:
+    found = payload.facts.get("interrupt", "") if isinstance(payload.facts, dict) else ""
+    return found if isinstance(found, str) else ""

@@ -49,7 +49,7 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
 
 
 class Pause(Struct, frozen=True, tag=True, tag_field="node"):
-    """A wait for a person: `pause_for: approval`."""
+    """A wait for a person: `pause_for: approval`, or another word."""
 
     id: str
     line: int
@@ -57,6 +57,22 @@ class Pause(Struct, frozen=True, tag=True, tag_field="node"):
     when: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
     on_decline: str = ""  # empty: the run is aborted; `continue`; or the id of the step to go to
+    agent: str = ""
+    schema: Mapping[str, Any] | None = None  # what an answer must look like; an approval has its own
+    deadline: float | None = None
+    default: Any = msgspec.UNSET  # what counts as the answer once the deadline has passed
+    assignee: str = ""
+
+
+class Wait(Struct, frozen=True, tag=True, tag_field="node"):
+    """A wait for a signal: `wait_for: NAME`."""
+
+    id: str
+    line: int
+    signal: str
+    when: str = ""
+    deadline: float | None = None
+    default: Any = msgspec.UNSET
     agent: str = ""
 
 
@@ -81,7 +97,7 @@ class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
     when: str = ""
 
 
-Node = Command | Pause | Parallel | Repeat
+Node = Command | Pause | Wait | Parallel | Repeat
 
 
 class Recipe(Struct, frozen=True):

@@ -37,6 +37,7 @@ class Recovered:
     accepted: tuple[str, ...] = ()  # fingerprints of reasons that somebody took upon himself
     outcome: str = ""  # how the anchor was last settled
     run: TaskRun | None = None
+    notes: tuple[str, ...] = ()  # what was asked for and not done
 
     @property
     def anchor(self) -> str:
@@ -114,7 +115,7 @@ class HandoffEvent:
     """One entry of an anchor's history."""
 
     seq: int
-    kind: str  # stored, claimed, taken, attached, lost, accepted, checked, settled
+    kind: str  # stored, claimed, attached, lost, accepted, checked, settled, released
     at: datetime
     by: str
     body: dict[str, Any]

@@ -70,7 +70,8 @@ class Session:
     replayed: bool = field(default=False, compare=False)
 
 
-class TooLarge(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class TooLarge:
     """A message that was left out because it alone does not fit, and how many tokens it needs."""
 
     seq: int
@@ -86,9 +87,9 @@ class Window:
     tokens: int  # used, never more than the limit
     memo: Memo | None  # when it fits
     messages: tuple[Message, ...]  # system messages, then the newest others; each oldest first
-    covered: int  # messages that the memo stands for
+    covered: int  # messages that are not here because the memo stands for them
     left_out: int  # messages that neither are here nor are covered
-    too_large: tuple[TooLarge, ...] = ()  # those of them that were skipped for their size
+    too_large: tuple[TooLarge, ...] = ()  # which were skipped for their size
     memo_need: int = 0  # the tokens that the memo needs, when it did not fit
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from shlex import quote
+from shlex import join, quote
 from typing import Literal
 
 from holdfast.clock import moment
@@ -83,26 +83,42 @@ def reasons_of(known: Known, seen: Observed | None, at: int) -> list[Reason]:
     return [reason for reason in found if reason.code not in cleared]
 
 
+# -- what to do about a reason -----------------------------------------------------------------------
+
+
+def command(handoff: Handoff, verb: str, *words: str, anchor: str = "") -> str:
+    """A command about a handoff, ready to be copied, also for an anchor that looks like an option."""
+    name = anchor or handoff.anchor
+    rest = [*words, *(() if handoff.scope == "default" else ("--scope", handoff.scope))]
+    named = [*rest, "--", name] if name.startswith("-") else [name, *rest]
+    return join(["holdfast", "handoff", verb, *named])
+
+
+def _accept(handoff: Handoff, code: str, subject: str, *words: str) -> str:
+    """The command that takes one reason upon whoever gives it, and goes on."""
+    return command(handoff, "recover", "--claim", *words, "--accept", f"{code}:{subject}", "--why", "WHY")
+
+
 # -- the record itself -------------------------------------------------------------------------------
 
 
 def _record(known: Known, at: int) -> Iterator[Reason]:
-    handoff, name = known.handoff, quote(known.handoff.anchor)
-    yield from _succession(known, name)
+    handoff = known.handoff
+    yield from _succession(known)
     if known.holder is not None and not known.holder.mine:
         until = f"{moment(known.holder.until):%Y-%m-%d %H:%M} UTC"
-        advice = f"wait, or take it over: holdfast handoff claim {name} --take --why WHY"
+        advice = f"wait, or take it over: {command(handoff, 'claim', '--take', '--why', 'WHY')}"
         yield Reason("claimed", handoff.anchor, "free", f"{known.holder.who}, until {until}", advice)
     if handoff.lint.weak:
-        advice = f"store it again with what is missing: holdfast handoff lint {name}"
+        advice = f"store it again with what is missing: {command(handoff, 'lint')}"
         yield Reason("weak", handoff.anchor, "execution-ready", _weaknesses(handoff), advice)
     if at >= handoff.expires_us:
         day = f"{handoff.expires_at:%Y-%m-%d}"
         found = f"stored {handoff.stored_at:%Y-%m-%d}"
-        advice = f"run its checks: holdfast handoff recover {name} --run-checks"
+        advice = f"run its checks: {command(handoff, 'recover', '--run-checks')}"
         yield Reason("stale", handoff.anchor, f"used before {day}", found, advice)
     if known.composed:
-        advice = f"read what the run left, or run the checks: holdfast handoff recover {name} --run-checks"
+        advice = f"read what the run left, or run the checks: {command(handoff, 'recover', '--run-checks')}"
         yield Reason("auto_composed", handoff.anchor, "written by who stopped", "composed from the run", advice)
     if handoff.masked:
         advice = "ask whoever stored it for what was masked, if you need it"
@@ -113,17 +129,20 @@ def _record(known: Known, at: int) -> Iterator[Reason]:
         yield Reason(code, f"blob {blob[:12]}", blob, why, advice)
 
 
-def _succession(known: Known, name: str) -> Iterator[Reason]:
+def _succession(known: Known) -> Iterator[Reason]:
     handoff = known.handoff
     if handoff.revision < known.newest:
-        advice = f"recover the newest one: holdfast handoff recover {name}"
+        advice = f"recover the newest one: {command(handoff, 'recover')}"
         yield Reason("superseded", f"revision {handoff.revision}", "the newest", f"revision {known.newest}", advice)
     elif known.superseded_by:
-        advice = f"recover that one: holdfast handoff recover {quote(known.superseded_by)}"
+        advice = f"recover that one: {command(handoff, 'recover', anchor=known.superseded_by)}"
         yield Reason("superseded", handoff.anchor, "the newest", f"replaced by {known.superseded_by}", advice)
     if handoff.rival:
         found = f"stored by {handoff.actor} while {handoff.rival} held the claim"
-        advice = f"compare (holdfast handoff diff {name}), then store what counts with --supersedes {handoff.id}"
+        if handoff.rival_id:  # an earlier revision, which this one goes past in silence
+            found = f"handoff {handoff.rival_id} was stored while {handoff.rival} held the claim"
+        replaced = handoff.rival_id or handoff.id
+        advice = f"store what counts with --supersedes {replaced}; to compare: {command(handoff, 'diff')}"
         yield Reason("rival", f"revision {handoff.revision}", "stored by who holds the claim", found, advice)
 
 
@@ -137,38 +156,39 @@ def _weaknesses(handoff: Handoff) -> str:
 
 def _files(known: Known, seen: Observed | None) -> Iterator[Reason]:
     handoff, bound = known.handoff, known.handoff.binding
-    name = quote(handoff.anchor)
     if not known.composed and (bound is None or not bound.files):
-        advice = "store it again where the files are, naming them: holdfast handoff store … --file FILE"
+        advice = (
+            f"store all of it again where the files are, naming them: {command(handoff, 'store', '--file', 'FILE')}"
+        )
         yield Reason("unbound", handoff.anchor, "files that were looked at", "none", advice)
     if seen is None:
         if not known.composed or handoff.must_keep:
-            advice = f"recover it where the files are: holdfast handoff recover {name} (or --repo DIR)"
+            advice = f"recover it where the files are: {command(handoff, 'recover', '--repo', 'DIR')}"
             yield Reason("unobserved", handoff.anchor, "files that were looked at", "nobody looked", advice)
         return
     if bound is not None:
         for path in sorted({*bound.files, *(seen.binding.files if bound.folders else ())}):
             yield from _file(known, path, bound.files.get(path, ABSENT), seen.binding.files.get(path, ABSENT))
-        yield from _environment(bound, seen)
+        yield from _environment(handoff, bound, seen)
     for form in handoff.must_keep:
         if wrong := seen.musts.get(key_of(form)):
-            advice = "mend it before going on, or accept it with a reason: --accept must_violated --why WHY"
-            yield Reason("must_violated", label_of(form), "kept", wrong, advice)
+            label = label_of(form)
+            advice = f"mend it before going on; or accept it: {_accept(handoff, 'must_violated', label)}"
+            yield Reason("must_violated", label, "kept", wrong, advice)
 
 
 def _file(known: Known, path: str, bound: Bound, now: Bound) -> Iterator[Reason]:
     if bound.same(now):
         return
-    name = quote(known.handoff.anchor)
-    worker = _worker(known.work, path, now)
+    handoff, worker = known.handoff, _worker(known.work, path, now)
     if worker:
-        advice = f"see what was done so far: holdfast handoff diff {name}"
+        advice = f"see what was done so far: {command(handoff, 'diff')}"
         yield Reason("partial_work", path, bound.word, f"{now.word}, changed under the claim of {worker}", advice)
     elif now.mode == "absent":
-        advice = f"put it back: holdfast handoff apply {name}; or accept: --accept file_missing --why WHY"
+        advice = f"put it back: {command(handoff, 'apply')}; or accept it: {_accept(handoff, 'file_missing', path)}"
         yield Reason("file_missing", path, bound.word, "absent", advice)
     else:
-        advice = f"see the change: holdfast handoff diff {name}; or accept: --accept file_changed --why WHY"
+        advice = f"see the change: {command(handoff, 'diff')}; or accept it: {_accept(handoff, 'file_changed', path)}"
         yield Reason("file_changed", path, bound.word, now.word, advice)
 
 
@@ -184,11 +204,11 @@ def _worker(work: Sequence[Work], path: str, now: Bound) -> str:
     return ""
 
 
-def _environment(bound: Binding, seen: Observed) -> Iterator[Reason]:
+def _environment(handoff: Handoff, bound: Binding, seen: Observed) -> Iterator[Reason]:
     for path, was in sorted(bound.environment.items()):
         now = seen.binding.environment.get(path, ABSENT)
         if not was.same(now):
-            advice = "look at what changed in it, then run the checks"
+            advice = f"store it again if it still holds; to see the change: {command(handoff, 'diff')}"
             yield Reason("environment_changed", path, was.word, now.word, advice)
 
 
@@ -204,10 +224,10 @@ def _repository(bound: Binding | None, seen: Observed | None) -> Iterator[Reason
         yield Reason("diverged", "branch", bound.branch, now.branch, advice)
     elif seen.relation in ("apart", "unknown", "none"):
         found = {"apart": now.commit[:12], "unknown": "git cannot tell"}.get(seen.relation, "no repository")
-        advice = f"look at what became of it: git log {bound.commit[:12]}..HEAD"
+        advice = f"look at what became of it: git log {quote(bound.commit[:12])}..HEAD"
         yield Reason("diverged", "commit", f"{bound.commit[:12]} or after", found, advice)
     elif seen.relation == "ahead":
-        advice = f"nothing to do; the new commits: git log --oneline {bound.commit[:12]}..HEAD"
+        advice = f"nothing to do; the new commits: git log --oneline {quote(bound.commit[:12])}..HEAD"
         yield Reason("head_moved", "commit", bound.commit[:12], now.commit[:12], advice)
     if bound.dirty != now.dirty:
         changed = sorted({*bound.dirty_files} ^ {*now.dirty_files}) or sorted(now.dirty_files)
@@ -224,28 +244,32 @@ def _checks(known: Known, seen: Observed | None) -> Iterator[Reason]:
     said = {each.key: each for each in (*known.handoff.baseline, *known.evidence) if each.key in forms}
     baseline = {each.key: each for each in known.handoff.baseline}
     for key, form in forms.items():
-        yield from _check(label_of(form), baseline.get(key), said.get(key), now.get(key))
+        yield from _check(known.handoff, label_of(form), baseline.get(key), said.get(key), now.get(key))
     if unrun := [label_of(form) for key, form in forms.items() if key not in now]:
-        name = quote(known.handoff.anchor)
-        advice = f"holdfast handoff recover {name} --run-checks"
+        advice = command(known.handoff, "recover", "--run-checks")
         yield Reason("checks_not_run", f"{len(unrun)} of {len(forms)}", "run", "; ".join(unrun), advice)
 
 
-def _check(label: str, base: Evidence | None, said: Evidence | None, now: Evidence | None) -> Iterator[Reason]:
+def _check(
+    handoff: Handoff, label: str, base: Evidence | None, said: Evidence | None, now: Evidence | None
+) -> Iterator[Reason]:
     """`base`: when it was stored; `said`: the last word on it since; `now`: what was run just now."""
     if now is None:
         if said is not None and said.runner == "self":
             found = f"{_passed(said)}, says {said.by}"
-            yield Reason("self_reported", label, "run by Holdfast", found, "run it: --run-checks")
+            advice = f"run it: {command(handoff, 'recover', '--run-checks')}"
+            yield Reason("self_reported", label, "run by Holdfast", found, advice)
         return
     if said is not None and said.runner == "self" and said.passed and not now.passed:
-        advice = "the report was wrong or the work changed since: find out which before going on"
+        accept = _accept(handoff, "evidence_contradicted", label, "--run-checks")
+        advice = f"find out whether the report was wrong or the work changed since; or accept it: {accept}"
         yield Reason("evidence_contradicted", label, f"passed, says {said.by}", _passed(now), advice)
     elif base is not None and base.runner == "runner" and base.passed and not now.passed:
-        advice = "something broke it since: mend that first, or accept it: --accept check_regressed --why WHY"
+        accept = _accept(handoff, "check_regressed", label, "--run-checks")
+        advice = f"mend what broke it since; or accept it: {accept}"
         yield Reason("check_regressed", label, "passed when stored", _passed(now), advice)
     elif base is not None and not base.passed and now.passed:
-        advice = "the work may be done already: look before doing it again"
+        advice = f"the work may be done already; to see what changed: {command(handoff, 'diff')}"
         yield Reason("maybe_done", label, "failed when stored", "passes now", advice)
 
 

@@ -149,7 +149,7 @@ _NOTHING_MORE = re.compile(
     re.VERBOSE,
 )
 _DONE_HEAD = re.compile(
-    r"^\W*(?:done|completed?|finished|accomplish\w+|chang(?:es?|ed)|what (?:i|we) did"
+    r"^\W*(?:done|completed|finished|accomplish\w+|chang(?:es|ed)|(?:complete|change)(?=\s*:)|what (?:i|we) did"
     r"|what (?:was|has been|changed|happened)|history|so far|work done|fixed|added|implemented|this session)\b"
     r"[^:.]{0,40}(?::|$)"
 )

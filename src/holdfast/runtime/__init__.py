@@ -49,7 +49,6 @@ if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run
     from holdfast.domain.interrupt import Interrupt
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
-    from holdfast.domain.replay import Replay
     from holdfast.runtime.guard import Guard
     from holdfast.runtime.verify import Verification
 
@@ -440,13 +439,12 @@ class Runtime:
 
         row = self.row(run_id)
         rows = self.store.read(lambda look: look.journal_of(row.key))
-        return receipts_of(row.id, row.flow, rows, self.blobs.get)
+        return receipts_of(row.id, row.flow, rows, self.blobs.get, row.trace_id)
 
     def events(self, run_id: str, after: int, limit: int) -> list[Event]:
-        from holdfast.domain.receipt import events_of
+        from holdfast.runtime.events import read
 
-        row = self.row(run_id)
-        return events_of(row.id, self.store.read(lambda look: look.journal_of(row.key, after, limit)))
+        return read(self, self.row(run_id), after, limit)
 
     def waits(self, run_key: int) -> list[Interrupt]:
         rows = self.store.read(lambda look: look.waits_of(run_key))
@@ -464,32 +462,13 @@ class Runtime:
         return plan(self, self.row(run_id))
 
     def facts(self) -> dict[str, Any]:
-        """What this home stands on, how many runs of each recorded status it has, and how many handoffs."""
+        """What this home stands on, how many runs of each recorded status it has, how many handoffs and artifacts."""
         runs, handoffs = self.store.read(lambda look: (look.count_runs(), look.count_anchors()))
+        saved, pinned = self.store.read(lambda look: (look.count_artifacts(), look.count_checkpoints()))
         counted = {"runs": runs, "handoffs": {"open": 0, "finished": 0} | handoffs}
-        return {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), **counted}
-
-    def replay(self, run_id: str) -> Replay:
-        """A run's body on its receipts only: nothing is executed and nothing is written."""
-        from holdfast.runtime.replays import recorded_run, replay
-
-        recorded = recorded_run(self, run_id)
-        spec = self.flow(recorded.flow)
-        if spec.is_async:
-            refuse_loop(f"replaying the async flow {spec.name}")
-        return replay(self, recorded, spec)
-
-    async def replay_async(self, run_id: str) -> Replay:
-        """The same on the running event loop. A plain flow runs in a thread."""
-        from holdfast.runtime import replays
-        from holdfast.runtime.async_calls import in_thread
-
-        recorded = replays.recorded_run(self, run_id)
-        spec = self.flow(recorded.flow)
-        if spec.is_async:
-            return await replays.replay_async(self, recorded, spec)
-        found: Replay = await in_thread(lambda: replays.replay(self, recorded, spec))
-        return found
+        counted |= {"artifacts": {"saved": saved.artifacts - saved.pending, "pending": saved.pending}}
+        known = {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), **counted}
+        return known | {"checkpoints": pinned}
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""

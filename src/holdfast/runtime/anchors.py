@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Bound, Evidence, Handoff, decode_handoff
-from holdfast.domain.journal import Break, Entry, Header, Row, check, decode_header, entry, genesis_of_anchor
+from holdfast.domain.handoff_entries import UNREADABLE, Accepted, Claimed, Released, Settled, evidence_in, facts_of
+from holdfast.domain.journal import Break, Entry, Header, Row, check, entry, genesis_of_anchor
 from holdfast.domain.journal import Payload as EntryPayload
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.recovered import HandoffEvent
 from holdfast.domain.trust import Holder, Known, Work
-from holdfast.errors import IntegrityBroken
+from holdfast.errors import HandoffClaimed, IntegrityBroken
+from holdfast.runtime.handoff_records import Told, chain_of, lease_of, name_of, told_in
 from holdfast.runtime.processes import is_alive
 from holdfast.runtime.tokens import is_ours, print_of, until
 from holdfast.store.contract import AnchorRow, HandoffRow, Hold, LeaseRow, Reading
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
-
-_decode_facts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-class Told(NamedTuple):
-    """One entry after a revision: what happened, and what was written about it."""
-
-    seq: int
-    name: str
-    at: int
-    facts: dict[str, Any]
 
 
 class Found(NamedTuple):
@@ -44,6 +34,17 @@ class Found(NamedTuple):
     since: tuple[Told, ...]
     newest_id: str
     superseded_by: str
+    seq: int  # of its entry
+
+    @property
+    def arrived(self) -> bool:
+        """Whether it came by import: what it says was seen and run is then what somebody elsewhere says."""
+        return self.seq <= self.anchor.arrived
+
+    @property
+    def since_here(self) -> tuple[Told, ...]:
+        """What happened since and was written here."""
+        return tuple(one for one in self.since if one.seq > self.anchor.arrived)
 
 
 def told(name: str, facts: Any, *, at: int, epoch: int, blobs: Iterable[str] = ()) -> Entry:
@@ -59,29 +60,19 @@ def hold_of(anchor: AnchorRow, lease: LeaseRow, epoch: int | None = None) -> Hol
 
 def find(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> Found:
     """A revision, with its entry and all later ones checked. Raises IntegrityBroken when it cannot be read at all."""
-    lease = _lease(look, anchor)
+    lease = lease_of(look, anchor)
     rows = look.journal_of(-anchor.key, max(revision.seq - 2, 0))
     before, rows = _before(anchor, revision.seq, rows)
-    broken = check(f"handoff {anchor.anchor}", before, rows, lease.head, lease.hash, first=revision.seq)
-    if not rows or rows[0].payload is None:
-        raise IntegrityBroken(f"handoff {revision.id}", "its entry is missing")
-    handoff = _handoff(rows[0], anchor, revision)
-    if broken is None and (handoff.id, handoff.revision) != (revision.id, revision.revision):
-        broken = Break(f"handoff {revision.id}", "it is listed as another revision")
-    if broken is None and (handoff.scope, handoff.anchor) != (anchor.scope, anchor.anchor):
-        broken = Break(f"handoff {revision.id}", "it was stored under another anchor")
-    since = tuple(map(_told, rows[1:])) if broken is None else ()
+    broken = check(chain_of(anchor.anchor), before, rows, lease.head, lease.hash, first=revision.seq)
+    handoff = _handoff(rows, anchor, revision)
+    since: tuple[Told, ...] = ()
+    if broken is None:
+        broken = _misplaced(handoff, anchor, revision)
+    if broken is None:
+        since, broken = _since(anchor, rows[1:])
     newest = look.handoff_at(anchor.key, anchor.revision)
-    return Found(
-        anchor, lease, handoff, broken, since, newest.id if newest else "", _superseded(look, anchor, revision)
-    )
-
-
-def _lease(look: Reading, anchor: AnchorRow) -> LeaseRow:
-    lease = look.lease_of_anchor(anchor.id)
-    if lease is None:
-        raise IntegrityBroken(f"handoff {anchor.anchor}", "its lease row is missing")
-    return lease
+    newest_id, superseded = newest.id if newest else "", _superseded(look, anchor, revision)
+    return Found(anchor, lease, handoff, broken, since, newest_id, superseded, revision.seq)
 
 
 def _before(anchor: AnchorRow, seq: int, rows: list[Row]) -> tuple[bytes, list[Row]]:
@@ -91,17 +82,31 @@ def _before(anchor: AnchorRow, seq: int, rows: list[Row]) -> tuple[bytes, list[R
     return genesis_of_anchor(anchor.id, anchor.scope, anchor.anchor), rows
 
 
-def _handoff(row: Row, anchor: AnchorRow, revision: HandoffRow) -> Handoff:
+def _handoff(rows: list[Row], anchor: AnchorRow, revision: HandoffRow) -> Handoff:
+    record = name_of(anchor.scope, anchor.anchor, revision.revision)
+    if not rows or rows[0].payload is None:
+        raise IntegrityBroken(record, "its entry is missing")
     try:
-        return decode_handoff(_decode_facts(row.payload or b"")["facts"])
-    except (msgspec.MsgspecError, KeyError) as error:
-        raise IntegrityBroken(f"handoff {anchor.anchor}@{revision.revision}", f"it cannot be read: {error}") from error
+        return decode_handoff(facts_of(rows[0].payload))
+    except UNREADABLE as error:
+        raise IntegrityBroken(record, f"it cannot be read: {error}") from error
 
 
-def _told(row: Row) -> Told:
-    header = decode_header(row.header)
-    facts = msgspec.json.decode(_decode_facts(row.payload)["facts"]) if row.payload else {}
-    return Told(row.seq, header.name, header.ended_at, facts)
+def _misplaced(handoff: Handoff, anchor: AnchorRow, revision: HandoffRow) -> Break | None:
+    record = name_of(anchor.scope, anchor.anchor, revision.revision)
+    if (handoff.id, handoff.revision) != (revision.id, revision.revision):
+        return Break(record, "it is listed as another revision")
+    if (handoff.scope, handoff.anchor) != (anchor.scope, anchor.anchor):
+        return Break(record, "it was stored under another anchor")
+    return None
+
+
+def _since(anchor: AnchorRow, rows: list[Row]) -> tuple[tuple[Told, ...], Break | None]:
+    """What later entries say; nothing of them is believed when one cannot be read."""
+    try:
+        return tuple(told_in(anchor.anchor, row) for row in rows), None
+    except IntegrityBroken as error:
+        return (), Break(error.record, error.why)
 
 
 def _superseded(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> str:
@@ -119,7 +124,7 @@ def _superseded(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> str:
 def known_of(found: Found, holder: Holder | None, blobs: Mapping[str, str]) -> Known:
     """The recorded facts, as the verdict takes them."""
     return Known(
-        handoff=found.handoff,
+        handoff=_witnessed(found),
         newest=found.anchor.revision,
         newest_id=found.newest_id,
         superseded_by=found.superseded_by,
@@ -132,36 +137,68 @@ def known_of(found: Found, holder: Holder | None, blobs: Mapping[str, str]) -> K
     )
 
 
+def _witnessed(found: Found) -> Handoff:
+    """The revision with what this place can vouch for: of one that was imported, its checks and its score are words."""
+    handoff = found.handoff
+    if not found.arrived or found.broken:
+        return handoff
+    from holdfast.domain.lint import lint
+
+    unchanged = any(finding.code == "too_early" for finding in handoff.lint.findings)  # nobody here can tell
+    baseline = tuple(map(_reported, handoff.baseline))
+    return replace(handoff, baseline=baseline, lint=lint(handoff, unchanged=unchanged))
+
+
+def _reported(evidence: Evidence) -> Evidence:
+    return replace(evidence, runner="self")
+
+
 def evidence_since(found: Found) -> tuple[Evidence, ...]:
-    """What came of checks since the revision was stored, oldest first."""
-    given = [each for one in found.since for each in one.facts.get("evidence", ())]
-    return tuple(msgspec.convert(given, list[Evidence]))
+    """What came of checks since the revision was stored, oldest first. What was not run here is what somebody says."""
+    return tuple(
+        each if one.seq > found.anchor.arrived else _reported(each)
+        for one in found.since
+        if not isinstance(one.said, Handoff)
+        for each in evidence_in(one.said)
+    )
 
 
 def accepted_since(found: Found) -> tuple[str, ...]:
-    """The fingerprints of the reasons that were accepted since."""
-    accepted = [one.facts["reasons"] for one in found.since if one.name == "accepted"]
-    return tuple(reason["fingerprint"] for reasons in accepted for reason in reasons)
+    """The fingerprints of the reasons that were accepted since, by somebody here."""
+    accepted = [one.said.reasons for one in found.since_here if isinstance(one.said, Accepted)]
+    return tuple(reason.fingerprint for reasons in accepted for reason in reasons)
 
 
 def claimer_of(found: Found) -> str:
     """Who made the claim that the lease names; "" when that was before this revision."""
     held = print_of(found.lease.holder)
-    by = [str(one.facts["by"]) for one in found.since if one.facts.get("claim") == held]
+    by = [one.said.by for one in found.since if isinstance(one.said, Claimed) and one.said.claim == held]
     return by[0] if by else (found.handoff.actor if found.handoff.claim == held else "")
 
 
 def _work(found: Found) -> tuple[Work, ...]:
-    """Who worked on it since: each claim with the files as they were at its beginning and, once settled, at its end."""
+    """Who worked on it since: each claim with the files at its beginning and, once it was over, at its end."""
     handoff = found.handoff
     work = [Work(handoff.actor, handoff.binding.files)] if handoff.claim and handoff.binding else []
-    for one in found.since:
-        files = msgspec.convert(one.facts.get("files") or {}, dict[str, Bound])
-        if one.name == "claimed" and files:
-            work.append(Work(str(one.facts["by"]), files))
-        elif one.name == "settled" and files and work:
-            work[-1] = Work(work[-1].by, work[-1].began, files)
+    _add_work(work, [one for one in found.since if one.seq <= found.anchor.arrived])
+    if found.arrived:
+        _end(work, None)  # a claim does not travel
+    _add_work(work, found.since_here)
     return tuple(work)
+
+
+def _add_work(work: list[Work], since: Iterable[Told]) -> None:
+    for one in since:
+        if isinstance(one.said, Claimed) and one.said.files is not None:
+            work.append(Work(one.said.by, one.said.files))
+        elif isinstance(one.said, Settled | Released):
+            _end(work, one.said.files if isinstance(one.said, Settled) else None)
+
+
+def _end(work: list[Work], files: Mapping[str, Bound] | None) -> None:
+    """The last claim is over. Where nobody looked at the files it ends as it began: what changes is not its work."""
+    if work and work[-1].ended is None:
+        work[-1] = replace(work[-1], ended=work[-1].began if files is None else files)
 
 
 def files_of(files: Mapping[str, Bound]) -> dict[str, Any]:
@@ -175,16 +212,42 @@ def files_of(files: Mapping[str, Bound]) -> dict[str, Any]:
 # -- the claim ---------------------------------------------------------------------------------------
 
 
-def holder_of(runtime: Runtime, look: Reading, found: Found) -> Holder | None:
-    """Who holds the claim now; None when it is free or its holder is dead or silent for too long."""
+def holder_of(
+    runtime: Runtime, look: Reading, found: Found, actor: str | None = None, *, claim_id: str | None = None
+) -> Holder | None:
+    """Who holds the claim now; None when it is free or its holder is dead or silent for too long.
+
+    It is `mine` when this object made it and, where an `actor` is named, for that one; or when `claim_id` shows it.
+    On the command line all that was made at this terminal, or is shown to the command, is.
+    """
     lease = found.lease
     beat = look.beat_of(lease.holder) if lease.holder else None
     if beat is None or lease.holder is None:
         return None
-    mine = is_ours(runtime, lease.holder, beat)
+    claimer = claimer_of(found) or _claimer_before(look, found)
+    by_name = runtime.claimer is not None or actor in (None, claimer)  # a command line is one claimer, by any name
+    mine = lease.holder == claim_id or (by_name and is_ours(runtime, lease.holder, beat))
     if not mine and is_lapsed(runtime, beat):
         return None
-    return Holder(_who(claimer_of(found), beat), until(beat), mine)
+    return Holder(_who(claimer, beat), until(beat), mine)
+
+
+def _claimer_before(look: Reading, found: Found) -> str:
+    """Who made the claim before the revision was stored: somebody else stored that one meanwhile."""
+    held = print_of(found.lease.holder)
+    for row in reversed(look.journal_of(-found.anchor.key)[: found.seq - 1]):
+        try:
+            said = told_in(found.anchor.anchor, row).said
+        except IntegrityBroken:
+            continue  # it lends nobody a claim; `verify` names it
+        if isinstance(said, Claimed) and said.claim == held:
+            return said.by
+    return ""
+
+
+def claimed_error(anchor: str, holder: Holder) -> HandoffClaimed:
+    """What is raised where somebody else holds the claim."""
+    return HandoffClaimed(anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
 
 
 def is_lapsed(runtime: Runtime, beat: Beat) -> bool:
@@ -204,20 +267,20 @@ def _who(actor: str, beat: Beat) -> str:
 
 def history(look: Reading, anchor: AnchorRow) -> list[HandoffEvent]:
     """Everything that happened under an anchor, oldest first. Raises IntegrityBroken."""
-    lease = _lease(look, anchor)
+    lease = lease_of(look, anchor)
     rows = look.journal_of(-anchor.key)
     start = genesis_of_anchor(anchor.id, anchor.scope, anchor.anchor)
-    broken = check(f"handoff {anchor.anchor}", start, rows, lease.head, lease.hash)
+    broken = check(chain_of(anchor.anchor), start, rows, lease.head, lease.hash)
     if broken is not None:
         raise broken.as_error()
-    return [_event(one) for one in map(_told, rows)]
+    return [_event(told_in(anchor.anchor, row)) for row in rows]
 
 
 def _event(one: Told) -> HandoffEvent:
-    facts = one.facts
-    if one.name == "stored":
-        body = {name: facts[name] for name in ("id", "revision", "summary", "next_action")}
-        body |= {"score": facts["lint"]["score"], "source": facts.get("source", ""), "rival": facts.get("rival", "")}
-        return HandoffEvent(one.seq, one.name, moment(one.at), facts["actor"], body)
-    body = {name: value for name, value in facts.items() if name not in ("by", "files")}
-    return HandoffEvent(one.seq, one.name, moment(one.at), str(facts.get("by", "")), body)
+    said = one.said
+    if isinstance(said, Handoff):
+        body = {name: getattr(said, name) for name in ("id", "revision", "summary", "next_action")}
+        body |= {"score": said.lint.score, "source": said.source, "rival": said.rival}
+        return HandoffEvent(one.seq, one.name, moment(one.at), said.actor, body)
+    body = {name: value for name, value in one.facts.items() if name not in ("by", "files")}
+    return HandoffEvent(one.seq, one.name, moment(one.at), said.by, body)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.digest import digest
@@ -45,8 +46,9 @@ _KEEPERS = 8  # threads: syncing many small files one after the other would take
 def bind(runtime: Runtime, contract: Contract, root: Path) -> Binding:
     """What the contract's files and the repository are now. Content that is kept is durable when this returns.
 
-    Bound are the target files, of a folder its tracked files (all files outside of git), and the file to begin with.
-    Raises HandoffInvalid, naming the field, for a file that is not inside the root or cannot be read.
+    Bound are the target files, of a folder those that git tracks or would add (outside of git all), and the file to
+    begin with. Raises HandoffInvalid, naming the field, for a file that is not inside the root, cannot be read or is
+    left out by a sparse checkout.
     """
     root = Path(os.path.realpath(root))
     home = Path(os.path.realpath(runtime.home))
@@ -55,7 +57,7 @@ def bind(runtime: Runtime, contract: Contract, root: Path) -> Binding:
     environment = {text(path): bare.bound for path, bare in seeing.environment(contract)}
     files = _keep(runtime.blobs, targets)
     state = git.look(root)
-    patch, patch_why = _patch(runtime.blobs, state) if state else ("", "unknown" if git.top_of(root) else "")
+    patch, patch_why = _patch(runtime.blobs, state) if state else ("", git.why_unknown() if git.top_of(root) else "")
     bound = _binding(root, state, files, folders, environment)
     return replace(bound, patch=patch, patch_why=patch_why)
 
@@ -106,6 +108,8 @@ class _Seeing(NamedTuple):
     def _each(self, paths: Mapping[str, str]) -> Iterator[tuple[str, Sight]]:
         for path, field in paths.items():
             seen = self._seen(field, path)
+            if seen.bound.mode == "link":  # it may be one that a folder stands for, and nobody named
+                self._refuse_leaving(field, path)
             if seen.bound.why != "folder":  # a submodule that is not checked out is tracked, and no file
                 yield path, seen
 
@@ -121,14 +125,20 @@ class _Seeing(NamedTuple):
     def _checked(self, field: str, given: str) -> str:
         """The path, once its own link, if it is one, is known to stay inside."""
         path = relative_to(self.root, given, field)
+        self._refuse_leaving(field, path)
+        if sight(self.root, path, -1).bound.mode == "absent" and git.left_out(self.root, path):
+            why = f"{path!r} is tracked, and left out by the sparse checkout here"
+            raise HandoffInvalid(field, why, f"check it out: git sparse-checkout add {quote(path)}; or leave it out")
+        return path
+
+    def _refuse_leaving(self, field: str, path: str) -> None:
         real = Path(os.path.realpath(self.root / path))
         if not real.is_relative_to(self.root):
-            remedy = "name the file it leads to by a repo_root that holds it, or leave it out"
+            remedy = "name what it leads to by a repo_root that holds it, or only files that stay inside"
             raise HandoffInvalid(field, f"{path!r} is, or goes through, a link that leaves {self.root}", remedy)
         if real.is_relative_to(self.home) or any(map(never, real.relative_to(self.root).parts)):
             why = f"{path!r} is in a folder that git or Holdfast owns"
             raise HandoffInvalid(field, why, "name files of the work itself")
-        return path
 
     def _seen(self, field: str, path: str) -> Sight:
         seen = sight(self.root, path)
@@ -145,7 +155,8 @@ class _Seeing(NamedTuple):
             raise HandoffInvalid(field, why, "give yourself permission to read it, or name files") from error
         if len(found) > FOLDER_FILES:
             why = f"{folder!r} stands for more than {FOLDER_FILES:,} files"
-            raise HandoffInvalid(field, why, "name the files, or the smaller folders, that the work is about")
+            remedy = "name the files or smaller folders that the work is about, or have git ignore what is made"
+            raise HandoffInvalid(field, why, remedy)
         return found
 
 
@@ -158,11 +169,11 @@ _REFUSED = {
 
 
 def _members(root: Path, folder: str, *, in_git: bool) -> list[str]:
-    """The files that a folder stands for, from the root: the tracked ones, outside of git all. Raises OSError.
+    """The files that a folder stands for, from the root: what git tracks or would add, outside of git all.
 
-    Where git cannot tell, all of them too, unless it is known to be `in_git`: then there are none.
+    Raises OSError. Where git cannot tell, all of them too, unless it is known to be `in_git`: then there are none.
     """
-    names = git.tracked(root / folder)
+    names = git.files(root / folder)
     if names is None:
         return [] if in_git else list(_walked(root, folder))
     return [normpath(f"{folder}/{name}") for name in names if not _is_hidden(name)]
@@ -300,7 +311,7 @@ def observe(handoff: Handoff, root: Path) -> Observed:
     state = git.look(root) if handoff.binding is not None else None  # else there is nothing to compare it with
     files = {path: sight(root, path_of(path)).bound for path in bound.files}
     for folder in bound.folders:
-        files |= _new_files(root, path_of(folder), files, in_git=bool(state or bound.commit))
+        files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
     environment = {path: sight(root, path_of(path)).bound for path in bound.environment}
     now = _binding(root, state, files, bound.folders, environment)
     rules = {key_of(form): rule for form in handoff.must_keep if (rule := rule_of(form))}
@@ -314,8 +325,8 @@ def _relation(root: Path, bound: Binding, state: git.State | None) -> Relation:
     return git.relation(root, bound.commit, state.commit) if state else "unknown"
 
 
-def _new_files(root: Path, folder: str, known: Collection[str], *, in_git: bool) -> dict[str, Bound]:
-    """The files that a bound folder has now and had not then. Where git cannot tell which are tracked, there are none.
+def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *, in_git: bool) -> dict[str, Bound]:
+    """The files that a bound folder has now and had not then. Where git cannot tell which count, there are none.
 
     A folder that became something else, or has more files than can be looked at, is told as one file of that name.
     """
@@ -329,4 +340,18 @@ def _new_files(root: Path, folder: str, known: Collection[str], *, in_git: bool)
     if len(names) > FOLDER_FILES:
         return {text(folder): Bound("special", why=f"more than {FOLDER_FILES:,} files")}
     found = {text(name): sight(root, name).bound for name in new}
-    return {name: bound for name, bound in found.items() if bound.why != "folder"}
+    old = _left_out_then(root, found, was)
+    return {name: bound for name, bound in found.items() if bound.why != "folder" and name not in old}
+
+
+def _left_out_then(root: Path, found: Mapping[str, Bound], was: Binding) -> set[str]:
+    """Those that are as the bound commit has them: a sparse checkout left them out, for nobody had removed them."""
+    from holdfast.runtime.patching import entries, is_entry
+
+    top = git.top_of(root)
+    if not (top and was.commit):
+        return set()
+    above = relpath(root, top)
+    paths = {name: normpath(f"{above}/{path_of(name)}") for name in found if name not in was.dirty_files}
+    had = entries(top, was.commit, sorted(paths.values()))
+    return {name for name, path in paths.items() if path in had and is_entry(top, path, found[name], had[path])}

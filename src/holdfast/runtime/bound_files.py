@@ -7,7 +7,6 @@ pipes and sockets are not opened. Nothing here raises for what it finds.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,13 +18,12 @@ from typing import NamedTuple
 from holdfast.domain.digest import digest
 from holdfast.domain.handoff import ABSENT, Bound, Mode
 from holdfast.domain.patterns import never
-from holdfast.runtime.looking import FILE_BYTES
+from holdfast.runtime.looking import FILE_BYTES, GONE
 
 _CHUNK_BYTES = 1 << 18
 _TEXT_BYTES = 8_000  # git takes for text what has no NUL in so many
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # it may be a pipe by the time it is opened
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 class Sight(NamedTuple):
@@ -48,7 +46,7 @@ def sight(root: Path, path: str, most_bytes: int | None = None) -> Sight:
         with _entered(root, parts[:-1]) as folder:
             return _sight(folder, parts[-1] if parts else ".", most_bytes)
     except OSError as error:
-        return Sight(ABSENT if error.errno in _GONE else Bound("special", why="unreadable"))
+        return Sight(ABSENT if error.errno in GONE else Bound("special", why="unreadable"))
 
 
 def _real_parts(root: Path, path: str) -> list[str] | None:

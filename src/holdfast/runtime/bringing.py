@@ -1,16 +1,19 @@
 """What has to be done to bring a handoff's work into a clone: decided file by file, nothing touched meanwhile.
 
-A file gives way only if nothing is lost by it: it is not there, or it is what the clone's commit has. Everything else
-is a conflict, and says why. What a patch makes is `patching.py`; files are put in place by `placing.py`.
+A file gives way only if nothing is lost by it: it is not there, or it is what the clone's commit has, and no commit
+since has changed it (but that may be forced: it is still in git). Everything else is a conflict, and says why. What a
+patch makes is `patching.py`; files are put in place by `placing.py`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from pathlib import Path
+from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.difference import Applied, Placed, why_not_kept
@@ -32,8 +35,11 @@ _PATCH_WHY = {
     "too_large": "they were too large",
     "secret": "there was a secret in them",
     "no_commit": "there was no commit yet",
+    "no_git": "git was not found",
     "unknown": "git could not tell",
 }
+_NO_GIT = "git was not found, so that nobody can tell"
+_FORCED = "force it (--force) to put the handoff's in its place, the other stays in git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,25 @@ class _Clone(NamedTuple):
             raise _Outside("git or Holdfast owns this place")
         return path
 
+    def holds(self, path: str) -> bool:
+        """Whether a path from the base is below the root."""
+        return Path(normpath(self.base / path)).is_relative_to(self.root)
+
+    def link_refused(self, path: str, target: str) -> str:
+        """Why no link to there is made at a path from the base; "" when it stays inside of the root.
+
+        It is made in a plain folder, whatever is there now. Behind a name `..` may be anywhere, once there are links.
+        """
+        names = dropwhile(lambda name: name in ("", ".", ".."), target.split("/"))
+        leads = normpath((self.base / path).parent / target)
+        if ".." in names or not can_be_a_path(target) or not self.holds(leads):
+            return "it is a link that leaves the root"
+        real = Path(os.path.realpath(leads))
+        if not real.is_relative_to(self.root):
+            return "it is a link that leaves the root"
+        owned = real.is_relative_to(self.home) or any(never(name.lower()) for name in real.relative_to(self.root).parts)
+        return "it is a link to what git or Holdfast owns" if owned else ""
+
     def shown(self, path: str) -> str:
         """A path from the base as bindings name it."""
         return text(os.path.relpath(self.base / path, self.root))
@@ -108,6 +133,12 @@ class _Clone(NamedTuple):
             return False
         return now.bound.blob == head.id or patching.entry_now(top, path, now, head.id) == head
 
+    def parting(self, bound: Binding) -> str | None:
+        """The commit since which the clone's commits are not those of the work; None when nobody knows."""
+        if not self.commit or bound.commit == self.commit:
+            return self.commit
+        return git.parting(self.root, bound.commit, self.commit) or None
+
 
 def _of_submodule(top: Path, path: str) -> tuple[Path, str, Entry]:
     """A file that the commit does not know may be one of a submodule: seen from there, what its commit has."""
@@ -116,16 +147,18 @@ def _of_submodule(top: Path, path: str) -> tuple[Path, str, Entry]:
     return inner, path, patching.entries(inner, "HEAD", [path]).get(path, NOTHING)
 
 
-def plan_of(runtime: Runtime, handoff: Handoff, root: Path) -> Plan:
-    """What bringing the work below `root` (links resolved) takes. Raises IntegrityBroken for broken content,
-    NotApplicable when there is none at all.
+def plan_of(runtime: Runtime, handoff: Handoff, root: Path, *, force: bool = False) -> Plan:
+    """What bringing the work below `root` (links resolved) takes; by `force` also in place of later commits' files.
+
+    Raises IntegrityBroken for broken content, NotApplicable when there is none at all.
     """
     if (bound := handoff.binding) is None:
         raise NotApplicable(handoff.anchor, "nobody looked at the files when it was stored: no content is kept")
     if not root.is_dir():
         raise NotApplicable(handoff.anchor, f"there is no folder {str(root)!r}")
     clone = _Clone.at(root, Path(os.path.realpath(runtime.home)))
-    found = [*_bound_steps(clone, bound, runtime.blobs), *_patch_steps(clone, bound, runtime.blobs)]
+    sections = _sections(clone, bound, runtime.blobs)
+    found = [*_bound_steps(clone, bound, runtime.blobs, force), *_patch_steps(clone, bound, sections)]
     found.sort(key=lambda step: (step.told.patched, step.told.path))
     steps = list(_unblocked(clone, [*_once(found)]))
     applied = Applied(
@@ -133,7 +166,7 @@ def plan_of(runtime: Runtime, handoff: Handoff, root: Path) -> Plan:
         revision=handoff.revision,
         root=text(str(root)),
         files=tuple(step.told for step in steps),
-        notes=tuple(_notes(clone, bound, steps)),
+        notes=tuple(_notes(clone, bound, steps, _beside(clone, sections or ()))),
     )
     return Plan(clone.base, tuple(step.put for step in steps if step.put), applied)
 
@@ -141,7 +174,7 @@ def plan_of(runtime: Runtime, handoff: Handoff, root: Path) -> Plan:
 # -- the bound files ---------------------------------------------------------------------------------
 
 
-def _bound_steps(clone: _Clone, bound: Binding, blobs: Blobs) -> Iterator[_Step]:
+def _bound_steps(clone: _Clone, bound: Binding, blobs: Blobs, force: bool) -> Iterator[_Step]:
     differing: dict[str, tuple[str, Sight]] = {}
     for path, was in sorted(bound.files.items()):
         now = sight(clone.root, path_of(path))
@@ -155,8 +188,28 @@ def _bound_steps(clone: _Clone, bound: Binding, blobs: Blobs) -> Iterator[_Step]
             except _Outside as outside:
                 yield _Step(Placed(path, "conflict", str(outside)))
     heads = clone.entries(clone.commit, (real for real, _ in differing.values()))
+    moved = {} if force else _moved(clone, bound, {path: real for path, (real, _) in differing.items()}, heads)
     for path, (real, now) in differing.items():
-        yield _bound_step(clone, blobs, path, bound.files[path], real, now, heads.get(real, NOTHING))
+        step = _bound_step(clone, blobs, path, bound.files[path], real, now, heads.get(real, NOTHING))
+        is_moved = path in moved and step.put
+        yield _Step(Placed(path, "conflict", moved[path])) if is_moved else step
+
+
+def _moved(clone: _Clone, bound: Binding, reals: Mapping[str, str], heads: Mapping[str, Entry]) -> dict[str, str]:
+    """The files that commits here have changed since the work began, and that in words. Not those that they made what
+    the handoff has. Where nobody knows what the commits have changed, it may be every file that the commit has.
+    """
+    parting = clone.parting(bound)
+    then = heads if parting == clone.commit else clone.entries(parting or "", reals.values())
+    changed = {path for path, real in reals.items() if heads.get(real) != then.get(real)}
+    why = "changed here by later commits"
+    if parting is None:
+        why = "maybe changed here by later commits, for the commit at which the work began is not known here"
+    return {path: f"{why}: {_FORCED}" for path in changed if not _is_of(bound.files[path], heads.get(reals[path]))}
+
+
+def _is_of(was: Bound, head: Entry | None) -> bool:
+    return was.mode == head.mode and was.blob == head.id if head else was.mode == "absent"
 
 
 def _bound_step(clone: _Clone, blobs: Blobs, path: str, was: Bound, real: str, now: Sight, head: Entry) -> _Step:
@@ -174,6 +227,8 @@ def _hindrance(clone: _Clone, path: str, now: Sight, head: Entry) -> str:
         return ""
     if now.bound.mode == "special":
         return f"what is in its place cannot give way: {now.bound.why}"
+    if clone.top and not git.found():
+        return f"it is not what the handoff has, and {_NO_GIT} whether a commit has it"
     if head == NOTHING:
         return "the commit here has no such file, and what is there is not what the handoff has"
     return "it has changes of its own: it is neither what the commit here has nor what the handoff has"
@@ -204,16 +259,33 @@ def _ends(content: bytes) -> str:
 # -- the other files ---------------------------------------------------------------------------------
 
 
-def _patch_steps(clone: _Clone, bound: Binding, blobs: Blobs) -> Iterator[_Step]:
-    """What the patch does to files that are not bound."""
+def _sections(clone: _Clone, bound: Binding, blobs: Blobs) -> list[Section] | None:
+    """The parts of the patch that are about files that are not bound; None when git makes nothing of it."""
     if not bound.patch:
-        return
-    patch, mine = blobs.get(bound.patch), {*_reals(clone, bound)}
+        return []
+    with suppress(patching.Unreadable):
+        return patching.sections_of(blobs.get(bound.patch), {*_reals(clone, bound)})
+    return None
+
+
+def _beside(clone: _Clone, sections: Sequence[Section]) -> list[str]:
+    """The files of the patch that are not below the root, as bindings name them: nothing is written there."""
+    return sorted({clone.shown(section.path) for section in sections if not clone.holds(section.path)})
+
+
+def _patch_steps(clone: _Clone, bound: Binding, sections: Sequence[Section] | None) -> Iterator[_Step]:
+    """What the patch does to files below the root that are not bound."""
     try:
-        yield from _steps_of(clone, patching.sections_of(patch, mine))
+        if sections is None:
+            raise patching.Unreadable
+        yield from _steps_of(clone, [section for section in sections if clone.holds(section.path)])
     except patching.Unreadable:
+        why = "git can make nothing of its uncommitted changes here" if git.found() else _NEEDS_GIT
         for path in bound.dirty_files:
-            yield _Step(Placed(path, "conflict", "git can make nothing of its uncommitted changes here", True))
+            yield _Step(Placed(path, "conflict", why, True))
+
+
+_NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and git was not found"
 
 
 def _reals(clone: _Clone, bound: Binding) -> Iterator[str]:
@@ -267,15 +339,19 @@ def _once(steps: Iterable[_Step]) -> Iterator[_Step]:
 
 
 def _unblocked(clone: _Clone, steps: Sequence[_Step]) -> Iterator[_Step]:
-    """The steps; those are conflicts whose place is not free once everything that goes is gone."""
+    """The steps; those are conflicts that lead out, or whose place is not free once everything that goes is gone."""
     puts = [step.put for step in steps if step.put]
     gone = {put.path for put in puts if put.mode == "absent"}
     come = {put.path for put in puts if put.mode != "absent"}
     for step in steps:
-        if step.put and (why := _in_the_way(clone.base, step.put, gone, come)):
+        if step.put and (why := _not_made(clone, step.put) or _in_the_way(clone.base, step.put, gone, come)):
             yield _Step(replace(step.told, action="conflict", why=why))
         else:
             yield step
+
+
+def _not_made(clone: _Clone, put: Put) -> str:
+    return clone.link_refused(put.path, os.fsdecode(put.content)) if put.mode == "link" else ""
 
 
 def _in_the_way(base: Path, put: Put, gone: set[str], come: set[str]) -> str:
@@ -301,7 +377,7 @@ def _below(base: Path, path: str) -> Iterator[str]:
 # -- what else is to be said -------------------------------------------------------------------------
 
 
-def _notes(clone: _Clone, bound: Binding, steps: Sequence[_Step]) -> Iterator[str]:
+def _notes(clone: _Clone, bound: Binding, steps: Sequence[_Step], beside: Sequence[str]) -> Iterator[str]:
     if bound.commit and bound.commit != clone.commit:
         yield from _commit_notes(clone, bound, steps)
     if bound.branch and clone.branch and bound.branch != clone.branch:
@@ -309,7 +385,9 @@ def _notes(clone: _Clone, bound: Binding, steps: Sequence[_Step]) -> Iterator[st
     if bound.patch_why:
         why = _PATCH_WHY.get(bound.patch_why, bound.patch_why)
         yield f"uncommitted changes of files that are no targets were not kept: {why}"
-    brought = {step.told.path for step in steps}
+    if beside:
+        yield f"these have uncommitted changes too, but are outside of the root and were left alone: {_listed(beside)}"
+    brought = {step.told.path for step in steps} | {*beside}
     if left := [path for path in bound.dirty_files if path not in brought]:
         more = ", and maybe more" if len(bound.dirty_files) >= DIRTY_FILES else ""
         yield f"these other files were not committed either and are not brought along: {_listed(left)}{more}"
@@ -317,12 +395,16 @@ def _notes(clone: _Clone, bound: Binding, steps: Sequence[_Step]) -> Iterator[st
 
 def _commit_notes(clone: _Clone, bound: Binding, steps: Sequence[_Step]) -> Iterator[str]:
     began, here = bound.commit[:12], clone.commit[:12] or "none that git can tell"
-    if not git.has_commit(clone.root, bound.commit):
+    has = git.has_commit(clone.root, bound.commit)
+    if has is None and not git.found():
+        yield f"{_NO_GIT} whether commit {began}, at which the work began, is in this clone"
+        return
+    if not has:
         yield f"commit {began}, at which the work began, is not in this clone; the commit here is {here}"
         return
     yield f"the commit here is {here}, the work began at {began}"
     paths = [step.put.path for step in steps if step.put and not step.told.patched]
-    then, now = clone.entries(bound.commit, paths), clone.entries(clone.commit, paths)
+    then, now = clone.entries(clone.parting(bound) or "", paths), clone.entries(clone.commit, paths)
     if moved := [clone.shown(path) for path in paths if then.get(path) != now.get(path)]:
         yield f"commits have changed these since, which gives way and is still in git: {_listed(moved)}"
 

@@ -2,7 +2,8 @@
 
 An export is a copy: the work goes on wherever somebody claims it. An import adds what is new and never rewrites: a
 history that parted from ours is refused. Everything is proven before anything is written; then the blobs are put, which
-nobody sees, and one transaction writes the rest. A claim does not travel: nobody holds it there.
+nobody sees, and one transaction writes the rest. A claim does not travel: nobody holds it there. And a file proves what
+was written, not that it is true: what it brought is marked (`arrived`), and counts as what somebody says.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
-from holdfast.clock import moment
 from holdfast.domain.journal import genesis_of_anchor
-from holdfast.errors import ArchiveInvalid, HandoffClaimed, HandoffExists, IntegrityBroken, Invalid
+from holdfast.errors import ArchiveInvalid, HandoffExists, Invalid
 from holdfast.runtime import anchors, archive, handoff_records, outgoing
 from holdfast.runtime.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
 from holdfast.runtime.bundle_proof import JOURNAL, REFS, Arrived, arrived
-from holdfast.runtime.handoff_records import Record
+from holdfast.runtime.handoff_records import Record, lease_of
 from holdfast.runtime.handoffs import Asked, not_found
 from holdfast.runtime.home import check_name
 from holdfast.store.contract import AnchorRow, LeaseRow, Reading, Writing
@@ -95,18 +95,11 @@ def _standing(look: Reading, asked: Asked) -> Standing | None:
     anchor = look.anchor_of(asked.scope, asked.anchor or "")
     if anchor is None:
         return None
-    lease = _lease(look, anchor)
+    lease = lease_of(look, anchor)
     rows = handoff_records.rows_of(look, anchor)
     record = handoff_records.read(anchor.id, anchor.scope, anchor.anchor, rows, lease.head, lease.hash)
     kept = [(seq, name) for seq, name in look.blob_refs_upto(-anchor.key, lease.head)]
     return Standing(anchor, lease, record, sorted({*record.refs, *kept}))
-
-
-def _lease(look: Reading, anchor: AnchorRow) -> LeaseRow:
-    lease = look.lease_of_anchor(anchor.id)
-    if lease is None:
-        raise IntegrityBroken(handoff_records.name_of(anchor.scope, anchor.anchor), "its lease row is missing")
-    return lease
 
 
 def _is_ours(one: Standing, target: Path) -> bool:
@@ -190,7 +183,7 @@ def _change(runtime: Runtime, look: Reading, one: Arrived, claim_id: str | None)
         return "added"
     if here.id != one.packed.id:
         raise HandoffExists(here.anchor, "it was stored here first, and the file holds another one of that name")
-    lease, head = _lease(look, here), one.packed.head
+    lease, head = lease_of(look, here), one.packed.head
     shared = min(lease.head, head)
     if look.hash_at(-here.key, shared) != one.rows[shared - 1].hash:
         raise HandoffExists(here.anchor, f"it parted from the file's after {_parted(look, here, one, shared)}")
@@ -231,11 +224,11 @@ def _refuse_taken_ids(look: Reading, one: Arrived) -> None:
 def _refuse_claimed(runtime: Runtime, look: Reading, here: AnchorRow, lease: LeaseRow, claim_id: str | None) -> None:
     """Nothing is put under the feet of somebody who works on it."""
     newest = look.handoff_at(here.key, here.revision)
-    if lease.holder is None or lease.holder == claim_id or newest is None:
+    if lease.holder is None or newest is None:
         return
-    holder = anchors.holder_of(runtime, look, anchors.find(look, here, newest))
+    holder = anchors.holder_of(runtime, look, anchors.find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
-        raise HandoffClaimed(here.anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
+        raise anchors.claimed_error(here.anchor, holder)
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -249,7 +242,7 @@ def _write(runtime: Runtime, tx: Writing, one: Arrived, claim_id: str | None) ->
         tx.add_anchor(packed.id, packed.scope, packed.anchor, start)
     here = tx.anchor_of(packed.scope, packed.anchor)
     assert here is not None
-    lease = _lease(tx, here)
+    lease = lease_of(tx, here)
     added = max(packed.head - lease.head, 0)
     if added:
         _fill(tx, here, lease, one)

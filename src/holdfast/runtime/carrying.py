@@ -107,16 +107,17 @@ def _revision(one: Handoff, other: Handoff) -> str:
 # -- apply -------------------------------------------------------------------------------------------
 
 
-def apply(runtime: Runtime, handoff: Handoff, root: Path, *, dry_run: bool = False) -> Applied:
+def apply(runtime: Runtime, handoff: Handoff, root: Path, *, dry_run: bool = False, force: bool = False) -> Applied:
     """Bring the work of a handoff into a clone, or put lost files back: all of it, durably, or nothing.
 
     Bound files become what they were when it was stored, other tracked files get their uncommitted changes; nobody's
-    own changes give way. Git's index is left alone. After a crash in the middle the same call does the rest. With
-    `dry_run` it says what it would do, hindrances too, and touches nothing.
+    own changes give way, nor what commits have changed since the work began, unless by `force`. Git's index is left
+    alone. After a crash in the middle the same call does the rest. With `dry_run` it says what it would do, hindrances
+    too, and touches nothing.
 
     Raises NotApplicable naming every file that hinders, IntegrityBroken when kept content is broken.
     """
-    plan = plan_of(runtime, handoff, Path(os.path.realpath(root)))
+    plan = plan_of(runtime, handoff, Path(os.path.realpath(root)), force=force)
     if dry_run:
         return plan.applied
     if hindrances := plan.applied.hindrances:

@@ -37,9 +37,10 @@ CHECK_SECONDS = 600.0  # for a check that does not say how long it may take
 _SHOWN = 200  # characters of a check in a line about it
 _BEYOND = 1 << 53  # what JSON can carry everywhere is below
 _DEEPEST = 8  # a check that has its own handoff checked would go on for ever
-# A check is no step of the run that may be around it, and is about the repository it runs in.
+# A check is no step of the run that may be around it, does not act for the claimer (what it prints is kept for
+# everybody to read), and is about the repository it runs in.
 _NOT_PASSED_ON = re.compile(
-    "HOLDFAST_(RUN|STEP|ATTEMPT|ITERATION|KEY|RESULT|ENVELOPE|REFUSED|HANDOFF|ANSWER|PREVIOUS)"
+    "HOLDFAST_(RUN|STEP|ATTEMPT|ITERATION|KEY|RESULT|ENVELOPE|REFUSED|HANDOFF|ANSWER|PREVIOUS|CLAIM)"
     "|GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX|NAMESPACE|COMMON_DIR|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES)"
 )
 
@@ -65,11 +66,13 @@ def run_checks(
     when: When,
     by: str,
     stop: Callable[[], bool] | None = None,
+    between: Callable[[], None] | None = None,
 ) -> list[Evidence]:
     """What comes of each check, in order, with what it printed durable as a blob.
 
     A check that cannot be started has failed. Raises Stopped when `stop()` is true; that, and whatever is raised in
-    this thread meanwhile, ends the check under way with all it started. Nothing is given then.
+    this thread meanwhile, ends the check under way with all it started. Nothing is given then. `between` is called
+    after each check, the last one too: many checks take longer than a claim lasts that nobody uses.
     """
     found = []
     for place, form in enumerate(forms, 1):
@@ -88,6 +91,8 @@ def run_checks(
                 when=when,
             )
         )
+        if between is not None:
+            between()
     return found
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.domain.call import Call, Ledger
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.interrupt import BY_DEADLINE, is_told
-from holdfast.domain.journal import Entry, Header, Payload, decode_header, decode_payload, entry, genesis
+from holdfast.domain.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry, genesis
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.run import FINISHED
 from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
-from holdfast.runtime.names import is_gone
+from holdfast.runtime.names import is_gone, refuse_while_loading
 from holdfast.runtime.processes import is_alive
 from holdfast.runtime.tokens import is_ours, print_of
 from holdfast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
@@ -42,6 +42,7 @@ def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") 
 
 def begin(runtime: Runtime, run: NewRun) -> Claim | RunRow:
     """Start a run, or give the task's unfinished one: two starters meet in one run."""
+    refuse_while_loading()
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
     facts = {"flow": run.flow, "task": run.task, "actor": run.actor}
 
@@ -83,6 +84,7 @@ def _sign_in(runtime: Runtime, tx: Writing) -> None:
 
 def claim(runtime: Runtime, run_id: str) -> Claim:
     """Take a run over. Raises RunHeld while its owner lives, RunFinished when there is nothing to go on with."""
+    refuse_while_loading()
 
     def work(tx: Writing) -> Claim:
         row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
@@ -161,18 +163,32 @@ def _our_token(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) ->
 
 def _claimer(look: Reading, run: RunRow, lease: LeaseRow, beat: Beat) -> str:
     """A claim in words. Only the beginning of its token is shown: whoever has all of it may use it."""
-    by = _claimed(look, run, lease).get("by", "")
+    by = claimed_by(look, run, lease)
     place = str(beat.process) if beat.process.pid else f"on {beat.process.host}"
     return f"claim {str(lease.holder)[:6]}{f' of {by}' if by else ''} ({place})"
 
 
+def claimed_by(look: Reading, run: RunRow, lease: LeaseRow) -> str:
+    """Who made the claim that holds the lease; empty when no claim does, or nobody was named."""
+    return str(_claimed(look, run, lease).get("by", ""))
+
+
 def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
     """What was noted when the claim that holds the lease was made; nothing when no claim does."""
-    last = look.entries_of(run.key, [lease.head]) if lease.holder and not is_executing(run) else []
-    if not last or last[0].payload is None or decode_header(last[0].header).name != "claimed":
+    last = _last_fact(look, run, lease.head) if lease.holder and not is_executing(run) else None
+    if last is None or last.payload is None or decode_header(last.header).name != "claimed":
         return {}
-    facts = decode_payload(last[0].payload).facts
+    facts = decode_payload(last.payload).facts
     return facts if isinstance(facts, dict) and facts.get("claim") == print_of(lease.holder) else {}
+
+
+def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
+    """The last entry of a run, but for checks that were run meanwhile: they say nothing about who holds it."""
+    for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
+        header = decode_header(row.header)
+        if (header.kind, header.name) != ("run", "checked"):
+            return row
+    return None
 
 
 def release(runtime: Runtime, claimed: Claim, status: str) -> None:

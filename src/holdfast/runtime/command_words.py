@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from holdfast.domain.call import Replay
 from holdfast.domain.codec import encode, pack_json
 from holdfast.domain.journal import Payload, decode_payload
@@ -51,7 +53,7 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "HOLDFAST_REFUSED": str(folder / "refused"),
     }
     before = lane.before if lane is not None else None
-    answer = lane.answer if lane is not None else None
+    answer = Raw(encode(lane.answer.value)) if lane is not None and lane.answer is not None else None
     told = {
         "HOLDFAST_HANDOFF": envelope_of(execution, before) if before is not None else None,
         "HOLDFAST_ANSWER": answer,

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call, fold, labels
-from holdfast.domain.codec import decode, encode
-from holdfast.domain.handoff import MAX_BYTES, MAX_FILES, STALE_SECONDS, Handoff, Lint, encode_handoff
-from holdfast.domain.journal import Row
+from holdfast.domain.codec import decode, encode, jsonable
+from holdfast.domain.handoff import MAX_BYTES, MAX_FILES, STALE_SECONDS, Evidence, Handoff, Lint, encode_handoff
+from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
 from holdfast.domain.recovered import TaskRun
 from holdfast.domain.run import FINISHED
+from holdfast.domain.task import anchor_of
 from holdfast.domain.verdict import Reason
 from holdfast.errors import RunFinished, RunNotFound, StepNotFound
 from holdfast.runtime import claims
@@ -105,7 +106,7 @@ def _handoff(runtime: Runtime, story: Story, inherited: Handoff | None, room: in
         id=f"run:{row.id}",
         scope=row.scope,
         revision=0,
-        anchor=f"task:{row.task}",
+        anchor=anchor_of(row.task),
         actor=row.actor,
         source="run",
         stored_us=story.heard_us,
@@ -156,7 +157,8 @@ def _about_base(base: Handoff | None, inherited: Handoff | None) -> Iterator[str
     if base.next_action:
         yield f"Its next action was: {short(base.next_action)}"
     if inherited is None:
-        yield f"Its checks and musts still hold; they are too large to repeat here: holdfast handoff show {base.id}"
+        show = f"holdfast handoff show --id {base.id}"
+        yield f"Its checks and musts still hold; they are too large to repeat here: {show}"
 
 
 # -- a step's own handoff ----------------------------------------------------------------------------
@@ -234,22 +236,13 @@ class Claiming:
     why: str = ""  # it is accepted
 
 
-def claim_run(runtime: Runtime, run_id: str, token: str, beat: Beat, actor: str = "", *, take: str = "") -> int:
-    """Take a run's lease for whoever shows the token, without running it. Gives the epoch.
+def take_run(runtime: Runtime, tx: Writing, run_id: str, beat: Beat, claiming: Claiming) -> int:
+    """Take a run's lease for whoever shows the token of the beat, without running it. Gives the epoch.
 
     Until the beat's process is dead or its time is over nobody else may resume the run; who shows the token resumes
-    it, and with that the claim is used up. `take`: why a claim of somebody else is taken over; a run that is being
-    executed never is. Raises RunNotFound, RunFinished, RunSealed, RunHeld.
+    it, and with that the claim is used up. A run that is being executed is never taken. What is accepted is on the
+    run's record with it. Raises RunNotFound, RunFinished, RunSealed, RunHeld.
     """
-    assert beat.process.id == token, "a claim is known by its token"
-    claiming = Claiming(actor or runtime.actor, take)
-    epoch = runtime.store.write(lambda tx: take_run(runtime, tx, run_id, beat, claiming))
-    runtime.tokens.add(token)
-    return epoch
-
-
-def take_run(runtime: Runtime, tx: Writing, run_id: str, beat: Beat, claiming: Claiming) -> int:
-    """The same within a transaction; what is accepted is on the run's record with it."""
     row, lease, token = tx.run_by_id(run_id), tx.lease_of(run_id), beat.process.id
     if row is None or lease is None:
         raise RunNotFound(run_id)
@@ -273,11 +266,10 @@ def _taken(runtime: Runtime, tx: Writing, row: RunRow, lease: LeaseRow, token: s
     facts: dict[str, Any] = {name: value for name, value in said.items() if value} | {"claim": print_of(token)}
     if silent_at:
         facts["silent_at"] = silent_at  # by when the owner was dead: files that changed later are not its work
-    hold = Hold(row.key, row.id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-    at = runtime.clock.now()
+    hold = _hold_of(row, lease, lease.epoch + 1)
     told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
     told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
-    tx.append(hold, [claims.run_fact(*each, epoch=hold.epoch, at=at, trace_id=row.trace_id) for each in told])
+    tx.append(hold, [_fact(*each, runtime, row, hold) for each in told])
     if claims.is_executing(row):  # it was, and its owner is dead
         tx.set_run_status(row.key, "crashed", row.updated_at)
     return hold.epoch
@@ -288,16 +280,35 @@ def _acceptance(reason: Reason, claiming: Claiming) -> dict[str, Any]:
     return {"fingerprint": reason.fingerprint, "why": claiming.why, "actor": claiming.by, **reason.to_dict()}
 
 
-def release_run(runtime: Runtime, run_id: str, token: str) -> bool:
-    """Give a claimed run back as it is. Whether the token still held it."""
+def give_back(runtime: Runtime, tx: Writing, run_id: str, token: str, facts: dict[str, Any]) -> bool:
+    """Give a claimed run back as it is, and say so in its journal. Whether the token still held it."""
+    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+    if row is None or lease is None or lease.holder != token or claims.is_executing(row):
+        return False
+    hold = _hold_of(row, lease)
+    tx.append(hold, [_fact("released", facts, runtime, row, hold)])
+    tx.release_lease(hold)
+    tx.forget_process(token)
+    return True
 
-    def work(tx: Writing) -> bool:
-        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-        if row is None or lease is None or lease.holder != token or claims.is_executing(row):
-            return False
-        tx.release_lease(Hold(row.key, row.id, lease.key, lease.epoch, lease.head, lease.hash))
-        tx.forget_process(token)
-        return True
 
-    runtime.tokens.discard(token)
-    return runtime.store.write(work)
+def note_checked(runtime: Runtime, tx: Writing, run_id: str, by: str, evidence: Sequence[Evidence]) -> str:
+    """Write what came of checks into the journal of a run that nobody executes. Why it was not; "" when it was."""
+    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+    if row is None or lease is None:
+        return "its run is gone"
+    holder = claims.holder_of(runtime, tx, run_id, lease) if claims.is_executing(row) else ""
+    if holder or row.status in FINISHED or row.seal:
+        return f"its run is executed by {holder}" if holder else "its run has ended or left meanwhile"
+    hold, blobs = _hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))
+    facts = {"by": by, "evidence": jsonable(list(evidence))}
+    tx.append(hold, [_fact("checked", facts, runtime, row, hold)._replace(blobs=blobs)])
+    return ""
+
+
+def _hold_of(row: RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
+    return Hold(row.key, row.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
+
+
+def _fact(name: str, facts: dict[str, Any], runtime: Runtime, row: RunRow, hold: Hold) -> Entry:
+    return claims.run_fact(name, facts, epoch=hold.epoch, at=runtime.clock.now(), trace_id=row.trace_id)

@@ -72,15 +72,15 @@ def answer(
 
     Raises AlreadyAnswered (also when the deadline has passed), AnswerInvalid.
     """
-    _pass_deadline(runtime, interrupt_id)
+    pack_json(given, "answer")
+    whole = _whole_id(runtime, interrupt_id)
 
     def work(tx: Writing) -> None:
-        row = _open_row(runtime, tx, interrupt_id)
+        row = _open_row(runtime, tx, whole)
         found = interrupt_of(row)
         if shown is not None and shown != found.digest:
             raise AnswerInvalid(row.id, "what it asks is not what was shown", "look at it again: `holdfast inbox`")
         checked = check_answer(found, given)
-        pack_json(checked, "answer")
         said = checked if isinstance(checked, dict) and not found.by_flow else {}
         if said.get("choice") == "abort":
             _abort(runtime, tx, row.run_id, str(said.get("why", "")))
@@ -89,28 +89,52 @@ def answer(
         else:
             tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
 
-    return once(runtime, operation_id, "answer", [interrupt_id, given], work, _told_of(runtime, interrupt_id))
+    return _decide(runtime, whole, operation_id, given, work)
 
 
 def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | None) -> Interrupt:
     """End a wait without an answer: the flow is told so, and why. Raises AlreadyAnswered, AnswerInvalid."""
     if not why.strip():
         raise Invalid(detail="a wait is cancelled with a reason; say why")
-    _pass_deadline(runtime, interrupt_id)
+    pack_json(why, "why")
+    whole = _whole_id(runtime, interrupt_id)
 
     def work(tx: Writing) -> None:
-        row = _open_row(runtime, tx, interrupt_id)
+        row = _open_row(runtime, tx, whole)
         if not interrupt_of(row).by_flow:
             raise AnswerInvalid(
                 row.id, "it cannot be cancelled", f"an answer, or `holdfast abort {row.run_id} --why WHY`"
             )
         tx.end_interrupt(row.id, runtime.actor, why)
 
-    return once(runtime, operation_id, "answer", [interrupt_id, {"cancel": why}], work, _told_of(runtime, interrupt_id))
+    return _decide(runtime, whole, operation_id, {"cancel": why}, work)
 
 
-def _told_of(runtime: Runtime, interrupt_id: str) -> Callable[[Writing], Interrupt]:
-    return lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id))
+def _whole_id(runtime: Runtime, interrupt_id: str) -> str:
+    """The id of a wait that may be named by a prefix of it: both mean one and the same."""
+    return runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id)).id
+
+
+class _Late(Exception):
+    """The deadline of a wait has passed, and nobody has recorded that yet."""
+
+
+def _decide(
+    runtime: Runtime, interrupt_id: str, operation_id: str | None, given: Any, work: Callable[[Writing], None]
+) -> Interrupt:
+    """Decide about a wait. A deadline that passes meanwhile is recorded first, and decides instead."""
+    while True:
+        try:
+            return once(
+                runtime,
+                operation_id,
+                "answer",
+                [interrupt_id, given],
+                work,
+                lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id)),
+            )
+        except _Late:
+            runtime.store.write(lambda tx: pass_deadline(runtime, tx, runtime.interrupt_row(tx, interrupt_id)))
 
 
 def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
@@ -120,23 +144,26 @@ def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
         by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
         raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)
     refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
+    if is_late(row, runtime.clock.now()):
+        raise _Late
     return row
 
 
-def _pass_deadline(runtime: Runtime, interrupt_id: str) -> None:
-    """The first commit at or after a deadline records what counts: the default, or that nobody answered."""
-    row = runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id))
-    if not is_late(row, runtime.clock.now()):
-        return
+def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
+    """The first commit at or after a deadline records what counts: the default, or that nobody answered.
 
-    def work(tx: Writing) -> None:
-        now = in_time(runtime.interrupt_row(tx, interrupt_id), runtime.clock.now())
-        if now.answer is not None:
-            tx.answer_interrupt(now.id, now.answer, now.answered_by)
-        else:
-            tx.end_interrupt(now.id, now.answered_by, now.reason)
-
-    runtime.store.write(work)
+    Whether this wait's deadline has passed.
+    """
+    at = runtime.clock.now()
+    if not is_late(wait, at):
+        return False
+    refuse_sealed(cast(RunRow, tx.run_by_id(wait.run_id)))
+    now = in_time(wait, at)
+    if now.answer is not None:
+        tx.answer_interrupt(now.id, now.answer, now.answered_by)
+    else:
+        tx.end_interrupt(now.id, now.answered_by, now.reason)
+    return True
 
 
 def ask(
@@ -221,18 +248,31 @@ def abort(
     return once(runtime, operation_id, "abort", [run_id, why], work, lambda tx: runtime.record_in(tx, run_id))
 
 
+def decline(runtime: Runtime, tx: Writing, run_id: str, why: str, by: str) -> None:
+    """End a run as a no does that its flow does not handle, in its owner's own transaction."""
+    _abort(runtime, tx, run_id, why, "declined", by=by)
+
+
 def _abort(
-    runtime: Runtime, tx: Writing, run_id: str, why: str, kind: str = "aborted", *, sealed: bool = False
+    runtime: Runtime,
+    tx: Writing,
+    run_id: str,
+    why: str,
+    kind: str = "aborted",
+    *,
+    sealed: bool = False,
+    by: str = "",
 ) -> None:
     run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
     at = runtime.clock.now()
     tx.take_lease(lease, None)
     hold = Hold(run.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-    facts = {"why": why, "by": runtime.actor}
+    facts = {"why": why, "by": by or runtime.actor}
     tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
+    tx.give_back_signals(run.key)
     tx.cancel_interrupts(run.key)
-    error = encode({"type": kind, "message": why, "by": runtime.actor}).decode()
+    error = encode({"type": kind, "message": why, "by": facts["by"]}).decode()
     tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:

@@ -28,6 +28,7 @@ from holdfast.domain.call import (
 )
 from holdfast.domain.codec import decode, digest_inputs, encode, pack
 from holdfast.domain.digest import identity
+from holdfast.domain.interrupt import is_told
 from holdfast.domain.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
 from holdfast.errors import HoldfastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
 from holdfast.runtime import failure
@@ -289,7 +290,7 @@ class Execution:
                 self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":
                 self.endings.settled()
-            return self.pen.queue(self.pen.receipt(attempt, status, delivered, mark, payload))
+            return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
 
     def cancelled_late(self, asked: Asked, entries: Entries) -> None:
         """The flow cancelled a call while its entries were being written: that is what the flow was given.
@@ -353,7 +354,11 @@ class Execution:
         """An event. From the body it has an identity and is written once; from a step, once per attempt."""
         seen = digest_inputs({"body": body}, f"emit({name!r})")
         if frame.attempt is not None:
-            self.pen.note(self.pen.fact("emit", name, body, None, kind, frame.attempt.asked.spec.name))
+            said_in, place = (
+                frame.attempt,
+                Call("", name, "!", 0),
+            )  # no name of an event is taken for a call of the body
+            self.pen.note(self.pen.fact("emit", name, body, place, kind, said_in.asked.spec.name, said_in=said_in))
             return
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
@@ -387,25 +392,14 @@ class Execution:
         def work(tx: Writing) -> tuple[str, str, str] | None:
             interrupt_id = self.runtime.ids()
             is_new = tx.add_interrupt(interrupt_id, self.hold.run_key, wait)
+            if not is_new and is_told(kind) and _close_changed(tx, self.hold.run_key, wait):
+                is_new = tx.add_interrupt(interrupt_id, self.hold.run_key, wait)
             return _take_signal(tx, self.id, interrupt_id, signal) if is_new and signal is not None else None
 
         with self.pen.lock:
             queued = self.pen.queue_work(work)
         found: tuple[str, str, str] | None = self.pen.write(queued)
         return found
-
-    def answered(self, frame: Frame, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
-        """What a person answered to this question; None, and it is saved for all to see, while nobody has."""
-        self.gate()
-        call = self.numbered(frame, name, f"?{kind}")
-        past = self.ledger.calls.get(call)
-        if past is None or not past.finished:
-            self.open_wait(call, kind, payload)
-            return None
-        past.asked = True
-        told = decode_payload(past.payload).result if past.payload else msgspec.UNSET
-        answer: dict[str, Any] = {} if told is msgspec.UNSET else decode(bytes(told))
-        return answer
 
     def _label(self, call: Call) -> str:
         """What people call this call: as its receipts do, or will."""
@@ -459,6 +453,15 @@ class Execution:
             given.setdefault(name, attempt.key)
         wanted = {name: key for name, key in injected.items() if name not in given}
         return given | self.needs.get_all(wanted, again=attempt.number > 1)
+
+
+def _close_changed(tx: Writing, run_key: int, wait: NewWait) -> bool:
+    """Close a question that is still open and asks something else by now: nobody is to answer the old one."""
+    for old in tx.waits_of(run_key):
+        if old.call == wait.call and old.status == "open" and (old.payload, old.form) != (wait.payload, wait.form):
+            tx.use_interrupt(old.id)
+            return True
+    return False
 
 
 def _take_signal(tx: Writing, run_id: str, interrupt_id: str, name: str) -> tuple[str, str, str] | None:

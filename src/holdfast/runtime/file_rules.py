@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from hashlib import file_digest
@@ -11,10 +10,10 @@ from pathlib import Path
 
 from holdfast.domain.contracts import FileRule
 from holdfast.domain.partial import readable
+from holdfast.runtime.looking import GONE
 
 _CHUNK_BYTES = 65_536
 _SHOWN = 200  # characters of a text that was not found
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _SPECIAL = "is neither a plain file nor a folder"
 
 
@@ -60,7 +59,7 @@ def _stat(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return None
         raise
 

@@ -1,8 +1,9 @@
 """All questions to git: where a repository is, its commit and branch, what differs, which files it tracks.
 
-The `git` program of the PATH is asked, and only asked: no lock is taken, nothing is fetched, and no hook, pager,
-external diff or text conversion of a hostile repository runs. Where git is missing, refuses (the repository belongs to
-somebody else), finds it broken or takes too long, the answer is that it is not known; nothing raises.
+The `git` program of the PATH is asked, and only asked: no lock is taken, nothing is fetched, and no program runs that a
+repository's own settings name: no hook, pager, external diff, text conversion or filter. Filters of the user's own
+settings (Git LFS) do run. Where git is missing, refuses (the repository belongs to somebody else), finds it broken or
+takes too long, the answer is that it is not known; nothing raises.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -97,10 +99,13 @@ def _is_top(folder: str) -> bool:
 
 
 def look(folder: Path) -> State | None:
-    """Commit, branch and everything that differs, by one question; None outside of git or when git cannot tell."""
+    """Commit, branch and everything that differs, by one question; None outside of git or when git cannot tell.
+
+    A submodule differs by its commit alone: to look for edits in it, git would start with its settings, whatever ours.
+    """
     top = top_of(folder)
     options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames", "--no-ahead-behind")
-    answer = _ask_at(top, "status", *options, "--ignored=no") if top else None
+    answer = _ask_at(top, "status", *options, "--ignored=no", "--ignore-submodules=dirty") if top else None
     if top is None or answer is None or answer.exit or not answer.whole:
         return None
     fields = answer.fields
@@ -133,13 +138,40 @@ def branch_of(folder: Path) -> str:
     return readable(name.removeprefix("refs/heads/")) if name.startswith("refs/heads/") else ""
 
 
-def tracked(folder: Path) -> list[str] | None:
-    """The tracked files below a folder, seen from it, those of submodules too; None when git cannot tell."""
-    top = top_of(folder)
-    answer = _ask_at(top, "ls-files", "-z", "--recurse-submodules", folder=folder) if top else None
-    if answer is None or answer.exit or not answer.whole:
+def found() -> bool:
+    """Whether there is a git to ask at all."""
+    return _program() is not None
+
+
+def files(folder: Path) -> list[str] | None:
+    """The files below a folder, seen from it: tracked, also those of submodules, and new ones that are not ignored.
+
+    What a sparse checkout leaves out is no file here. Of new files in a submodule only its own folders tell. None when
+    git cannot tell.
+    """
+    known = _listed(folder, "-t", "--recurse-submodules")
+    new = _listed(folder, "--others", "--exclude-standard") if known is not None else None
+    if known is None or new is None:
         return None
-    return list(dict.fromkeys(answer.fields))  # a file in conflict is there up to three times
+    there = [line[2:] for line in known if not _is_left_out(folder, line)]
+    return list(dict.fromkeys([*there, *new]))  # a file in conflict is there up to three times
+
+
+def left_out(root: Path, path: str) -> bool:
+    """Whether a path from the root has tracked files, and a sparse checkout leaves them all out."""
+    lines = _listed(root, "-t", "--", path)
+    return bool(lines) and all(_is_left_out(root, line) for line in lines or ())
+
+
+def _is_left_out(folder: Path, line: str) -> bool:
+    """Marked in the index as not to be checked out (`S`), and not there."""
+    return line[:2] == "S " and not os.path.lexists(folder / line[2:])
+
+
+def _listed(folder: Path, *options: str) -> list[str] | None:
+    top = top_of(folder)
+    answer = _ask_at(top, "ls-files", "-z", *options, folder=folder) if top else None
+    return None if answer is None or answer.exit or not answer.whole else answer.fields
 
 
 def has_commit(folder: Path, commit: str) -> bool | None:
@@ -166,6 +198,15 @@ def relation(folder: Path, bound: str, now: str) -> Relation:
     return "unknown"
 
 
+def parting(folder: Path, one: str, other: str) -> str:
+    """The commit at which the histories of two parted; "" when there is none, or git cannot tell."""
+    top = top_of(folder)
+    if top is None or not (_COMMIT.fullmatch(one) and _COMMIT.fullmatch(other)):
+        return ""
+    answer = _ask_at(top, "merge-base", one, other)
+    return answer.out.decode().strip() if answer and not answer.exit else ""
+
+
 def _is_shallow(top: Path) -> bool:
     """Whether history was cut off, so that an ancestor may not be seen as one."""
     answer = _ask_at(top, "rev-parse", "--is-shallow-repository")
@@ -175,7 +216,7 @@ def _is_shallow(top: Path) -> bool:
 def patch(folder: Path, paths: Sequence[str], limit_bytes: int) -> tuple[bytes, str]:
     """What `git apply` needs to make the commit's files, of these paths from the top, what they are now.
 
-    With it "", or why there is none: `too_large`, `unknown`.
+    With it "", or why there is none: `too_large`, `no_git`, `unknown`.
     """
     top = top_of(folder)
     parts: list[bytes] = []
@@ -183,11 +224,16 @@ def patch(folder: Path, paths: Sequence[str], limit_bytes: int) -> tuple[bytes, 
         room = limit_bytes - sum(len(part) for part in parts)
         answer = _ask_at(top, "diff", *_PLAIN, "HEAD", "--", *some, limit_bytes=room) if top else None
         if answer is None or (answer.whole and answer.exit):
-            return b"", "unknown"
+            return b"", why_unknown()
         if not answer.whole:
             return b"", "too_large"
         parts.append(answer.out)
     return b"".join(parts), ""
+
+
+def why_unknown() -> Literal["no_git", "unknown"]:
+    """Why git told nothing."""
+    return "unknown" if found() else "no_git"
 
 
 _PLAIN = (
@@ -229,9 +275,24 @@ def ask(
     settings: Mapping[str, str] | None = None,
 ) -> Answer | None:
     """What git says in a folder; None when it cannot be started, is killed or takes longer than it may."""
+    try:
+        filters = _without_filters(top_of(folder))
+    except _Unknown:
+        return None
+    return _ask(folder, (*_QUIET, *filters), command, settings or {}, seconds, limit_bytes)
+
+
+def _ask(
+    folder: Path,
+    quiet: Sequence[str],
+    command: Sequence[str],
+    settings: Mapping[str, str],
+    seconds: float | None = None,
+    limit_bytes: int = ANSWER_BYTES,
+) -> Answer | None:
     import subprocess
 
-    words = [word for setting in _QUIET for word in ("-c", setting)]
+    words = [word for setting in quiet for word in ("-c", setting)]
     environment = {name: value for name, value in os.environ.items() if not _is_elsewhere(name)}
     if not (program := _program()):
         return None
@@ -239,7 +300,7 @@ def ask(
         process = subprocess.Popen(
             [program, "--no-pager", *words, *command],
             cwd=folder,
-            env=environment | _ASKING | dict(settings or {}),
+            env=environment | _ASKING | dict(settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -309,3 +370,70 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+# -- filters -----------------------------------------------------------------------------------------
+
+
+class _Unknown(Exception):
+    """Git cannot tell which filters a repository names, or cannot be kept from running them."""
+
+
+_MAY_FILTER = re.compile(rb"filter|(include)", re.IGNORECASE)
+_SETTINGS_BYTES = 1 << 20
+
+
+def _without_filters(top: Path | None) -> tuple[str, ...]:
+    """Settings under which git runs no filter that the repository's own settings name. Raises _Unknown.
+
+    Git is asked for their names only where the text of those settings leaves room for any, and once for each text.
+    """
+    texts = tuple(map(_text, _settings_files(top))) if top else ()
+    hints = [hint for text in texts if text is not None for hint in _MAY_FILTER.finditer(text)]
+    if top is None or (None not in texts and not hints):
+        return ()
+    if None in texts or any(hint[1] for hint in hints):  # then the text is not all that counts
+        return _users_filters.__wrapped__(top, texts)
+    return _users_filters(top, texts)
+
+
+def _settings_files(top: Path) -> tuple[Path, Path]:
+    """Where the settings of a repository are, and those of this one of its work trees."""
+    inner = top / ".git"
+    if os.path.isfile(inner):
+        inner = top / os.fsdecode((_text(inner) or b"").removeprefix(b"gitdir: ").rstrip(b"\r\n"))
+    common = inner / os.fsdecode((_text(inner / "commondir") or b"").rstrip(b"\r\n"))
+    return common / "config", inner / "config.worktree"
+
+
+def _text(file: Path) -> bytes | None:
+    """What is in a file of the repository; None when that cannot be known without waiting."""
+    import stat
+
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"" if file.name != "config" else None
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(handle, "rb") as opened:
+        found = os.fstat(handle)
+        is_known = stat.S_ISREG(found.st_mode) and found.st_size <= _SETTINGS_BYTES
+        return opened.read(_SETTINGS_BYTES) if is_known else None
+
+
+@lru_cache(maxsize=64)
+def _users_filters(top: Path, texts: tuple[bytes | None, ...]) -> tuple[str, ...]:
+    """The settings that put the user's own, or nothing, in the place of a repository's filters. Raises _Unknown."""
+    here = {"GIT_CEILING_DIRECTORIES": str(top.parent)}
+    command = ("config", "--null", "--show-scope", "--get-regexp", r"^filter\.")
+    answer = _ask(top, _QUIET, command, here)
+    if answer is None or answer.exit not in (0, 1) or not answer.whole:
+        raise _Unknown
+    fields = iter(answer.fields)
+    told = [(scope, *setting.partition("\n")[::2]) for scope, setting in zip(fields, fields, strict=True)]
+    own = {key for scope, key, _ in told if scope in ("local", "worktree")}
+    users = {key: value for scope, key, value in told if scope not in ("local", "worktree")}
+    if any("=" in key for key in own):  # on the command line such a name would end there
+        raise _Unknown
+    return tuple(f"{key}={users.get(key, '')}" for key in sorted(own))

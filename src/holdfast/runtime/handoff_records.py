@@ -11,14 +11,30 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.domain.handoff import ENDINGS, Handoff, decode_handoff
+from holdfast.clock import moment
+from holdfast.domain.handoff import Handoff
+from holdfast.domain.handoff_entries import UNREADABLE, Said, Settled, evidence_in, facts_of, said_in
 from holdfast.domain.journal import Row, check, decode_header, genesis_of_anchor
 from holdfast.errors import IntegrityBroken
-from holdfast.store.contract import AnchorRow, NewHandoff, Reading
+from holdfast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading
 
 PAGE = 100
-_decode_facts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+class Told(NamedTuple):
+    """One entry of an anchor's journal, read."""
+
+    seq: int
+    name: str
+    at: int
+    said: Said
+    raw: msgspec.Raw
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was written, as it was written."""
+        found: dict[str, Any] = msgspec.json.decode(self.raw)
+        return found
 
 
 class Revision(NamedTuple):
@@ -45,6 +61,32 @@ def name_of(scope: str, anchor: str, revision: int = 0) -> str:
     """A handoff in short, as problems name it: `handoff task:x@2`."""
     name = f"handoff {anchor}@{revision}" if revision else f"handoff {anchor}"
     return name if scope == "default" else f"{name} in scope {scope}"
+
+
+def chain_of(anchor: str) -> str:
+    """What an anchor's journal is called where one of its entries is named: `entry handoff task:x/4`."""
+    return f"handoff {anchor}"
+
+
+def lease_of(look: Reading, anchor: AnchorRow) -> LeaseRow:
+    """What guards the anchor's journal, and says where it ends. Raises IntegrityBroken."""
+    lease = look.lease_of_anchor(anchor.id)
+    if lease is None:
+        raise IntegrityBroken(name_of(anchor.scope, anchor.anchor), "its lease row is missing")
+    return lease
+
+
+def told_in(anchor: str, row: Row) -> Told:
+    """What one entry says. Raises IntegrityBroken, naming it, when no store wrote such a one."""
+    try:
+        header = decode_header(row.header)
+        if header.kind != "handoff":
+            raise ValueError(f"it is about a {header.kind}, not a handoff")
+        moment(header.ended_at)  # what cannot be shown was never written
+        facts = facts_of(row.payload)
+        return Told(row.seq, header.name, header.ended_at, said_in(header.name, facts), facts)
+    except UNREADABLE as error:
+        raise IntegrityBroken(f"entry {chain_of(anchor)}/{row.seq}", f"it cannot be read: {error}") from error
 
 
 def row_of(handoff: Handoff) -> NewHandoff:
@@ -91,7 +133,7 @@ def read(
     """
     reader = _Reader(scope, anchor, inspect)
     start = genesis_of_anchor(anchor_id, scope, anchor)
-    broken = check(f"handoff {anchor}", start, reader.proven(rows), head, hash_)
+    broken = check(chain_of(anchor), start, reader.proven(rows), head, hash_)
     if broken is not None:
         raise broken.as_error()
     if not reader.revisions:
@@ -116,41 +158,29 @@ class _Reader:
             self._take(row)
 
     def _take(self, row: Row) -> None:
-        record = f"entry handoff {self.anchor}/{row.seq}"
-        try:
-            header = decode_header(row.header)
-            facts = _decode_facts(row.payload)["facts"] if row.payload is not None else msgspec.Raw(b"{}")
-            if header.kind != "handoff":
-                raise ValueError(f"it is about a {header.kind}, not a handoff")
-            blobs = self._store(row.seq, facts) if header.name == "stored" else self._note(header.name, facts)
-        except _UNREADABLE as error:
-            raise IntegrityBroken(record, f"it cannot be read: {error}") from error
-        self.refs += [(row.seq, name) for name in blobs]
+        said = told_in(self.anchor, row).said
+        if isinstance(said, Handoff):
+            self._store(row.seq, said)
+        elif isinstance(said, Settled):
+            self.outcome = said.outcome
+            self.status = "finished" if said.outcome == "completed" else "open"
+        blobs = said.blobs if isinstance(said, Handoff) else {each.output for each in evidence_in(said)} - {""}
+        self.refs += [(row.seq, name) for name in sorted(blobs)]
 
-    def _store(self, seq: int, facts: msgspec.Raw) -> tuple[str, ...]:
-        handoff = decode_handoff(facts)
+    def _store(self, seq: int, handoff: Handoff) -> None:
         following = len(self.revisions) + 1
         record = name_of(self.scope, self.anchor, following)
         if (handoff.scope, handoff.anchor) != (self.scope, self.anchor):
             raise IntegrityBroken(record, f"it was stored under {handoff.anchor!r} in scope {handoff.scope!r}")
         if handoff.revision != following or handoff.id in self.ids:
             raise IntegrityBroken(record, f"entry {seq} is revision {handoff.revision}, {handoff.id}, in its place")
-        self.inspect(handoff)
+        try:
+            self.inspect(handoff)
+        except UNREADABLE as error:
+            raise IntegrityBroken(f"entry {chain_of(self.anchor)}/{seq}", f"it cannot be read: {error}") from error
         self.revisions.append(Revision(seq, row_of(handoff)))
         self.ids.add(handoff.id)
         self.status = "open"
-        return handoff.blobs
-
-    def _note(self, name: str, facts: msgspec.Raw) -> tuple[str, ...]:
-        """An entry about the newest revision: how it was settled, and what its evidence refers to."""
-        told: dict[str, Any] = msgspec.json.decode(facts, type=dict[str, Any])
-        if name == "settled":
-            if told["outcome"] not in ENDINGS:
-                raise ValueError(f"{told['outcome']!r} is no outcome")
-            self.outcome = told["outcome"]
-            self.status = "finished" if self.outcome == "completed" else "open"
-        outputs = {str(each.get("output", "")) for each in told.get("evidence") or ()}
-        return tuple(sorted(outputs - {""}))
 
 
 # -- the rows beside it ------------------------------------------------------------------------------
@@ -172,6 +202,8 @@ def differences(look: Reading, anchor: AnchorRow, record: Record) -> Iterator[tu
     for column, found, proven in zip(AnchorRow._fields, anchor, wanted, strict=True):
         if found != proven:
             yield name, f"its row says {column} {found!r}, its journal {proven!r}"
+    if anchor.arrived > lease_of(look, anchor).head:
+        yield name, f"its row says that entry {anchor.arrived} came by import, and there is no such entry"
     if look.files_of_anchor(anchor.key) != sorted(set(newest.files)):
         yield name, "the files that it is found by are not those of its newest revision"
     for blob in sorted(record.blobs - set(look.blobs_of(-anchor.key))):

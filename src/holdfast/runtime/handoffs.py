@@ -6,13 +6,16 @@ is `anchors.py`.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Handoff
 from holdfast.domain.recovered import HandoffEvent, Listed, Standing
-from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound
+from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
 from holdfast.runtime import anchors
 from holdfast.runtime.anchors import Found
 from holdfast.runtime.home import check_name
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 _NEAREST = 3
-_CANDIDATES = 200
+_NAMES = 200  # so many anchors are compared with a name that nothing was stored under
+_PAGE = 100  # rows are read so many at a time, as they are needed
 
 
 class Asked(NamedTuple):
@@ -62,8 +66,8 @@ def place_of(runtime: Runtime, asked: Asked) -> Place | None:
     if asked.anchor is not None:
         check_anchor(asked.anchor)
         return runtime.store.read(lambda look: _by_anchor(look, asked))
-    rows = _of_file(runtime, asked) if asked.file_path is not None else _of_branch(runtime, asked)
-    return runtime.store.read(lambda look: _newest(look, rows))
+    row = _of_file(runtime, asked) if asked.file_path is not None else _of_branch(runtime, asked)
+    return runtime.store.read(lambda look: _newest(look, row))
 
 
 def check_anchor(anchor: str) -> str:
@@ -94,11 +98,11 @@ def _by_anchor(look: Reading, asked: Asked) -> Place | None:
     return Place(anchor, revision)
 
 
-def _newest(look: Reading, rows: list[AnchorRow]) -> Place:
-    revision = look.handoff_at(rows[0].key, rows[0].revision)
+def _newest(look: Reading, row: AnchorRow) -> Place:
+    revision = look.handoff_at(row.key, row.revision)
     if revision is None:
-        raise HandoffNotFound(f"anchor {rows[0].anchor!r}")
-    return Place(rows[0], revision)
+        raise HandoffNotFound(f"anchor {row.anchor!r}")
+    return Place(row, revision)
 
 
 def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
@@ -109,8 +113,8 @@ def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
     anchor = asked.anchor
 
     def look(reading: Reading) -> list[str]:
-        newest = reading.newest_anchors(asked.scope, "open", _CANDIDATES)
-        return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _CANDIDATES // 4)]
+        newest = reading.newest_anchors(asked.scope, "open", _NAMES)
+        return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _NAMES // 4)]
 
     known = list(dict.fromkeys(runtime.store.read(look)))
     return HandoffNotFound(asked.words, ", ".join(get_close_matches(anchor, known, _NEAREST, 0.5)))
@@ -119,23 +123,23 @@ def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
 # -- by file, by branch ------------------------------------------------------------------------------
 
 
-def _of_file(runtime: Runtime, asked: Asked) -> list[AnchorRow]:
+def _of_file(runtime: Runtime, asked: Asked) -> AnchorRow:
     """The one open anchor whose newest revision is about this file. All of them are named when there are several."""
     from holdfast.runtime.binding import relative_to, root_of
 
     assert asked.file_path is not None
     root = root_of(runtime, asked.repo_root)
     path = relative_to(root, asked.file_path, "file_path")
-    rows = runtime.store.read(lambda look: look.anchors_of_file(asked.scope, path, _CANDIDATES))
-    rows = [row for row in rows if asked.symbol in (None, row.symbol) and _is_here(row, runtime, root)]
-    if not rows:
+    rows = runtime.store.read(lambda look: look.anchors_of_file(asked.scope, path, -1))
+    here = [*_here(runtime, root, (row for row in rows if asked.symbol in (None, row.symbol)))]
+    if not here:
         raise HandoffNotFound(asked.words)
-    if len(rows) > 1:
-        raise HandoffAmbiguous(asked.words, ", ".join(row.anchor for row in rows))
-    return rows
+    if len(here) > 1:
+        raise HandoffAmbiguous(asked.words, ", ".join(row.anchor for row in here))
+    return here[0]
 
 
-def _of_branch(runtime: Runtime, asked: Asked) -> list[AnchorRow]:
+def _of_branch(runtime: Runtime, asked: Asked) -> AnchorRow:
     """The newest open anchor of the branch that is checked out here."""
     from holdfast.runtime.binding import root_of
     from holdfast.runtime.git import branch_of
@@ -144,35 +148,63 @@ def _of_branch(runtime: Runtime, asked: Asked) -> list[AnchorRow]:
         raise HandoffInvalid("symbol", "it says where in a file, and no file is named", "give file_path too (--file)")
     root = root_of(runtime, asked.repo_root)
     branch = branch_of(root)
-    rows = runtime.store.read(lambda look: look.anchors_of_branch(asked.scope, branch, _CANDIDATES)) if branch else []
-    rows = [row for row in rows if _is_here(row, runtime, root)]
-    if not rows:
+    rows = _paged(runtime, partial(_on_branch, asked.scope, branch)) if branch else ()
+    row = next(_here(runtime, root, rows), None)
+    if row is None:
         open_ones = runtime.store.read(lambda look: look.newest_anchors(asked.scope, "open", 10))
         where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
         raise HandoffNotFound(where, ", ".join(row.anchor for row in open_ones))
-    return rows
+    return row
 
 
-def _is_here(row: AnchorRow, runtime: Runtime, root: Path) -> bool:
-    """Whether the anchor's files are those of this folder: stored here, or in a clone that has its commit."""
+def _on_branch(scope: str, branch: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
+    return look.anchors_of_branch(scope, branch, _PAGE, last.newest if last else 0)
+
+
+def _here(runtime: Runtime, root: Path, rows: Iterable[AnchorRow]) -> Iterator[AnchorRow]:
+    """The anchors whose files are those of this folder: stored here, or in a clone that has their commit."""
+    from holdfast.domain.partial import text
     from holdfast.runtime.git import has_commit
 
-    if row.root in ("", str(root)):
-        return True
-    handoff = read(runtime, row).handoff
-    return bool(handoff.binding and handoff.binding.commit and has_commit(root, handoff.binding.commit))
+    has = cache(partial(has_commit, root))
+    for row in rows:
+        if row.root in ("", text(str(root))) or ((commit := _commit_of(runtime, row)) and has(commit)):
+            yield row
+
+
+def _commit_of(runtime: Runtime, row: AnchorRow) -> str:
+    """The commit that an anchor's newest revision is bound to. One that cannot be read is passed over, and told."""
+    try:
+        bound = read(runtime, row).handoff.binding
+    except IntegrityBroken as broken:
+        runtime.tell(f"handoff {row.anchor!r} is passed over: {broken}")
+        return ""
+    return bound.commit if bound else ""
+
+
+# -- pages -------------------------------------------------------------------------------------------
+
+_Page = Callable[[AnchorRow | None, Reading], list[AnchorRow]]  # what comes after a row; at first after none
+
+
+def _paged(runtime: Runtime, page: _Page) -> Iterator[AnchorRow]:
+    """All rows, read page by page as they are used."""
+    last: AnchorRow | None = None
+    while rows := runtime.store.read(partial(page, last)):
+        yield from rows
+        last = rows[-1]
 
 
 # -- reading -----------------------------------------------------------------------------------------
 
 
 def read(runtime: Runtime, row: AnchorRow) -> Found:
-    """The newest revision of an anchor, and what happened since."""
+    """The newest revision of an anchor, and what happened since. Raises IntegrityBroken."""
 
     def look(reading: Reading) -> Found:
         revision = reading.handoff_at(row.key, row.revision)
         if revision is None:
-            raise HandoffNotFound(f"anchor {row.anchor!r}")
+            raise IntegrityBroken(f"handoff {row.anchor}", f"revision {row.revision} is missing")
         return anchors.find(reading, row, revision)
 
     return runtime.store.read(look)
@@ -201,35 +233,48 @@ def history(runtime: Runtime, asked: Asked) -> list[HandoffEvent]:
 
 
 def listed(runtime: Runtime, scope: str, standing: Standing | None, limit: int, looking: bool) -> list[Listed]:
-    """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now."""
+    """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now.
+
+    One that cannot be read is contested. Raises HandoffInvalid for a limit that is none.
+    """
+    from itertools import islice
+
+    if type(limit) is not int or limit < 1:
+        raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
     looking = looking or standing == "contested"
-    found: list[Listed] = []
-    for row in runtime.store.read(lambda look: _rows(look, runtime, scope, standing, limit)):
-        one = _one(runtime, row, looking)
-        if standing in (None, one.standing):
-            found.append(one)
-        if len(found) >= limit:
-            break
-    return found
+    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing))
+    return [*islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))]
 
 
-def _rows(look: Reading, runtime: Runtime, scope: str, standing: Standing | None, limit: int) -> list[AnchorRow]:
-    if standing == "finished":
-        return look.newest_anchors(scope, "finished", limit)
+def _rows(runtime: Runtime, scope: str, standing: Standing | None) -> Iterator[AnchorRow]:
+    """The anchors that may stand so, each read when it is needed."""
+    from heapq import merge
+
     if standing == "expired":
-        return look.expired_anchors(scope, runtime.clock.now(), -1)
+        return _paged(runtime, partial(_expired, scope, runtime.clock.now()))
     if standing == "claimed":
-        return look.claimed_anchors(scope, -1)
-    if standing is None:
-        both = look.newest_anchors(scope, "open", limit) + look.newest_anchors(scope, "finished", limit)
-        return sorted(both, key=lambda row: -row.newest)
-    return look.newest_anchors(scope, "open", -1)
+        return iter(runtime.store.read(lambda look: look.claimed_anchors(scope, -1)))
+    statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
+    pages = [_paged(runtime, partial(_of_status, scope, status)) for status in statuses]
+    return merge(*pages, key=lambda row: row.newest, reverse=True)
+
+
+def _expired(scope: str, now: int, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
+    at, before = (last.expires_at, last.key) if last else (now, 0)
+    return look.expired_anchors(scope, at, _PAGE, before)
+
+
+def _of_status(scope: str, status: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
+    return look.newest_anchors(scope, status, _PAGE, last.newest if last else 0)
 
 
 def _one(runtime: Runtime, row: AnchorRow, looking: bool) -> Listed:
     from holdfast.runtime.recovering import judged
 
-    found = read(runtime, row)
+    try:
+        found = read(runtime, row)
+    except IntegrityBroken as broken:
+        return _unreadable(runtime, row, broken)
     handoff = found.handoff
     holder = runtime.store.read(lambda look: anchors.holder_of(runtime, look, found))
     verdict = judged(runtime, found, None, ()).verdict if looking and row.status == "open" else None
@@ -251,6 +296,31 @@ def _one(runtime: Runtime, row: AnchorRow, looking: bool) -> Listed:
         stored_at=moment(row.stored_at),
         expires_at=moment(row.expires_at),
         verdict=verdict,
+    )
+
+
+def _unreadable(runtime: Runtime, row: AnchorRow, broken: IntegrityBroken) -> Listed:
+    """What the anchor's row alone says, and that its record is broken."""
+    from holdfast.domain.verdict import Reason, judge
+
+    reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
+    revision = runtime.store.read(lambda look: look.handoff_at(row.key, row.revision))
+    return Listed(
+        anchor=row.anchor,
+        scope=row.scope,
+        standing=standing_of(row, claimed=False, contested=True, at=runtime.clock.now()),
+        handoff_id=revision.id if revision else "",
+        revision=row.revision,
+        summary="",
+        next_action=None,
+        score=row.score,
+        outcome=row.outcome,
+        holder="",
+        branch=row.branch,
+        actor="",
+        stored_at=moment(row.stored_at),
+        expires_at=moment(row.expires_at),
+        verdict=judge([reason]),
     )
 
 

@@ -15,7 +15,7 @@ from holdfast.domain.retention import COPIES
 from holdfast.domain.run import FINISHED
 from holdfast.runtime.processes import is_alive
 from holdfast.runtime.removal import remove_folder, tenant_folder
-from holdfast.store.contract import Reading
+from holdfast.store.contract import Reading, Writing
 from holdfast.store.trash import BlobFile, Trash
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Cleared:
 
 def find_litter(runtime: Runtime, freed: Iterable[str] = ()) -> Litter:
     """Look for it. `freed` are blobs that will have no reference once the runs that go have gone."""
-    trash, freed = Trash(runtime.blobs), set(freed)
+    trash, freed = Trash(runtime.blobs), {*freed, *runtime.store.read(_abandoned)}
     found, total = [], 0
     for first, files in trash.shelves():
         needed = runtime.store.read(partial(_referred, first=first)) - freed
@@ -53,6 +53,23 @@ def find_litter(runtime: Runtime, freed: Iterable[str] = ()) -> Litter:
         total += sum(file.size_bytes for file in files)
     left = (*trash.temporaries(), *_work_folders(runtime))
     return Litter(tuple(found), tuple(trash.content()), left, total)
+
+
+def drop_abandoned(runtime: Runtime) -> None:
+    """Forget what killed attempts saved: nobody has seen it, and its content is free then."""
+
+    def work(tx: Writing) -> None:
+        tx.drop_artifacts([key for key, _ in tx.abandoned_artifacts()])
+
+    if runtime.store.read(lambda look: look.abandoned_artifacts()):
+        runtime.store.write(work)
+
+
+def _abandoned(look: Reading) -> set[str]:
+    """The blobs that only such ones need."""
+    found = look.abandoned_artifacts()
+    keys = {key for key, _ in found}
+    return {name for _, name in found if look.runs_of_blob(name) == {0} and set(look.artifacts_of_blob(name)) <= keys}
 
 
 def _referred(look: Reading, first: str) -> set[str]:

@@ -22,6 +22,7 @@ from holdfast.store.blobs import Blobs
 
 FILE_BYTES = 1 << 20
 ALL_BYTES = 20 << 20
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # there is no such file
 _CHUNK_BYTES = 1 << 18
 _KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
 
@@ -142,15 +143,12 @@ def look_at(path: str, content_bytes: int) -> Look | None:
     try:
         found = os.lstat(path)
     except OSError as error:
-        return None if error.errno in _GONE else Look(Seen("", 0, "special", why="unreadable", bits=0), None)
+        return None if error.errno in GONE else Look(Seen("", 0, "special", why="unreadable", bits=0), None)
     try:
         return _look_at(path, found, content_bytes)
     except OSError as error:
         unknown = Seen("", found.st_size, _mode(found), why="unreadable", bits=_bits(found))
-        return None if error.errno in _GONE else Look(unknown, None)
-
-
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+        return None if error.errno in GONE else Look(unknown, None)
 
 
 def _look_at(path: str, found: os.stat_result, content_bytes: int) -> Look:

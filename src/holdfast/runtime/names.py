@@ -9,15 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from holdfast.errors import FlowNotFound
+from holdfast.errors import FlowNotFound, RunsOnImport
 
 _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
 RECIPES = (".yaml", ".yml")  # how the names of flow files end
 KNOWN_RECIPES = "recipes"  # the folder of a tenant in which understood ones are kept
+_here = threading.local()  # `loading`: the flow whose module this thread is loading
 _FILE = "__holdfast_file__"  # in a module that was loaded from a file: its full path
 
 
@@ -60,8 +64,9 @@ def load(source: str, *folders: Path) -> Any:
     if not place or not name:
         raise FlowNotFound(source, "it has no name after a colon")
     try:
-        module = _module(place, folders or (Path.cwd(),))
-    except FlowNotFound:
+        with _loading(source):
+            module = _module(place, folders or (Path.cwd(),))
+    except (FlowNotFound, RunsOnImport):
         raise
     except Exception as error:
         raise FlowNotFound(source, f"{type(error).__name__}: {error}") from error
@@ -71,6 +76,23 @@ def load(source: str, *folders: Path) -> Any:
     if found is None:
         raise FlowNotFound(source, f"{place} has no {name!r}")
     return found
+
+
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    """While a flow's module is loaded, nothing that it does on the way may start a run."""
+    before = getattr(_here, "loading", "")
+    _here.loading = source
+    try:
+        yield
+    finally:
+        _here.loading = before
+
+
+def refuse_while_loading() -> None:
+    """Raises RunsOnImport in a module that starts or continues a run while its flow is being looked up."""
+    if source := getattr(_here, "loading", ""):
+        raise RunsOnImport(source)
 
 
 def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:

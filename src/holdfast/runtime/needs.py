@@ -1,7 +1,8 @@
-"""The resources that one run has asked for: noted in its journal, so that a resume can say beforehand what is missing."""
+"""The resources that one run has asked for: noted in its journal, so that a resume can say first what is missing."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ class Needs:
         self._runtime, self._resources, self._pen = runtime, runtime.resources, pen
         self._known = set(known)
         self._met: set[str] = set()  # by this execution
+        self._lock = threading.Lock()
 
     def get(self, key: str, *, again: bool = False) -> Any:
         """The live object. `again`: an attempt before failed, maybe because of it.
@@ -26,7 +28,12 @@ class Needs:
         Raises ResourceMissing, ResourceCycle, ResourceNeedsLoop.
         """
         self._note([key])
-        return self._resources.get(key, check=self._is_first(key) or again)
+        if key in self._met:
+            return self._resources.get(key, check=again)
+        with self._lock:  # who asks meanwhile waits until it is known whether the object is of any use
+            found = self._resources.get(key, check=again or key not in self._met)
+            self._met.add(key)
+            return found
 
     def get_all(self, wanted: Mapping[str, str], *, again: bool) -> dict[str, Any]:
         """The same for the parameters of a step."""
@@ -39,12 +46,8 @@ class Needs:
         self._note(keys)
         for key in keys:
             if self._resources.needs_loop(key):
-                await self._resources.on_loop().prepare(key, self._is_first(key) or again)
-
-    def _is_first(self, key: str) -> bool:
-        first = key not in self._met
-        self._met.add(key)
-        return first
+                await self._resources.on_loop().prepare(key, again or key not in self._met)
+                self._met.add(key)
 
     def _note(self, keys: Iterable[str]) -> None:
         """All of them before the first is asked for: if it is missing, so may be the others."""

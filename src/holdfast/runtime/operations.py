@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
 from holdfast.errors import OperationConflict
+from holdfast.runtime.home import check_name
 from holdfast.store.contract import Reading, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 T = TypeVar("T")
+
+
+def check_id(operation_id: str | None) -> None:
+    """Raises NameInvalid for what is no name of an operation: printable text of at most 500 characters."""
+    if operation_id is not None:
+        check_name("operation_id", operation_id)
 
 
 class Operation:
@@ -39,16 +46,22 @@ class Operation:
 
 
 def once(
-    runtime: Runtime, operation: Operation, work: Callable[[Writing], tuple[T, str]], again: Callable[[str], T]
+    runtime: Runtime, operation: Operation, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
 ) -> T:
-    """Do `work` in one transaction and give its value; it says what to remember, `again` makes it of that."""
+    """Do `work` in one transaction and give its value; it says what to remember, and `again` makes the value of that.
 
-    def guarded(tx: Writing) -> T:
+    With nothing to remember (None) the same may be asked for again.
+    `again` looks after the commit: what it reads may have been written in that same one.
+    """
+
+    def guarded(tx: Writing) -> tuple[T | None, str | None]:
         before = operation.answered(tx)
         if before is not None:
-            return again(before)
+            return None, before
         value, answer = work(tx)
-        operation.note(tx, answer, runtime.clock.now())
-        return value
+        if answer is not None:
+            operation.note(tx, answer, runtime.clock.now())
+        return value, None
 
-    return runtime.store.write(guarded)
+    value, before = runtime.store.write(guarded)
+    return again(before) if before is not None else cast(T, value)

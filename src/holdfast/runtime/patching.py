@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple
 
+from holdfast.domain.handoff import Bound
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import Sight, sight
 from holdfast.runtime.git import Answer
@@ -91,6 +92,13 @@ def entry_now(top: Path, path: str, seen: Sight, like: str) -> Entry:
         return Entry(seen.bound.mode)
     answer = _ask(top, "hash-object", "--", path)  # with what git does to line ends, and other filters
     return Entry(seen.bound.mode, answer.out.decode().strip() if answer and not answer.exit else "")
+
+
+def is_entry(top: Path, path: str, now: Bound, entry: Entry) -> bool:
+    """Whether what was seen at a path from the top is what git has. A text tells by itself."""
+    if now.mode != entry.mode:
+        return False
+    return now.blob == entry.id or entry_now(top, path, sight(top, path), entry.id) == entry
 
 
 def _id_of(content: bytes, like: str) -> str:

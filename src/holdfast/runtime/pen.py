@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.domain.call import Call
+from holdfast.domain.call import Call, id_of
 from holdfast.domain.digest import digest
 from holdfast.domain.journal import Entry, Header, Payload, encode_header, encode_payload, entry
 from holdfast.errors import HoldfastError, Severed
@@ -98,6 +98,7 @@ class Pen:
         mark: str = "",
         agent: str = "",
         blob: str = "",
+        said_in: Attempt | None = None,
     ) -> Entry:
         """An entry that is no receipt."""
         scope, inputs, occurrence = (call.scope, call.inputs, call.occurrence) if call else ("", "", 0)
@@ -115,6 +116,8 @@ class Pen:
             ended_at=now,
             epoch=self.hold.epoch,
             trace_id=self.trace_id,
+            attempt=said_in.number if said_in else 0,
+            key=id_of(said_in.asked.call) if said_in else "",
         )
         return entry(header, Payload(facts=facts, blob=blob))
 
@@ -150,7 +153,17 @@ class Pen:
             tx.append(self.hold, [*waited, *entries])
             return work(tx)
 
-        return Entries(self.store.put_work(all_of_it), None, held)
+        return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
+
+    def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
+        """The receipt of an attempt, in one transaction with what becomes of what it saved. With the lock held."""
+        made = self.receipt(attempt, status, delivered, mark, payload)
+        if attempt.saves:
+            from holdfast.runtime.run_artifacts import fate_of_saves
+
+            fate = fate_of_saves(attempt, status, delivered, mark)
+            return self.queue_work(fate, made) if fate is not None else self.queue(made)
+        return self.queue(made)
 
     @property
     def waits(self) -> bool:

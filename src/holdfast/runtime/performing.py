@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import UNSET
 
 from holdfast.domain.call import Call, Past, Replay
+from holdfast.domain.interrupt import BY_DEADLINE
 from holdfast.domain.journal import Payload
 from holdfast.domain.partial import text
 from holdfast.domain.patterns import matching
-from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat
-from holdfast.errors import LimitReached, Paused, Severed, Stopped
-from holdfast.runtime import marks, partial
+from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat, Wait
+from holdfast.errors import LeaseLost, LimitReached, Paused, Severed, Stopped
+from holdfast.runtime import marks, partial, questions
 from holdfast.runtime.attempt import Asked
 from holdfast.runtime.calls import drive_plain
 from holdfast.runtime.command_steps import Setting, command_spec, condition_spec, remark_spec
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.orphans import settle
+from holdfast.runtime.questions import Question, Told
 from holdfast.runtime.specs import StepSpec
 
 if TYPE_CHECKING:
@@ -37,7 +41,7 @@ class Lane:
 
     def __init__(self, frame: Frame, iteration: int = 0, before: Asked | None = None, beside: bool = False) -> None:
         self.frame, self.iteration, self.before, self.beside = frame, iteration, before, beside
-        self.answer: dict[str, Any] | None = None  # the last one that a person gave
+        self.answer: Told | None = None  # the last one that a wait was given
 
     def inner(self, name: str, iteration: int) -> Lane:
         made = Lane(self.frame.within(name), iteration, self.before, self.beside)
@@ -116,6 +120,9 @@ class Performance:
                 self._repeat(node, lane)
             case Pause():
                 return self._pause(node, lane)
+            case Wait():
+                asked = questions.signal(node.signal, node.deadline, default_of(node))
+                lane.answer = self._wait(lane, questions.in_file(node.id, asked))
         return ""
 
     def _command(self, node: Command, lane: Lane) -> None:
@@ -221,8 +228,8 @@ class Performance:
         """How many more iterations there are beyond the limit."""
         if node.on_limit != "pause":
             return 0
-        answer = self._wait(lane, node.id, "limit", {"iterations": number, "until": node.until})
-        return node.max if answer["choice"] == "more" else 0
+        asked = Question("limit", {"iterations": number, "until": node.until}, {}, None, step=node.id)
+        return node.max if self._wait(lane, asked).value["choice"] == "more" else 0
 
     # -- branches --------------------------------------------------------------------------------
 
@@ -252,22 +259,41 @@ class Performance:
 
     def _pause(self, node: Pause, lane: Lane) -> str:
         """Wait for a person. A decline that the flow does not handle has ended the run when it was given."""
-        shown = {**node.payload, "on_decline": node.on_decline}
-        answer = self._wait(lane, node.id, node.type, shown)
-        lane.answer = answer
-        if answer.get("approved"):
+        shown = {**node.payload, "on_decline": node.on_decline} if node.type == "approval" else node.payload
+        asked = questions.question(node.type, shown, node.schema, node.deadline, default_of(node), node.assignee)
+        told = lane.answer = self._wait(lane, questions.in_file(node.id, asked))
+        if node.type != "approval" or told.value["approved"]:
             return ""
+        if told.by == BY_DEADLINE and not node.on_decline:
+            self._end_declined(node)
         way = node.on_decline or "continue"
-        self._remark(lane, f"{node.id}@declined", "succeeded", {"goes_to": way, "comment": answer.get("comment", "")})
+        comment = told.value.get("comment", "")
+        self._remark(lane, f"{node.id}@declined", "succeeded", {"goes_to": way, "comment": comment})
         return "" if way == "continue" else way
 
-    def _wait(self, lane: Lane, name: str, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """The answer of a person. Until there is one, the run waits: for a branch, when the others have ended."""
-        answer = self.execution.answered(lane.frame, name, kind, payload)
-        if answer is not None:
-            return answer
+    def _end_declined(self, node: Pause) -> NoReturn:
+        """Nobody answered in time and the default is no: that ends the run as a person's no does."""
+        from holdfast.runtime.decisions import decline
+
+        execution, pen = self.execution, self.execution.pen
+        why = f"nobody answered {node.id} in time, and its default is no"
+        with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
+            queued = pen.queue_work(lambda tx: decline(execution.runtime, tx, execution.id, why, BY_DEADLINE))
+        pen.write(queued)
+        pen.sever(LeaseLost(execution.id, execution.hold.epoch))
+
+    def _wait(self, lane: Lane, asked: Question) -> Told:
+        """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""
+        told = questions.ask(lane.frame, asked)
+        if told is not None:
+            return told
         self.execution.paused = self.execution.paused or not lane.beside
         raise Paused
+
+
+def default_of(node: Pause | Wait) -> Any:
+    """What counts once the deadline of a wait has passed, as questions are told it."""
+    return questions.NO_DEFAULT if node.default is UNSET else node.default
 
 
 def _raise_first(node: Parallel, errors: list[BaseException]) -> None:

@@ -1,8 +1,9 @@
 """Putting files in place, all or none: everything is staged and synced first, then renamed, one by one.
 
 What cannot be staged (a full disk, a folder that cannot be written) shows before any file is touched. A crash between
-two renames leaves some files in place and the rest as they were; placing again clears up and does the rest. No link is
-followed on the way. What should be where, and whether it may, is decided by the caller.
+two renames leaves some files in place and the rest as they were; placing again clears up and does the rest. Files are
+staged in a folder of the root that git does not see, those of another file system in one of theirs. No link is followed
+on the way. What should be where, and whether it may, is decided by the caller.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from holdfast.errors import DiskFull, NotApplicable
 from holdfast.runtime.bound_files import sight
 
 MODES = ("file", "exec", "link", "absent")  # what a file can be made
+STAGING = ".holdfast-apply"
 
 
 class Put(NamedTuple):
@@ -39,15 +41,22 @@ def place(root: Path, puts: Sequence[Put], anchor: str) -> None:
     Should a file change or the disk fail in the middle, the error says how far it got.
     """
     with _alone(root, anchor):
-        for put in puts:
-            _clear(root, put.path)
-        depths = _stage(root, puts, anchor)
-        order = sorted(puts, key=lambda put: put.mode != "absent")  # a file that goes may be where a folder has to be
-        for done, put in enumerate(order):
-            state = f"{done} of {len(order)} files are in place, applying again does the rest"
-            with _named(root, put.path, anchor, state):
-                _place(root, put, depths[put.path])
-            _reached("apply.written")
+        depths = {put.path: _depth(root, put.path) for put in puts}
+        _clear(root, depths)
+        try:
+            _stage(root, puts, depths, anchor)
+            _place_all(root, puts, depths, anchor)
+        finally:
+            _clear(root, depths)
+
+
+def _place_all(root: Path, puts: Sequence[Put], depths: Mapping[str, int], anchor: str) -> None:
+    order = sorted(puts, key=lambda put: put.mode != "absent")  # a file that goes may be where a folder has to be
+    for done, put in enumerate(order):
+        state = f"{done} of {len(order)} files are in place, applying again does the rest"
+        with _named(root, put.path, anchor, state):
+            _place(root, put, depths[put.path])
+        _reached("apply.written")
 
 
 def _reached(point: str) -> None:
@@ -100,25 +109,21 @@ class _Edited(Exception):
 # -- staging -----------------------------------------------------------------------------------------
 
 
-def _stage(root: Path, puts: Sequence[Put], anchor: str) -> dict[str, int]:
-    """Stage the content of every file, synced, and give how deep on the way to its place each one is."""
-    depths: dict[str, int] = {}
-    try:
-        for put in puts:
-            depths[put.path] = _depth(root, put.path)
-            with _named(root, put.path, anchor, "nothing was touched"):
-                _stage_one(root, put, depths[put.path])
-            _reached("apply.staged")
-    except Exception:
-        for put in puts:
-            _clear(root, put.path)
-        raise
-    return depths
+def _stage(root: Path, puts: Sequence[Put], depths: Mapping[str, int], anchor: str) -> None:
+    """Stage the content of every file, synced, so deep on the way to its place."""
+    for put in puts:
+        with _named(root, put.path, anchor, "nothing was touched"):
+            _stage_one(root, put, depths[put.path])
+        _reached("apply.staged")
 
 
 def _staged_name(path: str) -> str:
-    """The same each time, so that the next try clears up."""
-    return f".holdfast-{identity(os.fsencode(path))}"
+    return identity(os.fsencode(path))
+
+
+def _staging(path: str, depth: int) -> list[str]:
+    """The folder that a file is staged in."""
+    return [*_above(path)[:depth], STAGING]
 
 
 def _above(path: str) -> list[str]:
@@ -126,13 +131,15 @@ def _above(path: str) -> list[str]:
 
 
 def _depth(root: Path, path: str) -> int:
-    """How many of the folders on the way to a file are there, and are folders."""
-    at = str(root)
-    for depth, name in enumerate(_above(path)):
+    """How deep on the way to a file its file system begins: from there it can be renamed into its place."""
+    at, device, found = str(root), os.stat(root).st_dev, 0
+    for depth, name in enumerate(_above(path), 1):
         at = f"{at}/{name}"
         if not is_folder(at):
-            return depth
-    return len(_above(path))
+            break
+        if (here := os.lstat(at).st_dev) != device:
+            device, found = here, depth
+    return found
 
 
 def is_folder(path: str) -> bool:
@@ -146,12 +153,21 @@ def is_folder(path: str) -> bool:
 def _stage_one(root: Path, put: Put, depth: int) -> None:
     if put.mode == "absent":
         return
-    with _folder(root, _above(put.path)[:depth]) as folder:
+    with folder_at(root, _staging(put.path, depth), make=True) as folder:
+        _hide(folder)
         if put.mode == "link":
             os.symlink(os.fsdecode(put.content), _staged_name(put.path), dir_fd=folder)
         else:
             _write(folder, _staged_name(put.path), put, root / put.path)
         os.fsync(folder)
+
+
+def _hide(folder: int) -> None:
+    """Git sees nothing of what is in there."""
+    with suppress(FileExistsError):
+        handle = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+        os.write(handle, b"*\n")
+        os.close(handle)
 
 
 def _write(folder: int, name: str, put: Put, place: Path) -> None:
@@ -169,11 +185,14 @@ def _bits(put: Put, fresh: int, place: Path) -> int:
     return bits | (bits & 0o444) >> 2 if put.mode == "exec" else bits & ~0o111
 
 
-def _clear(root: Path, path: str) -> None:
-    """Remove what an earlier try has staged, in whichever folder on the way."""
-    for depth in range(_depth(root, path) + 1):
-        with suppress(FileNotFoundError), _folder(root, _above(path)[:depth]) as folder:
-            os.unlink(_staged_name(path), dir_fd=folder)
+def _clear(root: Path, depths: Mapping[str, int]) -> None:
+    """Remove what was staged, by whichever try; `.gitignore` last, and what cannot be removed stays ignored."""
+    for names in sorted({(STAGING,), *(tuple(_staging(path, depth)) for path, depth in depths.items())}):
+        with suppress(OSError), folder_at(root, names[:-1]) as above:
+            with folder_at(root, names) as folder:
+                for name in sorted(os.listdir(folder), key=lambda name: name == ".gitignore"):
+                    os.unlink(name, dir_fd=folder)
+            os.rmdir(STAGING, dir_fd=above)
 
 
 # -- in place ----------------------------------------------------------------------------------------
@@ -183,11 +202,11 @@ def _place(root: Path, put: Put, depth: int) -> None:
     above, name = _above(put.path), put.path.split("/")[-1]
     _expect(root, put)
     if put.mode == "absent":
-        with _folder(root, above) as folder:
+        with folder_at(root, above) as folder:
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
         return
-    with _folder(root, above[:depth]) as staged, _folder(root, above, make=True) as folder:
+    with folder_at(root, _staging(put.path, depth)) as staged, folder_at(root, above, make=True) as folder:
         os.replace(_staged_name(put.path), name, src_dir_fd=staged, dst_dir_fd=folder)
         os.fsync(folder)
 
@@ -202,7 +221,7 @@ def _expect(root: Path, put: Put) -> None:
 
 
 @contextmanager
-def _folder(root: Path, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
+def folder_at(root: Path, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
     """The folder, reached without following a link, and made where it is missing if that is asked for."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -7,7 +7,7 @@ written into the journal by whoever continues the run, and from then on the call
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,15 +16,16 @@ from holdfast.clock import micros
 from holdfast.domain.answers import APPROVAL, refuse_schema, wrong_with
 from holdfast.domain.call import Call, Past
 from holdfast.domain.codec import decode, decoder, pack_json
+from holdfast.domain.durations import duration
 from holdfast.domain.interrupt import RESERVED, digest_of
 from holdfast.domain.journal import Entry, Header, Payload, decode_payload, entry
 from holdfast.errors import DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from holdfast.runtime.context import Frame
 from holdfast.runtime.execution import Execution
-from holdfast.runtime.specs import seconds
 from holdfast.store.contract import Writing
 
 NO_DEFAULT: Any = object()
+_LAST_DUE = micros(datetime(9999, 12, 31, tzinfo=UTC))  # still a date wherever it is shown
 Deadline = str | float | timedelta | datetime | None
 
 
@@ -36,6 +37,7 @@ class Question(NamedTuple):
     form: dict[str, Any]
     deadline: Deadline
     back: Any = None  # the type that the answer is given as
+    step: str = ""  # its id in a flow file: there it is known by that, whatever it shows
 
     @property
     def digest(self) -> str:
@@ -43,9 +45,10 @@ class Question(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the flow is given."""
+    """What the flow is given, and who said it."""
 
     value: Any
+    by: str = ""
 
 
 # -- making questions --------------------------------------------------------------------------------
@@ -75,6 +78,12 @@ def signal(name: str, deadline: Deadline, default: Any) -> Question:
     form: dict[str, Any] = {"digest": digest_of("signal", {"name": name}), "assignee": ""}
     _add_default(form, None, deadline, default)
     return Question("signal", {"name": name}, form, deadline)
+
+
+def in_file(step: str, asked: Question) -> Question:
+    """The same, asked by a step of a flow file: an approval that is declined may end the run there."""
+    form = {name: value for name, value in asked.form.items() if name != "digest" or asked.type != "approval"}
+    return asked._replace(form=form, step=step)
 
 
 def _assignee(assignee: str) -> str:
@@ -131,7 +140,7 @@ def _add_default(form: dict[str, Any], schema: dict[str, Any] | None, deadline: 
 
 def ask_plain(frame: Frame, asked: Question) -> Any:
     """The answer, in a plain body: until there is one, the body ends here."""
-    told = _ask(frame, asked)
+    told = ask(frame, asked)
     if told is None:
         frame.execution.paused = True
         raise Paused
@@ -140,7 +149,7 @@ def ask_plain(frame: Frame, asked: Question) -> Any:
 
 async def ask_async(frame: Frame, asked: Question) -> Any:
     """The same in an async body: until there is an answer, this branch is parked."""
-    told = _ask(frame, asked)
+    told = ask(frame, asked)
     if told is not None:
         return told.value
     branches = frame.execution.branches
@@ -152,26 +161,33 @@ async def ask_async(frame: Frame, asked: Question) -> Any:
     return None  # never: a parked branch goes on in the run's next execution
 
 
-def _ask(frame: Frame, asked: Question) -> Told | None:
+def ask(frame: Frame, asked: Question) -> Told | None:
     """What the call was answered; None, and the question is saved for all to see, while it was not."""
     execution = frame.execution
     if frame.attempt is not None:
         raise Refused(detail="a flow's body waits, not a step: return from the step, then pause_for or wait_for")
     execution.gate()
-    name = asked.payload["name"] if asked.type == "signal" else asked.type
-    call = execution.numbered(frame, name, f"?{asked.type}:{asked.digest}")
+    call = _call(execution, frame, asked)
     past = execution.ledger.calls.get(call)
     if past is not None and past.finished:
         past.asked = True
-        return Told(_told(execution, asked, past))
+        return _told(execution, asked, past)
     old = execution.ledger.answers.get(call)
     if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
         _write_again(execution, old)
-        return Told(_told(execution, asked, old))
+        return _told(execution, asked, old)
     return _open(execution, call, asked)
 
 
-def _told(execution: Execution, asked: Question, past: Past) -> Any:
+def _call(execution: Execution, frame: Frame, asked: Question) -> Call:
+    """Which call this is: in Python by what is asked and shown, in a flow file by the id of its step."""
+    if asked.step:
+        return execution.numbered(frame, asked.step, f"?{asked.type}")
+    name = asked.payload["name"] if asked.type == "signal" else asked.type
+    return execution.numbered(frame, name, f"?{asked.type}:{asked.digest}")
+
+
+def _told(execution: Execution, asked: Question, past: Past) -> Told:
     payload = decode_payload(past.payload) if past.payload else Payload()
     said = payload.facts if isinstance(payload.facts, dict) else {}
     match past.last.status:
@@ -183,7 +199,8 @@ def _told(execution: Execution, asked: Question, past: Past) -> Any:
         case _:
             execution.endings.settled()
             raw = b"null" if payload.result is msgspec.UNSET else bytes(payload.result)
-            return decoder(asked.back)(raw) if asked.back is not None else decode(raw)
+            value = decoder(asked.back)(raw) if asked.back is not None else decode(raw)
+            return Told(value, str(said.get("by", "")))
 
 
 def _write_again(execution: Execution, old: Past) -> None:
@@ -200,7 +217,8 @@ def _write_again(execution: Execution, old: Past) -> None:
 def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
     """Save the question. A signal that came before it was waited for answers it at once."""
     due = due_at(asked.deadline, execution.clock.now())
-    taken = execution.open_wait(call, asked.type, asked.payload, due, asked.form, asked.payload.get("name"))
+    signal_name = asked.payload["name"] if asked.type == "signal" else None
+    taken = execution.open_wait(call, asked.type, asked.payload, due, asked.form, signal_name)
     if taken is None:
         return None
     del execution.waits[call]
@@ -214,7 +232,7 @@ def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
     with pen.lock:
         queued = pen.queue_work(work, made)
     pen.write(queued)
-    return Told(decode(body))
+    return Told(decode(body), actor)
 
 
 def due_at(deadline: Deadline, now: int) -> int | None:
@@ -224,9 +242,15 @@ def due_at(deadline: Deadline, now: int) -> int | None:
     if isinstance(deadline, datetime):
         if deadline.tzinfo is None:
             raise NameInvalid("deadline", str(deadline), "it has no time zone; use an aware datetime")
-        return micros(deadline)
-    length = deadline.total_seconds() if isinstance(deadline, timedelta) else seconds(deadline, "deadline")
-    return now + int(length * 1_000_000)
+        due = micros(deadline)
+    else:
+        length = duration(deadline.total_seconds() if isinstance(deadline, timedelta) else deadline)
+        if length is None:
+            raise NameInvalid("deadline", str(deadline), "it is no time to come; use seconds, 90s, 10m, 48h, a timedelta")
+        due = now + int(length * 1_000_000)
+    if not 0 <= due <= _LAST_DUE:
+        raise NameInvalid("deadline", str(deadline), "no calendar has it: it must be between the years 1970 and 9999")
+    return due
 
 
 def told_entry(

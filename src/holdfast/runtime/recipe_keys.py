@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 from holdfast.domain.recipe import INPUT_TYPES, ON_LIMIT, ON_PARTIAL
 from holdfast.runtime import recipe_kinds as kinds
+from holdfast.runtime import recipe_wait_kinds as wait_kinds
 from holdfast.runtime.recipe_kinds import Kind
 
-STEP, EFFECT, PAUSE, PARALLEL, REPEAT = "step", "effect", "pause_for", "parallel", "repeat"
-COMMANDS, EVERY = (STEP, EFFECT), (STEP, EFFECT, PAUSE, PARALLEL, REPEAT)
-CENTRE = {"run": COMMANDS, "pause_for": (PAUSE,), "parallel": (PARALLEL,), "repeat": (REPEAT,)}  # what makes a node
+STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT = "step", "effect", "pause_for", "wait_for", "parallel", "repeat"
+COMMANDS, WAITS, EVERY = (STEP, EFFECT), (PAUSE, WAIT), (STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT)
+CENTRE = {  # what makes a node
+    "run": COMMANDS, "pause_for": (PAUSE,), "wait_for": (WAIT,), "parallel": (PARALLEL,), "repeat": (REPEAT,),
+}  # fmt: skip
 MOST_ROUNDS = 100_000
 
 
@@ -46,12 +49,16 @@ NODE: Mapping[str, Key] = {
     "id": Key(kinds.NAMED, "The node's name, unique in the whole file.", required=True, on=EVERY),
     "run": Key(kinds.COMMAND, "A shell command.", required=True, on=COMMANDS),
     "pause_for": Key(
-        kinds.one_of(("approval",)), "Wait until a person approves or declines.", required=True, on=(PAUSE,)
+        wait_kinds.WORD,
+        "Wait for a person: `approval` for a yes or no, any other word for an answer.",
+        required=True,
+        on=(PAUSE,),
     ),
+    "wait_for": Key(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
     "parallel": Key("nodes", "Nodes that run side by side; done when all are.", required=True, on=(PARALLEL,)),
     "repeat": Key("repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)),
     "when": Key(kinds.COMMAND, "A command: the node is skipped unless it exits with 0.", on=EVERY),
-    "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, PAUSE)),
+    "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, *WAITS)),
     "cwd": Key(kinds.PATH, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
     "env": Key(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
     "reads": Key(kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS),
@@ -72,6 +79,10 @@ NODE: Mapping[str, Key] = {
     "on_decline": Key(
         kinds.NAMED, "A step to go to, or `continue`, when the person declines; else the run ends.", on=(PAUSE,)
     ),
+    "schema": Key(wait_kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
+    "assignee": Key(wait_kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
+    "deadline": Key(kinds.DURATION, "How long to wait for an answer: seconds, or 90s, 10m, 48h.", on=WAITS),
+    "default": Key(kinds.JSON, "What counts as the answer once the deadline has passed.", on=WAITS),
 }
 
 ROUNDS: Mapping[str, Key] = {
@@ -103,6 +114,7 @@ _TITLES = {
     STEP: "A step: a command that may run again until it has succeeded",
     EFFECT: "An effect: a command that is never repeated unknowingly",
     PAUSE: "A wait for a person",
+    WAIT: "A wait for a signal",
     PARALLEL: "Nodes side by side",
     REPEAT: "Nodes over and over",
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from holdfast.domain.answers import APPROVAL, wrong_with
 from holdfast.domain.recipe import REQUIRED, Input
 from holdfast.runtime import recipe_keys as keys
 from holdfast.runtime.recipe_inputs import ARTICLES, misfit
@@ -177,8 +178,9 @@ def check(flow: Draft, problems: Problems) -> None:
     _check_secrets(flow, everything, problems)
     known = {each.id for each in everything if each.id}
     _check_routes(steps, known, problems, in_order=True)
-    for pause in everything:
-        if pause.get("on_decline"):
+    for pause in (each for each in everything if each.place in keys.WAITS):
+        _check_wait(pause, problems)
+        if pause.get("on_decline") and pause.get("pause_for") in ("approval", None):
             _check_decline(pause, [step.id for step in steps], known, pause in steps, problems)
 
 
@@ -223,6 +225,23 @@ def _route_fault(own: str, target: str, at: int, places: Mapping[str, int], know
     if target not in places or not in_order:
         return f"{target!r} is not in the same list of steps: a run goes neither into nor out of a repeat or parallel"
     return f"{target!r} comes later: a run only goes back" if places[target] >= at else ""
+
+
+def _check_wait(wait: Draft, problems: Problems) -> None:
+    """What the keys of a wait mean to each other."""
+    kind = wait.get("pause_for")
+    if kind == "approval" and "schema" in wait.nodes:
+        why = "an approval has a schema of its own: approved (true or false), comment (text)"
+        wait.note("schema", problems, why, "remove it, or use another word: `pause_for: decision`")
+    if kind == "approval" and "on_decline" in (wait.get("payload") or {}):
+        wait.note("payload", problems, "`on_decline` in a payload is kept for the runtime", "give it another name")
+    if kind not in ("approval", None) and "on_decline" in wait.nodes:
+        wait.note("on_decline", problems, "only an approval is declined", "remove the key; the answer is handed on")
+    if "default" in wait.nodes and "deadline" not in wait.nodes:
+        wait.note("default", problems, "it counts once a deadline has passed, and there is none", "add `deadline: 48h`")
+    default, schema = wait.values.get("default", BAD), APPROVAL if kind == "approval" else wait.get("schema")
+    if default is not BAD and schema is not None and (fault := wrong_with(schema, default, "default")):
+        wait.note("default", problems, fault, "a default must be an answer that fits")
 
 
 def _check_decline(pause: Draft, top: list[str], known: set[str], on_top: bool, problems: Problems) -> None:

@@ -11,10 +11,10 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat, code_of_step
+from holdfast.domain.recipe import Command, Node, Parallel, Pause, Recipe, Repeat, Wait, code_of_step
 from holdfast.errors import FlowNotFound, RecipeInvalid
 from holdfast.runtime.recipe_inputs import bind_inputs, demand_secrets
-from holdfast.runtime.recipe_keys import FLOW, PARALLEL, PAUSE, REPEAT, schema
+from holdfast.runtime.recipe_keys import CENTRE, FLOW, PARALLEL, PAUSE, REPEAT, WAIT, schema
 from holdfast.runtime.recipe_kinds import Problems
 from holdfast.runtime.recipe_rules import Draft, check, read_fields
 from holdfast.runtime.yaml_tree import SIZE_LIMIT, Unreadable, read_tree
@@ -76,9 +76,11 @@ def parse_recipe(text: bytes, file: str) -> Recipe:
 
 
 def _node(draft: Draft) -> Node:
-    own = {name: value for name, value in draft.values.items() if name not in ("pause_for", "parallel", "repeat")}
+    own = {name: value for name, value in draft.values.items() if name == "run" or name not in CENTRE}
     if draft.place == PAUSE:
         return Pause(line=draft.node.line, type=draft.values["pause_for"], **own)
+    if draft.place == WAIT:
+        return Wait(line=draft.node.line, signal=draft.values["wait_for"], **own)
     if draft.place == PARALLEL:
         return Parallel(line=draft.node.line, branches=_nodes(draft.values["parallel"]), **own)
     if draft.place == REPEAT:

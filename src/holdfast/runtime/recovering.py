@@ -7,32 +7,32 @@ run is `recovering_runs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.clock import moment
-from holdfast.domain.codec import encode, jsonable
+from holdfast.domain.codec import jsonable
 from holdfast.domain.handoff import Evidence, Handoff, HandoffClaim
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Holder, Known, Observed, verdict_of
 from holdfast.domain.verdict import Reason, Verdict, unaccepted
 from holdfast.errors import (
     ClaimLost,
-    Finished,
     HandoffClaimed,
     HandoffContested,
     HandoffInvalid,
     IntegrityBroken,
 )
-from holdfast.runtime import anchors, handoffs, tokens
+from holdfast.runtime import anchors, handoffs, operations, task_states, tokens
 from holdfast.runtime.anchors import Found
+from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
+from holdfast.runtime.handoff_subjects import Subject, claimed_subject, finished, subject_of
 from holdfast.runtime.handoffs import Asked
-from holdfast.runtime.operations import Operation
+from holdfast.runtime.operations import Operation, check_id
 from holdfast.runtime.runner import Acceptance
-from holdfast.runtime.storing import TASK, refuse_lost
+from holdfast.runtime.stopping import STOP, refuse_stopped
+from holdfast.runtime.storing import refuse_lost
 from holdfast.store.contract import LeaseRow, Reading, Writing
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Recovering:
     claim_id: str | None = None
     operation_id: str | None = None
     tell_losses: bool = True  # a claim that is not given is on the record
+    when: Literal["recover", "verify"] = "recover"
+    task: bool = False  # for a session of a task, whose claims are its own: resuming moves the task, or is refused
 
     @property
     def acceptance(self) -> Acceptance:
@@ -81,63 +83,79 @@ def recover(runtime: Runtime, asked: Asked, how: Recovering) -> Recovered:
     """
     from holdfast.runtime import recovering_runs
 
-    _refuse_unsaid(how)
-    ran: tuple[Evidence, ...] | None = None
+    check(how)
+    operation = operation_of(asked, how)
+    before = runtime.store.read(operation.answered)
+    if before is not None:
+        return _again(runtime, asked, how, before)
+    ran: tuple[Evidence, ...] = ()
+    ran_for: tuple[Any, ...] | None = None
     while True:
-        found, composed = _subject(runtime, asked)
-        if found is not None and found.anchor.status == "finished" and not how.include_finished:
-            raise finished(found)
-        if found is not None:
-            refuse_lost(runtime, found, how.claim_id)
-        elif recovering_runs.show(runtime, composed, how.claim_id):
+        subject = subject_of(runtime, asked)
+        if subject.found is not None:
+            _refuse_over(runtime, subject.found, how)
+        elif recovering_runs.show(runtime, subject.composed, how.claim_id):
             continue  # it was judged as for somebody else
-        subject = found or composed
-        assert subject is not None
-        if how.run_checks and ran is None:
-            ran = _run_checks(runtime, subject.handoff, asked.repo_root, how.actor)
+        checks = (subject.handoff.id, subject.handoff.acceptance_checks)
+        if how.run_checks and ran_for != checks:  # what came of another revision's checks says nothing about this one
+            ran, ran_for = _run_checks(runtime, subject, asked.repo_root, how), checks
         try:
-            if not isinstance(subject, Found):
-                return recovering_runs.recover(runtime, subject, asked, how, ran or ())
-            judged_now = judged(runtime, subject, asked.repo_root, ran or (), composed)
-            return _settled_with(runtime, subject, judged_now, how, ran or (), composed)
+            return _judged_and_written(runtime, subject, asked, how, operation, ran)
         except Moved:
             continue
 
 
-def _refuse_unsaid(how: Recovering) -> None:
+def _judged_and_written(
+    runtime: Runtime, subject: Subject, asked: Asked, how: Recovering, operation: Operation, ran: tuple[Evidence, ...]
+) -> Recovered:
+    """Raises Moved."""
+    from holdfast.runtime import recovering_runs
+
+    found, composed = subject.found, subject.composed
+    if found is None:
+        assert composed is not None
+        return recovering_runs.recover(runtime, composed, asked, how, operation, ran)
+    now = judged(runtime, found, asked.repo_root, ran, composed, how)
+    return _settled_with(runtime, found, now, how, operation, ran, composed)
+
+
+def _refuse_over(runtime: Runtime, found: Found, how: Recovering) -> None:
+    """Raises Finished, ClaimLost."""
+    if found.anchor.status == "finished" and (how.claim or not how.include_finished):
+        raise finished(found)
+    refuse_lost(runtime, found, how.claim_id)
+
+
+def _again(runtime: Runtime, asked: Asked, how: Recovering, answer: str) -> Recovered:
+    """What the first of equal writes gave, with a verdict of now; nothing is done twice."""
+    claim, resume, evidence = remembered(answer)
+    if claim is not None:
+        runtime.tokens.add(claim.id)
+        if asked.anchor is None and not claim.run_id:
+            asked = Asked(asked.scope, handoff_id=claim.handoff_id, repo_root=asked.repo_root)
+    looking = Recovering(actor=how.actor, include_finished=True)
+    return replace(recover(runtime, asked, looking), claim=claim, resume=resume, evidence=evidence)
+
+
+def check(how: Recovering) -> None:
+    """Raises HandoffInvalid, NameInvalid, SecretFound for what cannot be asked so."""
+    from holdfast.domain import secrets
+
+    check_id(how.operation_id)
+    if not isinstance(how.why, str):
+        raise HandoffInvalid("why", "it is no text", "say why in words")
+    secrets.check(how.why, "why")
+    for number, word in enumerate(how.accept):
+        if not isinstance(word, str):
+            raise HandoffInvalid(f"accept[{number}]", "it is no text", "name a reason: CODE or CODE:SUBJECT")
+        if word.partition(":")[0] == "claimed":
+            why = "the claim of somebody else is not accepted but taken, or waited for"
+            raise HandoffInvalid(f"accept[{number}]", why, "take it: take=True, why=… (--take --why WHY)")
+    if how.take and not how.claim:
+        raise HandoffInvalid("take", "nothing is claimed", "claim it as well: claim=True (--claim)")
     if (how.accept or how.take) and not how.why.strip():
         field = "accept" if how.accept else "take"
         raise HandoffInvalid("why", f"it is empty, and {field} needs a reason", "say why; it is on the record")
-
-
-def _subject(runtime: Runtime, asked: Asked) -> tuple[Found | None, Composed | None]:
-    """The explicit handoff, unless the task's unfinished run has gone on since: then what is composed from that."""
-    place = handoffs.place_of(runtime, asked)
-    found = runtime.store.read(lambda look: anchors.find(look, *place)) if place else None
-    composed = composed_of(runtime, asked, found)
-    if found is None and composed is None:
-        raise handoffs.not_found(runtime, asked)
-    if composed is None or found is None:
-        return found, composed
-    explicit_is_newer = found.anchor.status == "open" and found.handoff.stored_us >= composed.handoff.stored_us
-    return (found if explicit_is_newer or found.broken else None), composed  # a broken record lends nothing
-
-
-def composed_of(runtime: Runtime, asked: Asked, found: Found | None) -> Composed | None:
-    """What the unfinished run of the task that was asked for gives; None when it is no task, or has no such run."""
-    anchor = found.anchor.anchor if found else asked.anchor
-    if anchor is None or not anchor.startswith(TASK) or asked.revision is not None or asked.handoff_id is not None:
-        return None
-    from holdfast.runtime.composing import compose
-
-    return compose(runtime, asked.scope, anchor.removeprefix(TASK), found.handoff if found else None)
-
-
-def finished(found: Found) -> Finished:
-    """The error for an anchor whose work was completed."""
-    done = next((one for one in reversed(found.since) if one.name == "settled"), None)
-    by, at = (str(done.facts.get("by", "")), done.at) if done else ("somebody", found.handoff.stored_us)
-    return Finished(found.anchor.anchor, by, f"{moment(at):%Y-%m-%d %H:%M} UTC")
 
 
 # -- the verdict -------------------------------------------------------------------------------------
@@ -149,13 +167,22 @@ def judged(
     repo_root: str | None,
     ran: Iterable[Evidence],
     composed: Composed | None = None,
+    how: Recovering | None = None,
 ) -> Judged:
     """The verdict on a handoff as it was found, looked at here and now."""
     root, seen = look_at(runtime, found.handoff, repo_root, ran)
-    holder = runtime.store.read(lambda look: anchors.holder_of(runtime, look, found))
+    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
     blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
     known = replace(anchors.known_of(found, holder, blobs), given=composed.reasons if composed else ())
     return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
+
+
+def _holder(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
+    """Who holds the claim, as seen by who asks; or by anybody of this process."""
+    if how is None:
+        return anchors.holder_of(runtime, look, found)
+    actor = tokens.asker(runtime, how.actor, alone=how.task)
+    return anchors.holder_of(runtime, look, found, actor, claim_id=how.claim_id)
 
 
 def look_at(
@@ -171,14 +198,46 @@ def look_at(
     return str(root), replace(seen, checks={each.key: each for each in ran})
 
 
-def _run_checks(runtime: Runtime, handoff: Handoff, repo_root: str | None, by: str) -> tuple[Evidence, ...]:
+def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
     from holdfast.runtime import binding, checking
 
+    handoff = subject.handoff
     root = binding.place_of(runtime, handoff, repo_root)
     if root is None:
         why = f"the files of {handoff.anchor!r} are not here, so its checks cannot be run"
         raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
-    return tuple(checking.run_checks(runtime, handoff.acceptance_checks, root, when="recover", by=by))
+    token = held_by_us(runtime, subject, how)
+    between = renewal(runtime, token)
+    return tuple(
+        checking.run_checks(
+            runtime, handoff.acceptance_checks, root, when=how.when, by=how.actor, stop=STOP.get(), between=between
+        )
+    )
+
+
+def held_by_us(runtime: Runtime, subject: Subject, how: Recovering) -> str | None:
+    """The claim that who asks holds now."""
+    from holdfast.runtime import recovering_runs
+
+    found, composed = subject.found, subject.composed
+    if found is None:
+        assert composed is not None
+        beat = runtime.store.read(lambda look: recovering_runs.our_claim(runtime, look, composed, how))
+        return beat.process.id if beat else None
+    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
+    return found.lease.holder if holder is not None and holder.mine else None
+
+
+def renewal(runtime: Runtime, token: str | None) -> Callable[[], None] | None:
+    """What keeps a claim alive while something takes long; it does nothing for one that was taken meanwhile."""
+    if token is None:
+        return None
+
+    def renew(tx: Writing) -> None:
+        if tx.beat_of(token) is not None:
+            tokens.renew(runtime, tx, token)
+
+    return lambda: runtime.store.write(renew)
 
 
 def _unreadable(runtime: Runtime, handoff: Handoff) -> dict[str, str]:
@@ -204,26 +263,24 @@ def _settled_with(
     found: Found,
     now: Judged,
     how: Recovering,
+    operation: Operation,
     ran: tuple[Evidence, ...],
     composed: Composed | None,
 ) -> Recovered:
     """The answer, once what was asked for is on record: acceptances, evidence, the claim. Raises Moved."""
     accepting = [one for one in _open_reasons(found, now) if how.acceptance.takes(one.code, one.subject)]
     refuse_unmatched(now.verdict, how)
-    claim, resume = None, "lost" if how.claim else ""
+    claim: HandoffClaim | None = None
+    resume: Resume = "lost" if how.claim else ""
     asked_for = how.claim or accepting or ran or (now.holder is not None and now.holder.mine)
     if asked_for and (found.broken is None or accepting):  # nothing is added to a record that is not believed
-        operation = operation_of(found.anchor.id, how)
-
-        def work(tx: Writing) -> tuple[HandoffClaim | None, str]:
-            before = operation.answered(tx)
-            if before is not None:
-                return remembered(before)
-            claim, resume = _write(runtime, tx, found, now, how, ran, accepting)
-            operation.note(tx, encode([jsonable(claim), resume]).decode(), runtime.clock.now())
-            return claim, resume
-
-        claim, resume = runtime.store.write(work)
+        refuse_stopped()
+        claim, resume = operations.once(
+            runtime,
+            operation,
+            lambda tx: _written(runtime, tx, found, now, how, ran, accepting),
+            lambda answer: remembered(answer)[:2],
+        )
     if claim is not None:
         runtime.tokens.add(claim.id)
     return Recovered(
@@ -238,27 +295,34 @@ def _settled_with(
         root=now.root,
         evidence=ran,
         claim=claim,
-        resume=resume,  # type: ignore[arg-type]
+        resume=resume,
         accepted=(*anchors.accepted_since(found), *(one.fingerprint for one in accepting)),
         outcome=found.anchor.outcome,
         run=composed.run if composed else None,
     )
 
 
-def operation_of(subject: str, how: Recovering) -> Operation:
-    """The write by its id and what is asked of it."""
-    content = [subject, how.actor, how.claim, how.accept, how.take, how.why, how.run_checks]
-    return Operation(how.operation_id, "handoff_recover", content)
-
-
-def remembered(answer: str) -> tuple[HandoffClaim | None, str]:
-    """What the first of equal writes gave."""
-    claim, resume = msgspec.json.decode(answer, type=tuple[HandoffClaim | None, str])
-    return (replace(claim, replayed=True) if claim else None), resume
+def _written(
+    runtime: Runtime,
+    tx: Writing,
+    found: Found,
+    now: Judged,
+    how: Recovering,
+    ran: tuple[Evidence, ...],
+    accepting: list[Reason],
+) -> tuple[tuple[HandoffClaim | None, Resume], str | None]:
+    claim, resume = _write(runtime, tx, found, now, how, ran, accepting)
+    return (claim, resume), answer_of(claim, resume, ran)
 
 
 def _open_reasons(found: Found, now: Judged) -> tuple[Reason, ...]:
-    return unaccepted(now.verdict, anchors.accepted_since(found))
+    return standing_reasons(now.verdict, anchors.accepted_since(found))
+
+
+def standing_reasons(verdict: Verdict, accepted: Iterable[str]) -> tuple[Reason, ...]:
+    """The contesting reasons that nobody has accepted. That somebody else holds the claim cannot be accepted."""
+    kept = unaccepted(verdict, accepted)
+    return tuple(one for one in verdict.contesting if one.code == "claimed" or one in kept)
 
 
 def refuse_unmatched(verdict: Verdict, how: Recovering) -> None:
@@ -278,8 +342,8 @@ def _write(
     how: Recovering,
     ran: tuple[Evidence, ...],
     accepting: list[Reason],
-) -> tuple[HandoffClaim | None, str]:
-    lease = _unmoved(runtime, tx, found, now)
+) -> tuple[HandoffClaim | None, Resume]:
+    lease = _unmoved(runtime, tx, found, now, how)
     at, by, token = runtime.clock.now(), how.actor, lease.holder if now.holder and now.holder.mine else None
     if token is not None:
         tokens.renew(runtime, tx, token)
@@ -290,8 +354,10 @@ def _write(
     if accepting:
         entries.append(("accepted", {"by": by, "why": how.why, "reasons": [_accepted(one) for one in accepting]}))
     if ran:
-        entries.append(("checked", {"by": by, "evidence": jsonable(ran)}))
-    epoch, resume = lease.epoch, ""
+        files = anchors.files_of(now.seen.binding.files) if now.seen else None
+        entries.append(("checked", {"by": by, "evidence": jsonable(ran), "files": files}))
+    epoch = lease.epoch
+    resume: Resume = ""
     if how.claim and not standing:
         resume = "attached"
         if token is None:
@@ -304,17 +370,21 @@ def _write(
     hold = anchors.hold_of(found.anchor, lease, epoch)
     blobs = [each.output for each in ran if each.output]
     tx.append(hold, [anchors.told(name, facts, at=at, epoch=epoch, blobs=blobs) for name, facts in entries])
+    if resume == "attached":
+        entry = task_states.Entry("resumed", by, {"handoff_id": found.handoff.id, "revision": found.handoff.revision})
+        anew, of = epoch != lease.epoch, found.anchor
+        task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=anew, bridge=how.task)
     claim = _claim(tx, found, token, epoch, by) if token is not None and (how.claim or how.claim_id) else None
     return claim, resume
 
 
-def _unmoved(runtime: Runtime, tx: Writing, found: Found, now: Judged) -> LeaseRow:
+def _unmoved(runtime: Runtime, tx: Writing, found: Found, now: Judged, how: Recovering) -> LeaseRow:
     """The lease, if nothing happened to the anchor since it was judged. Raises Moved."""
     lease = tx.lease_of_anchor(found.anchor.id)
     anchor = tx.anchor_by_key(found.anchor.key)
     if lease is None or anchor != found.anchor or (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):
         raise Moved
-    holder = anchors.holder_of(runtime, tx, found._replace(lease=lease))
+    holder = _holder(runtime, tx, found._replace(lease=lease), how)
     if (holder is None, holder and holder.mine) != (now.holder is None, now.holder and now.holder.mine):
         raise Moved
     return lease
@@ -359,33 +429,49 @@ def _accepted(reason: Reason) -> dict[str, Any]:
 
 def claim(runtime: Runtime, asked: Asked, how: Recovering) -> HandoffClaim:
     """The exclusive right to continue. Raises HandoffClaimed, HandoffContested, Finished."""
-    got = recover(runtime, asked, replace(how, claim=True, tell_losses=False))
-    if got.claim is not None:
-        return got.claim
-    standing = unaccepted(got.verdict, got.accepted)
+    how = replace(how, claim=True, tell_losses=False)
+    check(how)
+    before = runtime.store.read(operation_of(asked, how).answered)
+    claim = remembered(before).claim if before is not None else None  # also when the work is over, and its run gone
+    if claim is None:
+        got = recover(runtime, asked, how)
+        if got.claim is None:
+            raise refusal(got, how)
+        claim = got.claim
+    runtime.tokens.add(claim.id)
+    return claim
+
+
+def refusal(got: Recovered, how: Recovering) -> HandoffClaimed | HandoffContested:
+    """Why a claim that was asked for was not given."""
+    standing = standing_reasons(got.verdict, got.accepted)
     held = [one for one in standing if one.code == "claimed"]
     others = [one for one in standing if one not in held]
     if held and not (how.take and others):
         holder, _, until = held[0].found.rpartition(", until ")
-        raise HandoffClaimed(got.anchor, holder or held[0].found, until if holder else "its run ends")
-    raise HandoffContested(got.anchor, "; ".join(f"{one.code} ({one.subject}: {one.found})" for one in others))
+        return HandoffClaimed(got.anchor, holder or held[0].found, until if holder else "its run ends")
+    return HandoffContested(got.anchor, "; ".join(f"{one.code} ({one.subject}: {one.found})" for one in others))
 
 
 def renew(runtime: Runtime, asked: Asked, claim_id: str | None, actor: str) -> HandoffClaim:
     """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
     from holdfast.runtime import recovering_runs
 
-    place = handoffs.place_of(runtime, asked)
-    if place is None:
-        return recovering_runs.renew(runtime, asked, claim_id, actor)
+    subject = claimed_subject(runtime, asked, claim_id, actor)
+    if subject.found is None:
+        assert subject.composed is not None
+        return recovering_runs.renew(runtime, subject.composed, asked, claim_id, actor)
+    anchor, revision = subject.found.anchor, subject.found.handoff.revision
 
     def work(tx: Writing) -> HandoffClaim:
-        found = anchors.find(tx, *place)
+        row = tx.handoff_at(anchor.key, revision)
+        assert row is not None
+        found = anchors.find(tx, anchor, row)
         refuse_lost(runtime, found, claim_id)
-        holder = anchors.holder_of(runtime, tx, found)
-        if holder is not None and not holder.mine and claim_id is None:
-            raise HandoffClaimed(found.anchor.anchor, holder.who, f"{moment(holder.until):%H:%M} UTC")
-        if holder is None and claim_id is None:
+        holder = anchors.holder_of(runtime, tx, found, tokens.asker(runtime, actor), claim_id=claim_id)
+        if holder is not None and not holder.mine:
+            raise anchors.claimed_error(found.anchor.anchor, holder)
+        if holder is None:
             raise ClaimLost("of yours", found.anchor.anchor, "nobody holds a claim on it now")
         token = str(found.lease.holder)
         tokens.renew(runtime, tx, token)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from holdfast.domain.call import Call, Fresh, Ledger, Past, Poisoned, Replay
 from holdfast.domain.codec import digest_inputs
 from holdfast.domain.journal import Entry, Header, decode_payload
+from holdfast.domain.recipe import Pause
 from holdfast.domain.replay import OWN, Lacking
 from holdfast.errors import Paused
 from holdfast.runtime.attempt import Asked, Attempt
@@ -239,6 +240,11 @@ class OnReceipts(Performance):
 
     def _close(self, path: str, number: int, last: Asked | None) -> None:
         """No marks are made."""
+
+    def _end_declined(self, node: Pause) -> NoReturn:
+        """The run was given up here: that is on record, and not done again."""
+        self.execution.paused = True
+        raise Paused
 
 
 @contextmanager

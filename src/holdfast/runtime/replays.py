@@ -41,6 +41,7 @@ class Recorded(NamedTuple):
     error: dict[str, Any] | None = None
     waits: tuple[Call, ...] = ()  # that are open
     trace_id: str = ""
+    state: dict[str, Any] | None = None  # None: as the journal has it
 
 
 class Ended(NamedTuple):
@@ -56,7 +57,6 @@ class Came(NamedTuple):
 
     execution: Replaying
     ended: Ended
-    ledger: Ledger
 
 
 def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
@@ -91,16 +91,44 @@ def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
     )
 
 
+def replay_run(runtime: Runtime, run_id: str) -> Replay:
+    """A run's body on its receipts only: nothing is executed and nothing is written. Raises SyncInLoop too."""
+    from holdfast.runtime import refuse_loop
+
+    recorded = recorded_run(runtime, run_id)
+    spec = runtime.flow(recorded.flow)
+    if spec.is_async:
+        refuse_loop(f"replaying the async flow {spec.name}")
+    return replay(runtime, recorded, spec)
+
+
+async def replay_run_async(runtime: Runtime, run_id: str) -> Replay:
+    """The same on the running event loop. A plain flow runs in a thread."""
+    from holdfast.runtime.async_calls import in_thread
+
+    recorded = recorded_run(runtime, run_id)
+    spec = runtime.flow(recorded.flow)
+    if spec.is_async:
+        return compared(recorded, spec, await _come_to_async(runtime, recorded, spec))
+    found: Replay = await in_thread(lambda: replay(runtime, recorded, spec))
+    return found
+
+
 # -- running -----------------------------------------------------------------------------------------
 
 
 def replay(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Replay:
     """Run a body on receipts only. Nothing is executed and nothing is written; an async body has a loop of its own."""
+    return compared(recorded, spec, come_to(runtime, recorded, spec))
+
+
+def come_to(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Came:
+    """What a body comes to on the receipts."""
     import asyncio
 
     if spec.is_async:
-        return asyncio.run(replay_async(runtime, recorded, spec))
-    execution, ledger = _execution(runtime, recorded)
+        return asyncio.run(_come_to_async(runtime, recorded, spec))
+    execution = _execution(runtime, recorded)
     with counted():
         token = CURRENT.set(Frame(execution))
         try:
@@ -108,35 +136,34 @@ def replay(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Replay:
         finally:
             CURRENT.reset(token)
             execution.over = True
-    return judged(recorded, spec, Came(execution, ended, ledger))
+    return Came(execution, ended)
 
 
-async def replay_async(runtime: Runtime, recorded: Recorded, spec: FlowSpec, seconds: float = SECONDS) -> Replay:
-    """The same on the running loop. A body that hangs is given up after some time."""
+async def _come_to_async(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Came:
+    """A body that hangs is given up after some time."""
     import asyncio
 
     from holdfast.runtime.branches import Branches, run_body, watch_tasks
 
     watch_tasks(asyncio.get_running_loop())
-    execution, ledger = _execution(runtime, recorded)
+    execution = _execution(runtime, recorded)
     branches = execution.branches = Branches(execution.turns())
     with counted():
         made: Coroutine[Any, Any, Any] = _body(execution, runtime, recorded, spec)()
         running = asyncio.ensure_future(run_body(execution, branches, made, Frame(execution)))
-        ended = await _async_end(running, seconds)
+        ended = await _async_end(running, SECONDS)
         execution.over = True
-    return judged(recorded, spec, Came(execution, ended, ledger))
+    return Came(execution, ended)
 
 
-def _execution(runtime: Runtime, recorded: Recorded) -> tuple[Replaying, Ledger]:
+def _execution(runtime: Runtime, recorded: Recorded) -> Replaying:
     ledger = fold(recorded.rows)
-    ledger.mark = None  # every iteration of every loop is gone through
     if recorded.status == "failed":
         _deliver_the_end(ledger, recorded.rows)
     last = recorded.rows[-1] if recorded.rows else None
     hold = Hold(0, recorded.run_id, 0, 0, last.seq if last else 0, last.hash if last else b"")
     is_over = recorded.status == "succeeded"
-    return Replaying(runtime, hold, ledger, recorded.trace_id, is_over=is_over), ledger
+    return Replaying(runtime, hold, ledger, recorded.trace_id, is_over=is_over)
 
 
 def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
@@ -200,7 +227,7 @@ async def _async_end(running: asyncio.Future[Any], seconds: float) -> Ended:
 # -- comparing ---------------------------------------------------------------------------------------
 
 
-def judged(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
+def compared(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
     """Compare what the body came to with what is recorded."""
     execution, ended = came.execution, came.ended
     names = labels(recorded.rows)
@@ -303,7 +330,8 @@ def _waiting(recorded: Recorded, spec: FlowSpec, execution: Replaying, ended: En
 
 def _state(recorded: Recorded, execution: Replaying) -> list[Divergence]:
     """Names of the state whose values differ. What only an earlier execution wrote is not expected again."""
-    kept, now = state_of(recorded.rows), dict(execution.state)
+    now = dict(execution.state)
+    kept = state_of(recorded.rows) if recorded.state is None else recorded.state
     headers = [decode_header(row.header) for row in recorded.rows]
     resumed = any(header.kind == "run" and header.name in ("resumed", "rewound") for header in headers)
     both = _written_by_both(recorded.rows) if resumed else set()

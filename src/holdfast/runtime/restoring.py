@@ -21,6 +21,7 @@ from holdfast.domain.digest import identity
 from holdfast.domain.partial import Change, Seen, changes, edited_since, not_restorable, only_permissions
 from holdfast.errors import DiskFull, EditedSince, NotRestorable
 from holdfast.runtime.looking import holds_secret, look, look_at
+from holdfast.runtime.placing import folder_at
 from holdfast.store.blobs import Blobs
 
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
@@ -208,7 +209,7 @@ def _named(root: Path, path: str) -> Iterator[None]:
 def _put_back(root: Path, path: str, before: Seen | None, now: Seen | None, blobs: Blobs) -> None:
     _expect(root, path, now)
     *above, name = path.split("/")
-    with _folder(root, above) as folder:
+    with folder_at(root, above, make=True) as folder:
         if before is None:
             os.unlink(name, dir_fd=folder)
         elif now and only_permissions(before, now):
@@ -226,23 +227,6 @@ def _expect(root: Path, path: str, now: Seen | None) -> None:
     found = look_at(f"{root}/{path}", 0)
     if (found.seen.what if found else None) != (now.what if now else None):
         raise EditedSince(repr(path))
-
-
-@contextmanager
-def _folder(root: Path, names: Sequence[str]) -> Iterator[int]:
-    """The folder, made where it is missing, reached without following a link."""
-    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for name in names:
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=handle)
-                os.fsync(handle)
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _set_bits(folder: int, name: str, bits: int) -> None:

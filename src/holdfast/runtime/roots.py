@@ -12,6 +12,7 @@ from holdfast.domain.partial import path_of
 from holdfast.errors import HandoffInvalid
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import can_be_a_path, sight
+from holdfast.runtime.processes import this_place
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -70,7 +71,7 @@ def place_of(runtime: Runtime, handoff: Handoff, given: str | None) -> Path | No
     """Where the files of a handoff can be looked at; None when nothing here is known to be that work.
 
     The folder given, else here if this is the same work (also in another folder, clone or worktree), else where it was
-    bound. Raises HandoffInvalid for a given folder that is not there.
+    bound on this host. Raises HandoffInvalid for a given folder that is not there.
     """
     here = root_of(runtime, given)
     bound = handoff.binding
@@ -80,7 +81,7 @@ def place_of(runtime: Runtime, handoff: Handoff, given: str | None) -> Path | No
     if bound.commit:
         places = (_likewise(here, bound, there), there)
         return next((each for each in places if _has_work(each, bound, there)), None)
-    if there.is_dir():
+    if _is_ours(bound) and there.is_dir():
         return there
     files = (path_of(path) for path, was in bound.files.items() if was.mode != "absent")
     return here if any(sight(here, path, -1).bound.mode != "absent" for path in files) else None
@@ -96,4 +97,9 @@ def _likewise(here: Path, bound: Binding, there: Path) -> Path:
 def _has_work(place: Path, bound: Binding, there: Path) -> bool:
     """Whether a folder's repository has the bound commit. Where git cannot tell, the bound root is believed."""
     has = git.has_commit(place, bound.commit) if place.is_dir() else False
-    return place == there if has is None else has
+    return place == there and _is_ours(bound) if has is None else has
+
+
+def _is_ours(bound: Binding) -> bool:
+    """Whether the bound root is a folder of this host: elsewhere the same path is another folder."""
+    return bound.host == this_place()[0]

@@ -1,19 +1,22 @@
-"""Handoffs that a run stores about its own task: once, however often its body is replayed."""
+"""Handoffs that a run stores about its own task: once, however often its body is replayed, and while it is its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.domain.call import Call
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
 from holdfast.domain.handoff import Handoff
-from holdfast.errors import HandoffInvalid
+from holdfast.domain.task import anchor_of
+from holdfast.errors import HandoffInvalid, LeaseLost, Severed
+from holdfast.runtime.attempt import Attempt
 from holdfast.runtime.context import Frame
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.handoffs import Asked, get
-from holdfast.runtime.storing import TASK, Storing, store
+from holdfast.runtime.storing import Storing, store
+from holdfast.store.contract import Reading
 
 _OPTIONS = ("strict", "baseline", "redact", "bind", "expected_revision")
 
@@ -21,19 +24,48 @@ _OPTIONS = ("strict", "baseline", "redact", "bind", "expected_revision")
 def store_from_run(
     execution: Execution, frame: Frame, summary: str, text: str, anchor: str | None, fields: Mapping[str, Any]
 ) -> Handoff:
-    """The handoff that this call stored. Killed between storing and remembering it, the call finds it by its own id."""
+    """The handoff that this call stored. Killed between storing and remembering it, the call finds it by its own id.
+
+    When another worker has taken the run over nothing is stored, and the body ends.
+    """
     runtime = execution.runtime
     run = runtime.row(execution.id)
-    given = {"anchor": anchor or TASK + run.task, "summary": summary, "handoff_text": text, **fields}
+    given = {"anchor": anchor or anchor_of(run.task), "summary": summary, "handoff_text": text, **fields}
     options = {name: given.pop(name) for name in _OPTIONS if name in given}
     for name in ("scope", "actor", "tenant_id", "operation_id", "claim_id"):
         if name in given:
             raise HandoffInvalid(name, "a run stores as itself", "leave it out, or use hold.handoff.store")
 
     def make(call: Call | None) -> str:
-        operation = f"run:{run.id}:{identity(encode(call))}" if call is not None else None
-        how = Storing(scope=run.scope, actor=run.actor, operation_id=operation, **options)
-        return store(runtime, given, how).id
+        place = identity(encode(call)) if call is not None else _in_step(execution, frame)
+        operation, guard = f"run:{run.id}:{place}", _ours(execution)
+        how = Storing(scope=run.scope, actor=run.actor, operation_id=operation, guard=guard, **options)
+        try:
+            return store(runtime, given, how).id
+        except LeaseLost as lost:
+            execution.pen.sever(lost)
 
     stored = execution.value_of_call(frame, "run.handoff", make)
     return get(runtime, Asked(run.scope, handoff_id=stored))
+
+
+def _in_step(execution: Execution, frame: Frame) -> str:
+    """Which call of which attempt it is. Raises Severed when the run is not this worker's any more."""
+    if execution.pen.severed is not None:
+        raise Severed from execution.pen.severed
+    attempt: Attempt | None = frame.attempt
+    assert attempt is not None
+    attempt.handoffs += 1
+    return f"{identity(encode(attempt.asked.call))}:{execution.hold.epoch}:{attempt.number}:{attempt.handoffs}"
+
+
+def _ours(execution: Execution) -> Callable[[Reading], None]:
+    """Raises LeaseLost, in the transaction that stores, when another worker has taken the run."""
+    run_id, epoch = execution.id, execution.hold.epoch
+
+    def guard(look: Reading) -> None:
+        lease = look.lease_of(run_id)
+        if lease is None or lease.epoch != epoch:
+            raise LeaseLost(run_id, epoch)
+
+    return guard

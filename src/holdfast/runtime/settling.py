@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,23 +11,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.clock import moment
-from holdfast.domain.codec import encode, jsonable
+from holdfast.domain.codec import encode, jsonable, pack_json
 from holdfast.domain.contracts import rule_of
 from holdfast.domain.handoff import ENDINGS, Bound, Ending, Evidence, Handoff, key_of
+from holdfast.domain.handoff_entries import Checked, Settled
 from holdfast.domain.recovered import Settlement
-from holdfast.domain.trust import label_of
-from holdfast.errors import HandoffClaimed, HandoffInvalid, NotSettled
-from holdfast.runtime import anchors, handoffs, operations
+from holdfast.domain.task import task_of
+from holdfast.domain.trust import Holder, label_of
+from holdfast.errors import ClaimLost, HandoffInvalid, NotSettled
+from holdfast.runtime import anchors, operations, task_states
 from holdfast.runtime.anchors import Found
+from holdfast.runtime.handoff_subjects import claimed_subject, finished
 from holdfast.runtime.handoffs import Asked
-from holdfast.runtime.operations import Operation
-from holdfast.runtime.recovering import finished
+from holdfast.runtime.operations import Operation, check_id
+from holdfast.runtime.recovering import Moved, Recovering, renewal
+from holdfast.runtime.stopping import STOP, refuse_stopped
 from holdfast.runtime.storing import refuse_lost
-from holdfast.runtime.tokens import print_of
-from holdfast.store.contract import LeaseRow, Writing
+from holdfast.runtime.tokens import asker, print_of
+from holdfast.store.contract import LeaseRow, Reading, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
+    from holdfast.runtime.composing import Composed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,7 @@ class Settling:
     run_checks: bool = True
     claim_id: str | None = None
     operation_id: str | None = None
+    task: bool = False  # it is a task's completion: its runs must be over too
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,7 @@ class _Shown:
     evidence: tuple[Evidence, ...]
     files: Mapping[str, Bound] | None
     lacking: tuple[str, ...]  # why it does not count as completed
+    mine: bool  # who settles held the claim meanwhile
 
 
 def settle(runtime: Runtime, asked: Asked, how: Settling) -> Settlement:
@@ -59,77 +67,132 @@ def settle(runtime: Runtime, asked: Asked, how: Settling) -> Settlement:
 
     Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid.
     """
-    _check(how)
+    check(how)
     said = [how.acknowledged, how.missing, how.override, how.note, how.run_checks]
-    content = [list(asked), how.outcome, how.actor, list(how.evidence), *said]
+    content = [list(asked), how.outcome, how.actor, list(how.evidence), *said, *(["task"] if how.task else [])]
     operation = Operation(how.operation_id, "handoff_settle", content)
     before = runtime.store.read(operation.answered)
     if before is not None:
         return _again(before)
-    found = _found(runtime, asked, how)
-    shown = _show(runtime, found, asked.repo_root, how)
+    while True:
+        subject = _subject(runtime, asked, how)
+        if not isinstance(subject, Found):
+            return _settle_run(runtime, subject, how, operation)
+        with suppress(Moved):  # something happened to it: what was shown is of before that
+            return _settle_found(runtime, subject, asked.repo_root, how, operation)
+
+
+def _settle_found(
+    runtime: Runtime, found: Found, repo_root: str | None, how: Settling, operation: Operation
+) -> Settlement:
+    """Raises Moved when the anchor is not as it was when the checks were run."""
+    mine = _refuse(runtime, found, how)
+    shown = _show(runtime, found, repo_root, how, mine)
     if shown.lacking and not how.override.strip():
         raise NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
-    return operations.once(runtime, operation, lambda tx: _write(runtime, tx, found, shown, how), _again)
+    refuse_stopped()
+    settled = operations.once(runtime, operation, lambda tx: _write(runtime, tx, found, shown, how), _again)
+    runtime.tokens.discard(found.lease.holder or "")
+    return settled
 
 
 def _again(answer: str) -> Settlement:
     return replace(msgspec.json.decode(answer, type=Settlement), replayed=True)
 
 
-def _check(how: Settling) -> None:
+def check(how: Settling) -> None:
+    """Raises HandoffInvalid, NameInvalid, ValueRefused, SecretFound for what nothing can be settled with."""
+    check_id(how.operation_id)
     if how.outcome not in ENDINGS:
-        why = f"{how.outcome!r} is no way to settle"
+        why = f"{how.outcome!r:.100} is no way to settle"
         raise HandoffInvalid("outcome", why, f"use one of {', '.join(ENDINGS)}")
+    for name in ("override", "note"):
+        if not isinstance(getattr(how, name), str):
+            raise HandoffInvalid(name, "it is no text", "say it in words")
     for name in ("acknowledged", "missing"):
         for number, text in enumerate(getattr(how, name)):
             if not isinstance(text, str) or not text.strip():
                 raise HandoffInvalid(f"{name}[{number}]", "it is no text, or empty", "say it in words")
+    from holdfast.domain import secrets
+
+    pack_json(list(how.evidence), "evidence")
+    for name in ("evidence", "acknowledged", "missing", "override", "note"):
+        given = getattr(how, name)
+        secrets.check(given if isinstance(given, str) else list(given), name)
 
 
-def _found(runtime: Runtime, asked: Asked, how: Settling) -> Found:
-    place = handoffs.place_of(runtime, asked)
-    if place is None:
-        _refuse_run(runtime, asked)
-        raise handoffs.not_found(runtime, asked)
-    found = runtime.store.read(lambda look: anchors.find(look, *place))
+def _subject(runtime: Runtime, asked: Asked, how: Settling) -> Found | Composed:
+    """What is settled, as recovering chooses it; of a task that is completed its handoff.
+
+    Raises HandoffNotFound, HandoffInvalid, IntegrityBroken.
+    """
+    subject = claimed_subject(runtime, asked, how.claim_id, how.actor)
+    found = subject.explicit if how.task else subject.found
+    if found is None:
+        assert subject.composed is not None
+        return subject.composed
     if found.broken is not None:
         raise found.broken.as_error()
     if found.handoff.revision != found.anchor.revision:
         why = f"revision {found.handoff.revision} is not the newest"
         raise HandoffInvalid("handoff_id", why, f"settle the anchor: holdfast handoff settle {found.anchor.anchor}")
-    _refuse(runtime, found, how)
     return found
 
 
-def _refuse_run(runtime: Runtime, asked: Asked) -> None:
-    """What is composed from a run ends with the run. Raises HandoffInvalid."""
-    from holdfast.runtime.composing import compose
-    from holdfast.runtime.storing import TASK
+def _settle_run(runtime: Runtime, composed: Composed, how: Settling, operation: Operation) -> Settlement:
+    """What is composed from a run ends with the run, and can be released before.
 
-    if asked.anchor is None or not asked.anchor.startswith(TASK):
-        return
-    composed = compose(runtime, asked.scope, asked.anchor.removeprefix(TASK))
-    if composed is not None:
-        why = f"{asked.anchor!r} is composed from run {composed.run.run_id}, and is over when that run is"
-        remedy = f"continue it ({composed.run.command}) or give it up (holdfast abort {composed.run.run_id} --why WHY)"
+    Raises HandoffInvalid, HandoffClaimed, ClaimLost.
+    """
+    from holdfast.runtime.recovering_runs import our_claim_on, release
+
+    handoff, run = composed.handoff, composed.run
+    if how.outcome != "released":
+        why = f"{handoff.anchor!r} is composed from run {run.run_id}, and is over when that run is"
+        remedy = f"continue it ({run.command}) or give it up (holdfast abort {run.run_id} --why WHY)"
         raise HandoffInvalid("anchor", why, remedy)
+    claim = our_claim_on(runtime, composed, Recovering(actor=how.actor, claim_id=how.claim_id, task=how.task))
+    facts = {"by": how.actor, "missing": list(how.missing), "note": how.note}
+
+    def work(tx: Writing) -> tuple[Settlement, str]:
+        release(runtime, tx, composed, claim, facts)
+        done = Settlement(
+            anchor=handoff.anchor,
+            handoff_id=handoff.id,
+            revision=0,
+            outcome="released",
+            by=how.actor,
+            at=moment(runtime.clock.now()),
+            score=handoff.lint.score,
+            missing=how.missing,
+            note=how.note,
+        )
+        return done, encode(done).decode()
+
+    settled = operations.once(runtime, operation, work, _again)
+    runtime.tokens.discard(claim.process.id)
+    return settled
 
 
-def _refuse(runtime: Runtime, found: Found, how: Settling) -> None:
-    """Raises Finished, ClaimLost, HandoffClaimed."""
+def _refuse(runtime: Runtime, found: Found, how: Settling) -> bool:
+    """Whether who settles holds the claim. Raises Finished, ClaimLost, HandoffClaimed."""
     if found.anchor.status == "finished":
         raise finished(found)
     refuse_lost(runtime, found, how.claim_id)
-    holder = runtime.store.read(lambda look: anchors.holder_of(runtime, look, found))
-    if holder is not None and not holder.mine and how.claim_id is None:
-        raise HandoffClaimed(found.anchor.anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
+    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
+    if holder is not None and not holder.mine:
+        raise anchors.claimed_error(found.anchor.anchor, holder)
+    return holder is not None
+
+
+def _holder(runtime: Runtime, look: Reading, found: Found, how: Settling) -> Holder | None:
+    return anchors.holder_of(runtime, look, found, asker(runtime, how.actor, alone=how.task), claim_id=how.claim_id)
 
 
 # -- what shows it -----------------------------------------------------------------------------------
 
 
-def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling) -> _Shown:
+def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
     from holdfast.runtime import binding, checking
 
     handoff = found.handoff
@@ -138,37 +201,61 @@ def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling) 
     said = checking.reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
-        ran = checking.run_checks(runtime, handoff.acceptance_checks, root, when="settle", by=how.actor)
+        between = renewal(runtime, found.lease.holder if mine else None)
+        forms, stop = handoff.acceptance_checks, STOP.get()
+        ran = checking.run_checks(runtime, forms, root, when="settle", by=how.actor, stop=stop, between=between)
     files = binding.observe(handoff, root).binding.files if root is not None else None
-    lacking = _lacking(found, root, how, ran, said) if how.outcome == "completed" else ()
-    return _Shown((*said, *ran), files, lacking)
+    lacking = _lacking(found, root, how, ran, said, files) if how.outcome == "completed" else ()
+    if how.task:
+        lacking += runtime.store.read(lambda look: _running(runtime, look, found))
+    return _Shown((*said, *ran), files, lacking, mine)
 
 
 def _lacking(
-    found: Found, root: Path | None, how: Settling, ran: list[Evidence], said: list[Evidence]
+    found: Found,
+    root: Path | None,
+    how: Settling,
+    ran: list[Evidence],
+    said: list[Evidence],
+    files: Mapping[str, Bound] | None,
 ) -> tuple[str, ...]:
     """Why the work does not count as completed: a check, a file rule, a must in prose."""
-    known = {each.key: each for each in anchors.evidence_since(found) if each.runner == "runner"}
-    known |= {each.key: each for each in ran}
-    checks = [_unshown(label_of(form), known.get(key_of(form))) for form in found.handoff.acceptance_checks]
+    known = {each.key: each for each in ran} if how.run_checks else _recorded(found, files)
+    why = "could not be run here: the files are not here" if root is None else ""
+    checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
     disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
-    return tuple(each for each in (*checks, *disproved, *_musts(found.handoff, root, how)) if each)
+    wrong = musts_lacking(found.handoff, root, how.acknowledged)
+    return tuple(each for each in (*checks, *disproved, *wrong) if each)
 
 
-def _unshown(label: str, evidence: Evidence | None) -> str:
+def _recorded(found: Found, files: Mapping[str, Bound] | None) -> dict[str, Evidence]:
+    """What the runner found here before, of the files as they are now."""
+    known: dict[str, Evidence] = {}
+    for said in (one.said for one in found.since_here if isinstance(one.said, Checked | Settled)):
+        if files is not None and said.files is not None and _same(said.files, files):
+            known |= {each.key: each for each in said.evidence if each.runner == "runner"}
+    return known
+
+
+def _same(before: Mapping[str, Bound], now: Mapping[str, Bound]) -> bool:
+    return before.keys() == now.keys() and all(bound.same(now[path]) for path, bound in before.items())
+
+
+def _unshown(label: str, evidence: Evidence | None, why: str) -> str:
     if evidence is None:
-        return f"check {label!r} was not run by a runner"
+        return f"check {label!r} {why or 'was not run by a runner on the files as they are now'}"
     return "" if evidence.passed else f"check {label!r} fails" + (f" ({evidence.note})" if evidence.note else "")
 
 
-def _musts(handoff: Handoff, root: Path | None, how: Settling) -> list[str]:
+def musts_lacking(handoff: Handoff, root: Path | None, acknowledged: Collection[str]) -> list[str]:
+    """The musts that are not kept, or that nobody says are."""
     from holdfast.runtime.checking import broken_rule
 
     wrong = []
     for name, form in handoff.musts:
         rule = rule_of(form)
         if rule is None:
-            if label_of(form) not in how.acknowledged:
+            if label_of(form) not in acknowledged:
                 wrong.append(f"{name} {label_of(form)!r} is not acknowledged")
         elif root is None:
             wrong.append(f"{name} {label_of(form)!r} was not looked at: the files are not here")
@@ -177,11 +264,19 @@ def _musts(handoff: Handoff, root: Path | None, how: Settling) -> list[str]:
     return wrong
 
 
+def _running(runtime: Runtime, look: Reading, found: Found) -> tuple[str, ...]:
+    """The runs of the anchor's task that are not over."""
+    task = task_of(found.anchor.anchor) or ""
+    return task_states.words_of(runtime, look, task_states.unfinished(look, found.anchor.scope, task))
+
+
 # -- the transaction ---------------------------------------------------------------------------------
 
 
 def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Settling) -> tuple[Settlement, str]:
-    lease = _unmoved(runtime, tx, found, how)
+    lease = _unmoved(runtime, tx, found, shown, how)
+    if how.task:
+        _finish_runs(runtime, tx, found, how)
     at = runtime.clock.now()
     settled = Settlement(
         anchor=found.anchor.anchor,
@@ -204,9 +299,17 @@ def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Sett
     tx.append(hold, [anchors.told("settled", facts, at=at, epoch=hold.epoch, blobs=blobs)])
     if lease.holder:
         tx.forget_process(lease.holder)
-        runtime.tokens.discard(lease.holder)
     tx.settle_anchor(found.anchor.key, "finished" if how.outcome == "completed" else "open", how.outcome)
+    task_states.settled(runtime, tx, found.anchor.scope, settled, bridge=how.task)
     return settled, encode(settled).decode()
+
+
+def _finish_runs(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> None:
+    """Raises NotSettled for a run that began since somebody looked; our claims on runs end."""
+    running = _running(runtime, tx, found)
+    if running and not how.override.strip():
+        raise NotSettled(found.anchor.anchor, "; ".join(running))
+    task_states.give_back_runs(runtime, tx, found.anchor.scope, task_of(found.anchor.anchor) or "")
 
 
 def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any]:
@@ -217,8 +320,11 @@ def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any
     return facts | {"claim": print_of(lease.holder), "lacking": list(shown.lacking), "files": files}
 
 
-def _unmoved(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> LeaseRow:
-    """The lease, if what was shown is still about the newest revision, and nobody else took the claim meanwhile."""
+def _unmoved(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Settling) -> LeaseRow:
+    """The lease, if nothing happened to the anchor since the work was looked at.
+
+    Raises Moved; and where looking again does not help, Finished, HandoffInvalid, ClaimLost, HandoffClaimed.
+    """
     anchor = tx.anchor_by_key(found.anchor.key)
     lease = tx.lease_of_anchor(found.anchor.id)
     assert anchor is not None
@@ -230,7 +336,11 @@ def _unmoved(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> Leas
         why = f"revision {anchor.revision} was stored meanwhile"
         raise HandoffInvalid("anchor", why, "recover it, then settle what is there now")
     refuse_lost(runtime, now, how.claim_id)
-    holder = anchors.holder_of(runtime, tx, now)
-    if holder is not None and not holder.mine and how.claim_id is None:
-        raise HandoffClaimed(anchor.anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
+    holder = _holder(runtime, tx, now, how)
+    if holder is not None and not holder.mine:
+        raise anchors.claimed_error(anchor.anchor, holder)
+    if shown.mine and lease.epoch != found.lease.epoch:
+        raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
+    if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):
+        raise Moved
     return lease

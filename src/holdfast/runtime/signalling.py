@@ -14,6 +14,7 @@ from holdfast.domain.signal import Signal
 from holdfast.errors import NameInvalid, RunFinished
 from holdfast.runtime import operations
 from holdfast.runtime.claims import refuse_sealed
+from holdfast.runtime.decisions import pass_deadline
 from holdfast.runtime.home import check_name
 from holdfast.runtime.operations import Operation
 from holdfast.runtime.questions import NO_DEFAULT
@@ -60,7 +61,7 @@ def _send(runtime: Runtime, tx: Writing, name: str, raw: str, task: str, run: Ru
 
 
 def _waiting(runtime: Runtime, tx: Writing, name: str, task: str, run: RunRow | None) -> InterruptRow | None:
-    """The oldest open wait for this signal."""
+    """The oldest open wait for this signal. One whose deadline has passed is answered by that."""
     if run is not None:
         now = tx.run_by_id(run.id)
         if now is None or now.status in FINISHED:
@@ -73,4 +74,5 @@ def _waiting(runtime: Runtime, tx: Writing, name: str, task: str, run: RunRow | 
         for each in waits
         if each.type == "signal" and each.status == "open" and decode(each.payload)["name"] == name
     ]
-    return min(mine, key=lambda wait: wait.key, default=None)
+    in_order = sorted(mine, key=lambda wait: wait.key)
+    return next((wait for wait in in_order if not pass_deadline(runtime, tx, wait)), None)

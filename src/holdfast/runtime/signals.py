@@ -43,6 +43,10 @@ _CALLERS = {  # the functions of ours that call the user's
     ("providers.py", "entered"),
     ("providers.py", "_first"),
     ("providers.py", "ask_health"),
+    ("loop_resources.py", "_opened"),
+    ("loop_resources.py", "_entered"),
+    ("loop_resources.py", "_first"),
+    ("loop_resources.py", "_is_healthy"),
 }
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
 _listening: list[Signals] = []

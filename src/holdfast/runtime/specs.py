@@ -262,12 +262,12 @@ def code_of(function: Callable[..., Any]) -> str:
     """The digest of a function's code; empty when there is no source."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
-    tree = _tree(code.co_filename) if code else None
+    tree = tree_of(code.co_filename) if code else None
     return (digest_function(tree, function.__qualname__) or "") if tree else ""
 
 
 @lru_cache(maxsize=256)
-def _tree(file: str) -> ast.Module | None:
+def tree_of(file: str) -> ast.Module | None:
     """A file as it is when the code is first asked for, near its import."""
     try:
         return parse(Path(file).read_bytes())

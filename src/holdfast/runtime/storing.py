@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,19 @@ import msgspec
 from holdfast.domain.contracts import contract_of, expiry
 from holdfast.domain.handoff import Binding, Contract, Evidence, Handoff, Lint, encode_handoff
 from holdfast.domain.journal import genesis_of_anchor
+from holdfast.domain.task import task_of
 from holdfast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
-from holdfast.runtime import anchors, operations
+from holdfast.runtime import anchors, operations, task_states
 from holdfast.runtime.anchors import Found
 from holdfast.runtime.handoff_records import row_of
 from holdfast.runtime.handoffs import Asked, get
-from holdfast.runtime.operations import Operation
-from holdfast.runtime.tokens import print_of, renew
+from holdfast.runtime.operations import Operation, check_id
+from holdfast.runtime.stopping import STOP, refuse_stopped
+from holdfast.runtime.tokens import asker, named, print_of, renew
 from holdfast.store.contract import AnchorRow, Reading, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
-
-TASK = "task:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class Storing:
     expected_revision: int | None = None
     operation_id: str | None = None
     source: str = ""
+    pause: bool = False  # of a task: it is paused with this, and the claim is given back
+    guard: Callable[[Reading], None] | None = None  # raises, in the transaction, when who stores may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,15 @@ def store(runtime: Runtime, given: Mapping[str, Any], how: Storing) -> Handoff:
 
     Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, IntegrityBroken.
     """
+    check_id(how.operation_id)
     contract, masked = _without_secrets(contract_of(**given), how.redact)
+    said = _said(runtime, contract, how)
     operation = Operation(how.operation_id, "handoff_store", _content(contract, how))
     before = runtime.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
         return _again(runtime, before)
-    prepared = _prepare(runtime, contract, masked, how)
+    prepared = _prepare(runtime, contract, masked, said, how)
+    refuse_stopped()
     return operations.once(
         runtime, operation, lambda tx: _write(runtime, tx, prepared, how), lambda answer: _again(runtime, answer)
     )
@@ -73,7 +78,7 @@ def _content(contract: Contract, how: Storing) -> Any:
     """What makes two requests the same one: what was asked, not what was found."""
     baseline = how.baseline if isinstance(how.baseline, bool) else list(how.baseline)
     options = [how.scope, how.actor, how.strict, baseline, how.redact, how.bind, how.expected_revision]
-    return [options, contract]
+    return [[*options, "pause"] if how.pause else options, contract]
 
 
 def _again(runtime: Runtime, handoff_id: str) -> Handoff:
@@ -104,7 +109,9 @@ def _without_secrets(contract: Contract, redact: bool) -> tuple[Contract, tuple[
 # -- before the transaction --------------------------------------------------------------------------
 
 
-def _prepare(runtime: Runtime, contract: Contract, masked: tuple[str, ...], how: Storing) -> _Prepared:
+def _prepare(
+    runtime: Runtime, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
+) -> _Prepared:
     from holdfast.domain.lint import lint
     from holdfast.runtime import binding
 
@@ -113,20 +120,30 @@ def _prepare(runtime: Runtime, contract: Contract, masked: tuple[str, ...], how:
     judged = lint(contract, unchanged=runtime.store.read(lambda look: _unchanged(look, contract, bound, how.scope)))
     if how.strict and judged.weak:
         raise HandoffWeak(judged.score, "; ".join(f"{each.code}: {each.better}" for each in judged.findings))
-    return _Prepared(contract, masked, bound, judged, _baseline(runtime, contract, how, root))
+    return _Prepared(contract, masked, bound, judged, said or _ran(runtime, contract, how, root))
 
 
-def _baseline(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
-    """What came of the checks: run now, or as somebody reports."""
-    if how.baseline is False:
+def _said(runtime: Runtime, contract: Contract, how: Storing) -> tuple[Evidence, ...]:
+    """What somebody reports of the checks. Raises HandoffInvalid, SecretFound."""
+    if isinstance(how.baseline, bool):
+        return ()
+    from holdfast.domain import secrets
+    from holdfast.runtime import checking
+
+    at, where, given = runtime.clock.now(), runtime.process.host, how.baseline
+    found = checking.reported(given, contract, when="store", by=how.actor, at=at, where=where, path="baseline")
+    secrets.check(list(given), "baseline")
+    return tuple(found)
+
+
+def _ran(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
+    """What came of the checks, if they are to be run now."""
+    if how.baseline is not True:
         return ()
     from holdfast.runtime import checking
 
-    if how.baseline is True:
-        ran = checking.run_checks(runtime, contract.acceptance_checks, root, when="store", by=how.actor)
-        return tuple(ran)
-    at, where = runtime.clock.now(), runtime.process.host
-    return tuple(checking.reported(how.baseline, contract, when="store", by=how.actor, at=at, where=where))
+    forms = contract.acceptance_checks
+    return tuple(checking.run_checks(runtime, forms, root, when="store", by=how.actor, stop=STOP.get()))
 
 
 def _unchanged(look: Reading, contract: Contract, bound: Binding | None, scope: str) -> bool:
@@ -150,7 +167,8 @@ def _as_they_were(before: Binding | None, now: Binding | None) -> bool:
 
 def _only_begun(look: Reading, scope: str, anchor: str) -> bool:
     """Whether the anchor is of a task whose runs have not one receipt yet."""
-    runs = look.unfinished_of_task(scope, anchor.removeprefix(TASK)) if anchor.startswith(TASK) else []
+    task = task_of(anchor)
+    runs = look.unfinished_of_task(scope, task) if task is not None else []
     leases = [look.lease_of(run.id) for run in runs]
     return bool(leases) and all(lease is not None and lease.head <= 1 for lease in leases)
 
@@ -159,18 +177,23 @@ def _only_begun(look: Reading, scope: str, anchor: str) -> bool:
 
 
 def _write(runtime: Runtime, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
+    if how.guard is not None:
+        how.guard(tx)
     contract = prepared.contract
     anchor = tx.anchor_of(how.scope, contract.anchor)
     found = anchor.revision if anchor else 0
     if how.expected_revision is not None and how.expected_revision != found:
         raise RevisionConflict(contract.anchor, how.expected_revision, found)
     held = _held(runtime, tx, anchor, how)
+    if how.pause:
+        held = _given_back(runtime, tx, anchor, contract.anchor, how)
     if anchor is None:
         anchor_id = runtime.ids()
         start = genesis_of_anchor(anchor_id, how.scope, contract.anchor)
         anchor = tx.add_anchor(anchor_id, how.scope, contract.anchor, start)
     handoff = _handoff(runtime, tx, prepared, how, anchor, *held)
     _append(tx, anchor, handoff)
+    task_states.stored(runtime, tx, handoff, pause=how.pause)
     return handoff, handoff.id
 
 
@@ -179,20 +202,36 @@ def _held(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, how: Storing)
     newest = tx.handoff_at(anchor.key, anchor.revision) if anchor else None
     if anchor is None or newest is None:
         if how.claim_id is not None:
-            raise ClaimLost(how.claim_id, "this anchor", "nothing is stored under it")
+            raise ClaimLost(named(how.claim_id), "this anchor", "nothing is stored under it")
         return "", ""
     found = anchors.find(tx, anchor, newest)
     if found.broken is not None:  # what is written after it would be believed as little
         raise found.broken.as_error()
     refuse_lost(runtime, found, how.claim_id)
-    holder = anchors.holder_of(runtime, tx, found)
+    actor = asker(runtime, how.actor, alone=how.pause)
+    holder = anchors.holder_of(runtime, tx, found, actor, claim_id=how.claim_id)
     if holder is None:
         return "", ""
-    if not holder.mine and how.claim_id is None:
+    if not holder.mine:
+        if how.pause:
+            raise anchors.claimed_error(anchor.anchor, holder)
         return "", holder.who
     token = str(found.lease.holder)
     renew(runtime, tx, token)
     return print_of(token), ""
+
+
+def _given_back(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, name: str, how: Storing) -> tuple[str, str]:
+    """End the claim under which is stored: what changes from now on is nobody's progress."""
+    task_states.give_back_runs(runtime, tx, how.scope, task_of(name) or "")
+    lease = tx.lease_of_anchor(anchor.id) if anchor else None
+    if anchor is not None and lease is not None and lease.holder is not None:
+        tx.take_lease(lease, None)
+        hold = anchors.hold_of(anchor, lease, lease.epoch + 1)
+        facts = {"by": how.actor, "claim": print_of(lease.holder)}
+        tx.append(hold, [anchors.told("released", facts, at=runtime.clock.now(), epoch=hold.epoch)])
+        tx.forget_process(lease.holder)
+    return "", ""
 
 
 def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
@@ -201,7 +240,7 @@ def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
         return
     if found.lease.holder != claim_id:
         why = "nobody holds a claim on it now" if found.lease.holder is None else "somebody else has taken it"
-        raise ClaimLost(claim_id, found.anchor.anchor, why)
+        raise ClaimLost(named(claim_id), found.anchor.anchor, why)
     runtime.tokens.add(claim_id)
 
 
@@ -211,6 +250,7 @@ def _handoff(
     contract, at = prepared.contract, runtime.clock.now()
     given = {each.name: getattr(contract, each.name) for each in fields(contract)}
     given["supersedes"] = _superseded(tx, contract.supersedes)
+    rival, rival_id = _rivalry(tx, anchor, rival, given["supersedes"])
     return Handoff(
         **given,
         id=runtime.ids(),
@@ -225,9 +265,23 @@ def _handoff(
         masked=prepared.masked,
         source=how.source,
         claim=claim,
-        rival="" if given["supersedes"] else rival,
+        rival=rival,
+        rival_id=rival_id,
         reopened=anchor.status == "finished",
     )
+
+
+def _rivalry(look: Reading, anchor: AnchorRow, rival: str, supersedes: str | None) -> tuple[str, str]:
+    """Who held the claim while somebody else stored, and the earlier revision that was stored so: it stays contested
+    until one says that it supersedes it."""
+    if rival:
+        return ("", "") if supersedes else (rival, "")
+    newest = look.handoff_at(anchor.key, anchor.revision)
+    if newest is None or anchor.status == "finished":
+        return "", ""
+    before = anchors.find(look, anchor, newest).handoff
+    rival_id = before.rival_id or before.id
+    return (before.rival, rival_id) if before.rival and supersedes != rival_id else ("", "")
 
 
 def _superseded(look: Reading, named: str | None) -> str | None:

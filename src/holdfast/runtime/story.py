@@ -90,9 +90,11 @@ def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
 
 
 def _at(row: Row) -> int:
-    """When an entry was written. A claim is no progress."""
+    """When an entry was written. A claim is no progress, and a handoff of the run's own stands for itself."""
     header = decode_header(row.header)
-    return 0 if (header.kind, header.name) == ("run", "claimed") else max(header.started_at, header.ended_at)
+    facts = [("run", name) for name in ("claimed", "released", "checked")]
+    is_none = (header.kind, header.name) in (*facts, ("value", "run.handoff"))
+    return 0 if is_none else max(header.started_at, header.ended_at)
 
 
 def _undone(runtime: Runtime, row: RunRow, planned: Plan, past: Past, label: str) -> Undone:
@@ -236,7 +238,9 @@ def _wait_line(wait: Interrupt) -> str:
     if wait.choices:
         form = '\'{"choice": "…"}\''
         return f"{told}; holdfast answer {wait.id} {form} with one of {', '.join(wait.choices)}"
-    return told
+    if wait.type == "signal":
+        return f"{told}; holdfast signal {quote(str(wait.payload.get('name', '')))} JSON --run {wait.run_id}"
+    return f"{told}; holdfast answer {wait.id} JSON" if is_for_people(wait.type) else told
 
 
 def listed(names: Sequence[str], limit: int = 20) -> str:

@@ -1,7 +1,7 @@
 """`gc`: removing finished runs by age, count and size, and everything that nobody needs any more.
 
-An unfinished run, its family and what they need are never touched, nor is any handoff. What is chosen is decided by the
-pure rules of `domain/retention.py`; how runs go is `removal.py`, how blobs and files go is `litter.py`.
+An unfinished run, its family and what they need are never touched, nor is any handoff or artifact. What is chosen is
+decided by the pure rules of `domain/retention.py`; how runs go is `removal.py`, how blobs and files go is `litter.py`.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class Planned:
     freed: frozenset[str]  # those blobs
     needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
     handoffs: int = 0  # anchors; none of them goes
+    artifacts: int = 0  # nor any of these
 
     @property
     def runs(self) -> list[Kin]:
@@ -151,8 +152,9 @@ def plan(runtime: Runtime, rule: Rule) -> Planned:
     weighed = _Weighing(runtime)
     choice = _fit(runtime, choice, rule, weighed)
     there = frozenset(name for name in needed if runtime.blobs.has(name))
-    handoffs = sum(runtime.store.read(lambda look: look.count_anchors()).values())
-    return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there, handoffs)
+    handoffs, artifacts = runtime.store.read(lambda look: (sum(look.count_anchors().values()), look.count_artifacts()))
+    seen = artifacts.artifacts - artifacts.pending
+    return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there, handoffs, seen)
 
 
 def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
@@ -242,6 +244,7 @@ def _swept(runtime: Runtime, rule: Rule, batch: int, vacuum: bool, progress: Pro
     size = _disk_bytes(runtime)
     left = runtime.store.read(lambda look: look.unswept())
     troubles = removal.finish(runtime, left) if left else []
+    litter.drop_abandoned(runtime)
     planned = plan(runtime, rule)
     gone, more = removal.remove_runs(runtime, planned.runs, planned.weights, batch, progress)
     cleared = litter.clear(runtime, litter.find_litter(runtime))
@@ -309,6 +312,8 @@ def _proof(planned: Planned) -> Iterator[str]:
             yield f"{_count(kept[reason], 'run')} {words}: kept"
     if planned.handoffs:
         yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
+    if planned.artifacts:
+        yield f"{_count(planned.artifacts, 'artifact')}, whoever saved them, with their content: untouched"
 
 
 def _count(number: int, what: str) -> str:

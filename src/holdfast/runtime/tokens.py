@@ -26,9 +26,19 @@ def is_ours(runtime: Runtime, holder: str, beat: Beat) -> bool:
     return runtime.claimer is not None and same_claimer(runtime.claimer, beat.process)
 
 
+def asker(runtime: Runtime, actor: str, *, alone: bool = False) -> str | None:
+    """Whose claims count as his own; None: all that this runtime knows, since it acts for one worker or a terminal."""
+    return None if alone or runtime.claimer is not None else actor
+
+
 def print_of(token: str | None) -> str:
     """What records say of a claim: enough to tell it from others, and not the word itself."""
     return identity(token.encode())[:16] if token else ""
+
+
+def named(token: str) -> str:
+    """A claim as messages name it. Only its beginning: whoever has all of it may use it."""
+    return f"{token[:6]}…" if len(token) > 6 else token
 
 
 def beat_of(runtime: Runtime, token: str, known: Beat | None = None) -> Beat:

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import Row, check, genesis
 from holdfast.domain.run import FINISHED
-from holdfast.errors import ArchiveInvalid, IntegrityBroken, Invalid, RunNotFound
+from holdfast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
 from holdfast.runtime import archive, outgoing
 from holdfast.runtime.archive import Manifest, Packer, Ref, Request, Wait
 from holdfast.runtime.claims import holder_of, refuse_held, refuse_sealed, run_fact
+from holdfast.runtime.run_artifacts import refs_saved
 from holdfast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
+
+SHOWN = 5  # of what cannot travel; that there is more is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Standing(NamedTuple):
 def export_run(runtime: Runtime, run_id: str, path: Path, *, move: bool, force: bool = False) -> Exported:
     """Write a run and its children into one file. With `move` it cannot go on here any more.
 
-    Raises RunHeld (of a move), RunSealed, IntegrityBroken when its records are not what was stored, Conflict when
-    there is another file of that name.
+    Raises RunHeld and Refused (of a move, when it has what cannot travel yet), RunSealed, IntegrityBroken when its
+    records are not what was stored, Conflict when there is another file of that name.
     """
     root = runtime.row(run_id)
     target = outgoing.target(path, outgoing.file_name(root.flow.rpartition(":")[2], root.id, "run"))
@@ -99,6 +102,8 @@ def _seal(runtime: Runtime, run_id: str) -> None:
     """Nobody continues the run or its children here from now on. What could not be written whole is not sealed."""
     for one in _family_standing(runtime, run_id):
         _refuse_broken(runtime, one)
+        if one.run.seal != "moved":
+            _refuse_saves(one.run, refs_saved(_rows(runtime, one)))
         for name in {name for _, name in _refs(runtime, one)}:
             deque(runtime.blobs.pieces(name), maxlen=0)
     runtime.store.write(lambda tx: _seal_all(runtime, tx, run_id))
@@ -113,8 +118,31 @@ def _seal_all(runtime: Runtime, tx: Writing, run_id: str) -> None:
             _seal_one(runtime, tx, run)
 
 
+def _refuse_saves(run: RunRow, refs: list[str]) -> None:
+    """What a run saved lies in the workspace of its home: elsewhere its refs would mean nothing, or something else."""
+    if refs:
+        raise _cannot_travel(run, "artifacts", refs)
+
+
+def _refuse_rest(look: Reading, run: RunRow) -> None:
+    """The same for checkpoints, and for signals that it has not asked for yet."""
+    pinned = [row.name for row in look.checkpoints_of_run(run.id, 0, SHOWN + 1)]
+    if pinned:
+        raise _cannot_travel(run, "checkpoints", pinned)
+    kept = [] if run.status in FINISHED else look.untaken_signals(run)
+    if kept:
+        raise _cannot_travel(run, "signals that it has not taken", kept)
+
+
+def _cannot_travel(run: RunRow, what: str, names: list[str]) -> Refused:
+    more = ", …" if len(names) > SHOWN else ""
+    why = f"run {run.id} has {what}, which do not travel yet: {', '.join(names[:SHOWN])}{more}"
+    return Refused(detail=f"{why}; finish it here, or take a copy to look at: holdfast export {run.id}")
+
+
 def _seal_one(runtime: Runtime, tx: Writing, run: RunRow) -> None:
     refuse_sealed(run)
+    _refuse_rest(tx, run)
     lease = _lease(tx, run)
     refuse_held(runtime, tx, run.id, lease)
     tx.take_lease(lease, None)

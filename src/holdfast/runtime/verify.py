@@ -16,6 +16,8 @@ from holdfast.runtime import handoff_records
 from holdfast.runtime.handoff_records import name_of
 from holdfast.runtime.recovery import Found, find
 from holdfast.runtime.session_chains import check_sessions
+from holdfast.runtime.task_chains import check_tasks
+from holdfast.runtime.workspace_proof import Checked, check_workspace
 from holdfast.store.contract import AnchorRow, Reading, RunRow
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ class Verification:
     problems: tuple[Problem, ...]
     handoffs: int = 0  # revisions
     sessions: int = 0
+    tasks: int = 0
+    artifacts: int = 0  # versions
+    checkpoints: int = 0
 
     @property
     def ok(self) -> bool:
@@ -66,8 +71,11 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
         blobs += len(looked_at.blobs)
         problems += [*looked_at.problems, *_spoilt(runtime, looked_at.blobs, "", f" ({looked_at.name} needs it)")]
     sessions, breaks = check_sessions(runtime) if run_id is None else (0, [])
-    problems += [Problem("", *found) for found in breaks]
-    return Verification(runs, entries, blobs, tuple(problems), handoffs, sessions)
+    tasks, torn = check_tasks(runtime) if run_id is None else (0, [])
+    kept = check_workspace(runtime) if run_id is None else Checked(0, 0, 0, [])
+    problems += [Problem("", *found) for found in (*breaks, *torn, *kept.breaks)]
+    found_in_all = (handoffs, sessions, tasks, kept.artifacts, kept.checkpoints)
+    return Verification(runs, entries, blobs + kept.blobs, tuple(problems), *found_in_all)
 
 
 def _without_run(look: Reading) -> list[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.clock import moment
+from holdfast.domain.call import Call, id_of
 from holdfast.domain.codec import decode
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.run import RunRecord
@@ -30,6 +31,7 @@ def interrupt_of(row: InterruptRow) -> Interrupt:
         assignee=form.get("assignee", ""),
         reason=row.reason,
         by_flow="digest" in form,
+        call=id_of(Call(*decode(row.call))),
     )
 
 

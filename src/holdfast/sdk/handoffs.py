@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.forms import kind_of
 from holdfast.domain.handoff import Ending, Form, Handoff, HandoffClaim, Lint
 from holdfast.domain.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
-from holdfast.errors import HandoffInvalid, NameInvalid
+from holdfast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.home import check_name
 from holdfast.runtime.recovering import Recovering
 from holdfast.runtime.settling import Settling
 from holdfast.runtime.storing import Storing
+from holdfast.sdk.awaited import awaited
 
 if TYPE_CHECKING:
     from holdfast.domain.difference import Difference
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.carrying import Applied
     from holdfast.runtime.composing import StepHandoff
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
 
 
@@ -86,7 +86,7 @@ class Handoffs:
             baseline=baseline,
             redact=redact,
             bind=bind,
-            claim_id=claim_id,
+            claim_id=_claim(claim_id),
             expected_revision=_number("expected_revision", expected_revision),
             operation_id=operation_id,
         )
@@ -130,14 +130,34 @@ class Handoffs:
             take=take,
             accept=_words("accept", accept),
             why=why,
-            claim_id=claim_id,
+            claim_id=_claim(claim_id),
             operation_id=operation_id,
         )
         return recover(self._runtime, asked, how)
 
-    def verify(self, anchor: str, *, repo_root: str | None = None, scope: str | None = None) -> Recovered:
+    def verify(
+        self,
+        anchor: str,
+        *,
+        repo_root: str | None = None,
+        claim_id: str | None = None,
+        tenant_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> Recovered:
         """Run the checks and record what came of them; nothing is claimed."""
-        return self.recover(anchor, repo_root=repo_root, scope=scope, run_checks=True, include_finished=True)
+        from holdfast.runtime.recovering import recover
+
+        how = Recovering(
+            actor=self._actor(actor),
+            run_checks=True,
+            include_finished=True,
+            claim_id=_claim(claim_id),
+            operation_id=operation_id,
+            when="verify",
+        )
+        return recover(self._runtime, self._asked(anchor, None, None, repo_root, None, tenant_id, scope), how)
 
     def claim(
         self,
@@ -173,7 +193,7 @@ class Handoffs:
         """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
         from holdfast.runtime.recovering import renew
 
-        return renew(self._runtime, self._asked(anchor, scope=scope), claim_id, self._actor(actor))
+        return renew(self._runtime, self._asked(anchor, scope=scope), _claim(claim_id), self._actor(actor))
 
     def settle(
         self,
@@ -203,13 +223,13 @@ class Handoffs:
         how = Settling(
             outcome=outcome,
             actor=self._actor(actor),
-            evidence=tuple(evidence),
+            evidence=_reports(evidence),
             acknowledged=_words("acknowledged", acknowledged),
             missing=_words("missing", missing),
             override=override,
             note=note,
             run_checks=run_checks,
-            claim_id=claim_id,
+            claim_id=_claim(claim_id),
             operation_id=operation_id,
         )
         return settle(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)
@@ -229,7 +249,10 @@ class Handoffs:
 
         if (handoff_id is None) == (anchor is None):
             raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
-        return get(self._runtime, self._asked(anchor, handoff_id, scope=scope, revision=revision))
+        found = get(self._runtime, self._asked(anchor, handoff_id, scope=scope, revision=revision))
+        if found.scope != self._scope(scope, None):
+            raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
+        return found
 
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
         """Everything that happened under an anchor, oldest first."""
@@ -246,7 +269,7 @@ class Handoffs:
 
         if standing is not None and standing not in STANDINGS:
             raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return listed(self._runtime, self._scope(scope, None), standing, limit, look)
+        return listed(self._runtime, self._scope(scope, None), standing, _limit(limit), look)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -280,13 +303,18 @@ class Handoffs:
         repo_root: str | None = None,
         scope: str | None = None,
         dry_run: bool = False,
+        force: bool = False,
     ) -> Applied:
-        """Bring the work of a handoff into this clone: all of it, or nothing. Raises NotApplicable."""
+        """Bring the work of a handoff into this clone, or back to where it was: all of it, or nothing.
+
+        `force` also puts files in place that later commits have changed. Raises NotApplicable.
+        """
         from holdfast.runtime import carrying
-        from holdfast.runtime.binding import root_of
+        from holdfast.runtime.binding import place_of, root_of
 
         handoff = self.get(anchor=anchor, revision=revision, scope=scope)
-        return carrying.apply(self._runtime, handoff, root_of(self._runtime, repo_root), dry_run=dry_run)
+        root = place_of(self._runtime, handoff, repo_root) or root_of(self._runtime, repo_root)
+        return carrying.apply(self._runtime, handoff, root, dry_run=dry_run, force=force)
 
     def step(self, run_id: str, step: str) -> StepHandoff:
         """What a step of a run hands over: its envelope. Raises RunNotFound, StepNotFound, StepAmbiguous."""
@@ -333,6 +361,8 @@ class Handoffs:
         scope: str | None = None,
         revision: int | None = None,
     ) -> Asked:
+        _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path)
+        _refuse_two(handoff_id=handoff_id, revision=revision)
         return Asked(
             self._scope(scope, tenant_id),
             anchor,
@@ -393,24 +423,39 @@ def _number(name: str, value: int | None) -> int | None:
     return value
 
 
+def _limit(value: int) -> int:
+    if type(value) is not int or value < 0:
+        raise HandoffInvalid("limit", f"{value!r:.100} is no number of handoffs", "give a whole number, 0 or more")
+    return value
+
+
 def _words(name: str, given: Sequence[str]) -> tuple[str, ...]:
     """A list of texts; a bare text is the classic mistake, and meant as a list of one."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise HandoffInvalid(name, f"is no list but {kind_of(given)}", "give a list of texts")
+    return tuple(given)
 
 
-def _awaited(
-    method: Callable[Concatenate[Handoffs, P], T],
-) -> Callable[Concatenate[AsyncHandoffs, P], Awaitable[T]]:
-    """The same in a thread: hashing files, asking git and running checks would hold the loop up."""
+def _reports(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """What somebody says came of checks."""
+    if not isinstance(given, list | tuple):
+        remedy = 'give a list of {"check": …, "passed": true}'
+        raise HandoffInvalid("evidence", f"is no list but {kind_of(given)}", remedy)
+    return tuple(dict(each) if isinstance(each, Mapping) else each for each in given)
 
-    async def waits(self: AsyncHandoffs, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        from holdfast.runtime.async_calls import in_thread
 
-        done: T = await in_thread(lambda: method(self.blocking, *args, **kwargs))
-        return done
+def _claim(claim_id: str | None) -> str | None:
+    return None if claim_id is None else check_name("claim_id", claim_id)
 
-    waits.__name__, waits.__doc__ = method.__name__, method.__doc__
-    return waits
+
+def _refuse_two(**names: Any) -> None:
+    """Raises HandoffInvalid when a handoff is named in two ways, which may not mean the same one."""
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        why = f"{' and '.join(given)} name one each"
+        raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
 
 
 class AsyncHandoffs:
@@ -419,19 +464,19 @@ class AsyncHandoffs:
     def __init__(self, runtime: Runtime) -> None:
         self.blocking = Handoffs(runtime)
 
-    store = _awaited(Handoffs.store)
-    recover = _awaited(Handoffs.recover)
-    verify = _awaited(Handoffs.verify)
-    claim = _awaited(Handoffs.claim)
-    renew = _awaited(Handoffs.renew)
-    settle = _awaited(Handoffs.settle)
-    get = _awaited(Handoffs.get)
-    history = _awaited(Handoffs.history)
-    list = _awaited(Handoffs.list)
-    lint = _awaited(Handoffs.lint)
-    diff = _awaited(Handoffs.diff)
-    apply = _awaited(Handoffs.apply)
-    step = _awaited(Handoffs.step)
-    export = _awaited(Handoffs.export)
-    import_ = _awaited(Handoffs.import_)
-    relative = _awaited(Handoffs.relative)
+    store = awaited(Handoffs.store)
+    recover = awaited(Handoffs.recover)
+    verify = awaited(Handoffs.verify)
+    claim = awaited(Handoffs.claim)
+    renew = awaited(Handoffs.renew)
+    settle = awaited(Handoffs.settle)
+    get = awaited(Handoffs.get)
+    history = awaited(Handoffs.history)
+    list = awaited(Handoffs.list)
+    lint = awaited(Handoffs.lint)
+    diff = awaited(Handoffs.diff)
+    apply = awaited(Handoffs.apply)
+    step = awaited(Handoffs.step)
+    export = awaited(Handoffs.export)
+    import_ = awaited(Handoffs.import_)
+    relative = awaited(Handoffs.relative)

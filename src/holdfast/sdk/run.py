@@ -24,8 +24,10 @@ from holdfast.sdk.flow import Flow, Step, as_step
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from holdfast.domain.checkpoint import Checkpoint
     from holdfast.domain.handoff import Handoff
     from holdfast.domain.partial import Left
+    from holdfast.sdk.workspace import RunWorkspace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,6 +119,22 @@ class _Run:
         from holdfast.runtime.run_handoffs import store_from_run
 
         return store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+
+    @property
+    def workspace(self) -> RunWorkspace:
+        """Artifacts: save content and get it by its ref. It blocks, in an async flow too: save much in a plain step."""
+        from holdfast.sdk.workspace import RunWorkspace
+
+        return RunWorkspace(self._execution, self._frame)
+
+    def checkpoint(self, name: str, summary: str = "", refs: Iterable[str] = ()) -> Checkpoint:
+        """Pin this boundary of the body: its state, these refs, its place in the journal; once, also on replay.
+
+        Raises ArtifactNotFound when a ref names nothing.
+        """
+        from holdfast.runtime.checkpoints import pin_from_run
+
+        return pin_from_run(self._execution, self._frame(), name, summary, refs)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""

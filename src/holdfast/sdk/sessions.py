@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.session import Memo, Message, Session, Window
 from holdfast.errors import ValueRefused
@@ -11,12 +11,10 @@ from holdfast.runtime import session_drafts, sessions
 from holdfast.runtime.home import check_name
 from holdfast.runtime.session_drafts import number
 from holdfast.runtime.sessions import Asked
+from holdfast.sdk.awaited import awaited
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Sessions:
@@ -136,7 +134,7 @@ class Sessions:
             raise ValueRefused("tokens_of", "it cannot be called", "give a function from a text to a number")
         return sessions.window(self._runtime, self._asked(session_id, scope), number("tokens", tokens), tokens_of)
 
-    def list(self, limit: int = 50, *, scope: str | None = None) -> Sequence[Session]:
+    def list(self, limit: int = 50, *, scope: str | None = None) -> list[Session]:
         """The sessions, those that were written to last first."""
         return sessions.listed(self._runtime, self._new(scope).scope, number("limit", limit))
 
@@ -156,34 +154,19 @@ class Sessions:
         )
 
 
-def _awaited(
-    method: Callable[Concatenate[Sessions, P], T],
-) -> Callable[Concatenate[AsyncSessions, P], Awaitable[T]]:
-    """The same in a thread: a synced write would hold the loop up."""
-
-    async def waits(self: AsyncSessions, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        from holdfast.runtime.async_calls import in_thread
-
-        done: T = await in_thread(lambda: method(self.blocking, *args, **kwargs))
-        return done
-
-    waits.__name__, waits.__doc__ = method.__name__, method.__doc__
-    return waits
-
-
 class AsyncSessions:
     """The same on an event loop: everything is awaited."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.blocking = Sessions(runtime)
 
-    open = _awaited(Sessions.open)
-    append = _awaited(Sessions.append)
-    append_many = _awaited(Sessions.append_many)
-    set_memo = _awaited(Sessions.set_memo)
-    get = _awaited(Sessions.get)
-    messages = _awaited(Sessions.messages)
-    last = _awaited(Sessions.last)
-    memo = _awaited(Sessions.memo)
-    window = _awaited(Sessions.window)
-    list = _awaited(Sessions.list)
+    open = awaited(Sessions.open)
+    append = awaited(Sessions.append)
+    append_many = awaited(Sessions.append_many)
+    set_memo = awaited(Sessions.set_memo)
+    get = awaited(Sessions.get)
+    messages = awaited(Sessions.messages)
+    last = awaited(Sessions.last)
+    memo = awaited(Sessions.memo)
+    window = awaited(Sessions.window)
+    list = awaited(Sessions.list)

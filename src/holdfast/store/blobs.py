@@ -79,11 +79,32 @@ class Blobs:
         except Exception:
             temporary.unlink(missing_ok=True)
             raise
+        self._named_now(path)
+
+    def _named_now(self, path: Path) -> None:
         if failpoints.armed:
             failpoints.armed("blob.named")
         self._sync_names(path)
         if failpoints.armed:
             failpoints.armed("blob.synced")
+
+    def place(self, temporary: Path, name: str) -> None:
+        """Give a file beside the blobs, whose content has that digest, its name; durable when this returns."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sync_file(temporary)
+        if failpoints.armed:
+            failpoints.armed("blob.written")
+        os.replace(temporary, path)
+        self._named_now(path)
+
+    def renew(self, name: str) -> bool:
+        """Whether the blob is in its place, whole; then it is young again, and its name is durable."""
+        path = self.path(name)
+        if not self._touch(path) or not self._is_whole(name):
+            return False
+        self._sync_names(path)
+        return True
 
     def _sync_names(self, path: Path) -> None:
         """The file's name, and that of the folder it is in."""
@@ -162,9 +183,18 @@ def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
 
+def sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    _sync(path)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

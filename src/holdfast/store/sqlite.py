@@ -111,7 +111,9 @@ class SqliteStore:
         return future
 
     def write(self, work: Callable[[Writing], T]) -> T:
-        return self.finish(self.put_work(work))  # type: ignore[no-any-return]
+        result: T = self.finish(self.put_work(work))
+        self.still_there()  # else it was written into a file that nobody will ever find
+        return result
 
     def read(self, look: Callable[[Reading], T]) -> T:
         if self._forks != _forks:

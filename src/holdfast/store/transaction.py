@@ -10,11 +10,13 @@ import apsw
 from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
 from holdfast.errors import LeaseLost
+from holdfast.store.artifact_rows import ArtifactReader, ArtifactWriter
 from holdfast.store.contract import (
     AnchorRow,
     Ending,
     HandoffRow,
     Hold,
+    InboxRow,
     InterruptRow,
     LeaseRow,
     NewHandoff,
@@ -28,6 +30,7 @@ from holdfast.store.contract import (
     Weight,
 )
 from holdfast.store.session_rows import SessionReader, SessionWriter
+from holdfast.store.task_rows import TaskReader, TaskWriter
 
 if TYPE_CHECKING:
     from holdfast.domain.retention import Kin
@@ -36,7 +39,7 @@ _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
 
 
-class Reader(SessionReader):
+class Reader(SessionReader, TaskReader, ArtifactReader):
     """Lookups on a connection."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -109,6 +112,9 @@ class Reader(SessionReader):
     def open_waits(self, after: int = 0, limit: int = -1) -> list[InterruptRow]:
         return [InterruptRow(*row) for row in self._all("open_waits", after, limit)]
 
+    def inbox_waits(self) -> list[InboxRow]:
+        return [InboxRow(InterruptRow(*row[:-3]), *row[-3:]) for row in self._all("inbox_waits")]
+
     def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
         return [InterruptRow(*row) for row in self._all("interrupts_by_prefix", prefix, prefix + _LAST)]
 
@@ -173,15 +179,16 @@ class Reader(SessionReader):
     def newest_anchors(self, scope: str, status: str, limit: int, before: int = 0) -> list[AnchorRow]:
         return [AnchorRow(*row) for row in self._all("newest_anchors", scope, status, before or _NEWEST, limit)]
 
-    def expired_anchors(self, scope: str, at: int, limit: int) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("expired_anchors", scope, at, limit)]
+    def expired_anchors(self, scope: str, at: int, limit: int, before: int = 0) -> list[AnchorRow]:
+        """Those that expired last first. `before`: of those that expired just then, only anchors of smaller keys."""
+        return [AnchorRow(*row) for row in self._all("expired_anchors", scope, at, at, before or _NEWEST, limit)]
 
     def claimed_anchors(self, scope: str, limit: int) -> list[AnchorRow]:
         """Those whose lease names a holder, be it alive or not."""
         return [AnchorRow(*row) for row in self._all("claimed_anchors", scope, limit)]
 
-    def anchors_of_branch(self, scope: str, branch: str, limit: int) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("anchors_of_branch", scope, branch, limit)]
+    def anchors_of_branch(self, scope: str, branch: str, limit: int, before: int = 0) -> list[AnchorRow]:
+        return [AnchorRow(*row) for row in self._all("anchors_of_branch", scope, branch, before or _NEWEST, limit)]
 
     def anchors_of_file(self, scope: str, path: str, limit: int) -> list[AnchorRow]:
         return [AnchorRow(*row) for row in self._all("anchors_of_file", path, scope, limit)]
@@ -199,6 +206,11 @@ class Reader(SessionReader):
         found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
         rows = [SignalRow(*row) for row in found if row]
         return min(rows, default=None)
+
+    def untaken_signals(self, run: RunRow) -> list[str]:
+        """The names of signals for this run or its task that nobody has taken."""
+        found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
+        return sorted({row[0] for row in found})
 
     def count_anchors(self) -> dict[str, int]:
         return dict(self._all("count_anchors"))
@@ -235,7 +247,7 @@ class Reader(SessionReader):
         return HandoffRow(*row) if row else None
 
 
-class Transaction(SessionWriter, Reader):
+class Transaction(SessionWriter, TaskWriter, ArtifactWriter, Reader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -338,6 +350,10 @@ class Transaction(SessionWriter, Reader):
     def take_signal(self, key: int, interrupt_id: str) -> None:
         self._one("take_signal", interrupt_id, key)
 
+    def give_back_signals(self, run_key: int) -> None:
+        """Signals to a task that answered waits of this run, and that it was never given, are to be taken again."""
+        self._one("give_back_signals", run_key)
+
     def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
         self._one("answer_interrupt", answer, by, interrupt_id)
         return self.changes() == 1
@@ -380,6 +396,7 @@ class Transaction(SessionWriter, Reader):
     ) -> None:
         """Entries that came from elsewhere. The chain ends as `lease` says from now on, and nobody holds it."""
         self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
+        self._one("mark_anchor_arrived", lease.head, anchor_key)
         self.do_many(self._entry, [(-anchor_key, *row) for row in rows])
         self.do_many(self.sql["add_blob_ref"], [(name, -anchor_key, seq) for seq, name in refs])
 

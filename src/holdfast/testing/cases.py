@@ -1,7 +1,7 @@
 """A run frozen as a test case: inputs, answers, recorded outcomes, and what must come of them again.
 
-A case is one JSON file to keep in a repository. Checking it runs the flow's body on the frozen outcomes, in a throw-away
-home: no step, effect, probe or command is executed. What was recorded is in the file as it is in the receipts: a value
+A case is one JSON file to keep in a repository. Checking it runs the flow's body on the frozen outcomes, in a home that
+is thrown away: no step, effect, probe or command is executed. Values are in the file as they are in the receipts: one
 that must not be in a repository must not be in a case.
 """
 
@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from holdfast.runtime.replays import Came, Recorded, come_to, compared, recorded
 from holdfast.runtime.specs import FlowSpec
 from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.hold import Holdfast
+from holdfast.testing import stored
 
 FORMAT = "holdfast case 1"
 RULES = ("status", "result", "error", "state", "phase", "effects", "waits")
@@ -47,6 +48,7 @@ class Case:
     answers: list[dict[str, Any]]  # what people and signals said, for whoever reads the file
     entries: list[dict[str, Any]]  # the journal: what the body is given
     blobs: dict[str, str] = field(default_factory=dict)  # large results, by digest, as base64
+    stored: dict[str, Any] = field(default_factory=dict)  # what the body stored: artifacts, checkpoints, handoffs
     accept: dict[str, Any] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> Path:
@@ -83,9 +85,13 @@ class Case:
             for name, kept in self.blobs.items():
                 if hold._runtime.blobs.put(base64.b64decode(kept)) != name:
                     raise Invalid(detail=f"blob {name[:12]} of the case was changed; make it anew: case_from_run(RUN)")
+            try:
+                stored.thaw(hold, self.run_id, self.flow, encode(self.inputs).decode(), self.stored)
+            except (KeyError, TypeError, ValueError) as error:
+                raise Invalid(detail=f"what the case has stored cannot be read: {error!r}; make it anew") from error
             came = come_to(hold._runtime, recorded, spec)
         found = [one for one in compared(recorded, spec, came).divergences if self._asks_for(one, code)]
-        return tuple([*found, *self._effects(came)])
+        return (*found, *self._effects(came, {one.subject for one in found}))
 
     def check(
         self, flow: Flow[..., Any] | FlowFile | None = None, *, folder: str | Path | None = None, code: bool = False
@@ -107,9 +113,17 @@ class Case:
         rules = self.accept
         waits = tuple(Call(*call) for call in rules.get("waits", ()))
         rows = [_row(one) for one in self.entries]
-        result, error = rules.get("result"), rules.get("error")
         return Recorded(
-            self.run_id, self.flow, rules["status"], rules.get("phase", ""), self.inputs, rows, result, error, waits
+            self.run_id,
+            self.flow,
+            rules["status"],
+            rules.get("phase", ""),
+            self.inputs,
+            rows,
+            rules.get("result"),
+            rules.get("error"),
+            waits,
+            state=rules.get("state"),
         )
 
     def _asks_for(self, found: Divergence, code: bool) -> bool:
@@ -121,17 +135,21 @@ class Case:
             return rule in self.accept or found.found.split()[0] != found.expected.split()[0]
         return {"state_differs": "state", "phase_differs": "phase"}.get(found.code, "status") in self.accept
 
-    def _effects(self, came: Came) -> list[Divergence]:
-        """Effects that the rules name and the body did not ask for, or that it asked for and they do not name."""
-        if "effects" not in self.accept:
-            return []
-        wanted = {f"{one['step']} {one['inputs'][:12]}": one["status"] for one in self.accept["effects"]}
-        names = {f"{each.call.scope}{each.call.step} {each.call.inputs[:12]}": each for each in came.execution.effects}
-        found = {name: past.last.status for name, past in names.items()}
+    def _effects(self, came: Came, said: set[str]) -> list[Divergence]:
+        """Effects that the rules name and that did not happen so, or the other way round; but for those `said`."""
+        names = labels([_row(one) for one in self.entries])
+        wanted = {one["label"]: (one["status"], one["inputs"]) for one in self.accept.get("effects", ())}
+        happened = came.execution.effects if "effects" in self.accept else []
+        found = {names[past.call]: (past.last.status, past.call.inputs) for past in happened}
         return [
-            Divergence("effects_differ", name, str(was or "no such effect"), str(now or "it did not happen"))
-            for name, was, now in differences(wanted, found)
+            Divergence("effects_differ", label, _happened(was), _happened(now))
+            for label, was, now in differences(wanted, found)
+            if label not in said
         ]
+
+
+def _happened(effect: tuple[str, str] | None) -> str:
+    return f"{effect[0]} with inputs {effect[1][:12]}" if effect is not None else "no such effect"
 
 
 def case_from_run(run_id: str, home: str | Path | Holdfast | None = None, *, tenant: str = "default") -> Case:
@@ -144,12 +162,12 @@ def case_from_run(run_id: str, home: str | Path | Holdfast | None = None, *, ten
     with opened as hold:
         runtime = hold._runtime
         recorded = recorded_run(runtime, run_id)
-        spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)}
+        beside = stored.freeze(hold, runtime.row(recorded.run_id), recorded.rows)
+        spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)} | stored.blobs_of(beside)
         kept = {name: base64.b64encode(runtime.blobs.get(name)).decode() for name in sorted(spare)}
     entries = [_told(row) for row in recorded.rows if decode_header(row.header).kind != "testimony"]
-    return Case(
-        recorded.flow, recorded.run_id, recorded.inputs, _answers(recorded), entries, kept, _rules(recorded)
-    )
+    answers, rules = _answers(recorded), _rules(recorded)
+    return Case(recorded.flow, recorded.run_id, recorded.inputs, answers, entries, kept, beside, rules)
 
 
 # -- freezing ----------------------------------------------------------------------------------------
@@ -169,8 +187,7 @@ def _rules(recorded: Recorded) -> dict[str, Any]:
 
 
 def _effect(past: Past, label: str) -> dict[str, Any]:
-    step = f"{past.call.scope}{past.call.step}"
-    return {"label": label, "step": step, "inputs": past.call.inputs, "status": past.last.status}
+    return {"label": label, "inputs": past.call.inputs, "status": past.last.status}
 
 
 def _answers(recorded: Recorded) -> list[dict[str, Any]]:
@@ -204,7 +221,12 @@ def _without_trace(raw: bytes) -> Any:
 
 
 def _row(told: Mapping[str, Any]) -> Row:
-    header = encode_header(msgspec.convert(told["header"], _Named).header())
+    """An entry as `_told` wrote it. Raises ValueError, TypeError, KeyError for what is none."""
+    said, nothing = dict(told["header"]), Header("", "")
+    fields = [said.pop(name, getattr(nothing, name)) for name in Header.__struct_fields__]
+    if said:
+        raise ValueError(f"entry {told['seq']} has an unknown field {next(iter(said))!r}")
+    header = encode_header(msgspec.convert(fields, Header))
     return Row(int(told["seq"]), header, b"", encode(told["payload"]) if "payload" in told else None)
 
 
@@ -212,17 +234,6 @@ def _blobs(raw: bytes) -> list[str]:
     """The results of a payload that are blobs. What only people read, such as transcripts, is left out."""
     payload = decode_payload(raw) if b'"blob":"' in raw else Payload()
     return [payload.blob] if payload.blob else []
-
-
-_FIELDS = [(each.name, each.type, each.default) for each in msgspec.structs.fields(Header)[2:]]
-_Plain: Any = msgspec.defstruct("_Plain", [("kind", str), ("name", str), *_FIELDS], forbid_unknown_fields=True)
-
-
-class _Named(_Plain):  # type: ignore[misc]
-    """A header as a file has it: by names."""
-
-    def header(self) -> Header:
-        return Header(**{name: getattr(self, name) for name in Header.__struct_fields__})
 
 
 def _checked(case: Case, path: str) -> Case:
@@ -239,7 +250,7 @@ def _checked(case: Case, path: str) -> Case:
         raise Invalid(detail=f"{path}: {error}; make it anew: case_from_run(RUN).save(PATH)") from error
     if wrong:
         raise Invalid(detail=f"{path}: blob {wrong[0][:12]} was changed; make it anew: case_from_run(RUN).save(PATH)")
-    return replace(case, entries=list(case.entries))
+    return case
 
 
 def _find(source: str, folder: Path) -> FlowSpec:

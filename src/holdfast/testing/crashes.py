@@ -20,7 +20,7 @@ from holdfast import failpoints
 from holdfast.clock import SystemClock, micros
 from holdfast.domain.call import Call
 from holdfast.domain.codec import decode, encode
-from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.interrupt import Interrupt, is_told
 from holdfast.domain.receipt import Receipt
 from holdfast.runtime.attempt import Attempt
 from holdfast.runtime.effects import NOT_DONE, Answer, Happened
@@ -62,6 +62,7 @@ def crash_everywhere(
     *args: Any,
     check: Callable[[Any], object] | None = None,
     settle: Settle | None = None,
+    answers: Mapping[str, Any] | None = None,
     reset: Callable[[], object] | None = None,
     resources: Mapping[str, Callable[[], Any]] | None = None,
     home: str | Path | None = None,
@@ -77,12 +78,14 @@ def crash_everywhere(
     the point; the home of that trial is kept.
 
     An effect in doubt is settled by its `confirm` probe. For one without, `settle(receipt)` says what became of
-    it: `Happened(result)` or `NOT_DONE`. Sleeps take no time. `reset` puts the outside world back before each
-    trial, `check(result)` looks at it afterwards; `resources` are factories, called in every process. `limit`
-    tries so many points, spread evenly; `twice` kills the first resume as well. Trials take place below `home`.
+    it: `Happened(result)` or `NOT_DONE`. `answers` has what people say to `pause_for`, and the bodies of the signals
+    that are waited for, by the name of the wait; the same one each time. Sleeps take no time. `reset` puts the outside
+    world back before each trial, `check(result)` looks at it afterwards; `resources` are factories, called in every
+    process. `limit` tries so many points, spread evenly; `twice` kills the first resume as well. Trials take place
+    below `home`.
     """
     base = Path(tempfile.mkdtemp(prefix="holdfast-crashes-", dir=home))
-    subject = Subject(flow, args, kwargs, settle or _no_settle, resources or {}, seconds)
+    subject = Subject(flow, args, kwargs, settle or _no_settle, resources or {}, seconds, answers or {})
     trying = Trying(base, subject, check or _nothing, reset or _nothing)
     points = trying.undisturbed()
     for number, point in enumerate(_spread(points, limit)):
@@ -140,6 +143,7 @@ class Subject:
     settle: Settle
     resources: Mapping[str, Callable[[], Any]]
     seconds: float
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
     def work(self, home: Path, hook: Callable[[str], None] | None, tell: Tell) -> None:
         """One process's part: say what was there, go on, settle what is in doubt for the next one."""
@@ -162,6 +166,8 @@ class Subject:
     def _answer(self, hold: Holdfast, wait: Interrupt) -> None:
         if wait.type == "inputs_changed":
             raise AssertionError(f"{wait.says}: the flow's body is not the same each time it runs")
+        if is_told(wait.type) and wait.name in self.answers:
+            self._give(hold, wait)
         if wait.type not in ("in_doubt", "crash_loop"):
             return
         receipt = [r for r in hold.receipts(wait.run_id) if r.label == wait.step][-1]
@@ -172,6 +178,14 @@ class Subject:
                 hold.answer(wait.id, {"choice": "retry", "why": "it did not happen"})
             case answer:
                 raise AssertionError(f"settle({receipt.label}) must give Happened(result) or NOT_DONE, not {answer!r}")
+
+    def _give(self, hold: Holdfast, wait: Interrupt) -> None:
+        """What somebody says: to one who was told before, once more, as a message that is delivered twice."""
+        said, operation = self.answers[wait.name], f"answer {wait.id}"
+        if wait.type == "signal":
+            hold.signal(wait.payload["name"], said, run_id=wait.run_id, operation_id=operation)
+        else:
+            hold.answer(wait.id, said, operation_id=operation)
 
 
 def _ahead(wait: Interrupt, clock: SystemClock) -> int:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import ManualClock
-from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.interrupt import Interrupt, is_told
 from holdfast.domain.run import Outcome
-from holdfast.runtime.effects import NOT_DONE, Answer, Happened
+from holdfast.runtime.effects import NOT_DONE, Happened
 from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.hold import Holdfast
 
 T = TypeVar("T")
-Reply = Happened | Answer | Mapping[str, Any] | str
+Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer
 
 
 class ScriptedHoldfast(Holdfast):
@@ -28,8 +28,10 @@ class ScriptedHoldfast(Holdfast):
     def script(self, answers: Mapping[str, Reply | list[Reply]]) -> None:
         """Answer waits by the name of their step, each answer once, in order.
 
-        An answer is `Happened(result)` or `NOT_DONE`, as a probe would give it, a choice such as `"retry"`, or the
-        whole answer, `{"choice": "skip", "result": …}`. A wait without one stays open.
+        About an effect an answer is `Happened(result)` or `NOT_DONE`, as a probe would give it, a choice such as
+        `"retry"`, or the whole answer, `{"choice": "skip", "result": …}`. What a flow asks by `pause_for("approval")`
+        is answered under that name, by whatever fits; what it waits for by `wait_for("paid")` is a signal's body. Give
+        a list to answer several times. A wait without an answer stays open.
         """
         for step, given in answers.items():
             self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
@@ -42,10 +44,17 @@ class ScriptedHoldfast(Holdfast):
         return outcome
 
     def _answer(self, outcome: Outcome[Any]) -> bool:
-        scripted = [wait for wait in outcome.interrupts if wait.choices and self._answers.get(wait.name)]
+        answerable = [wait for wait in outcome.interrupts if wait.choices or is_told(wait.type)]
+        scripted = [wait for wait in answerable if self._answers.get(wait.name)]
         for wait in scripted:
-            self.answer(wait.id, _answer(wait, self._answers[wait.name].pop(0)))
+            self._give(wait, self._answers[wait.name].pop(0))
         return bool(scripted)
+
+    def _give(self, wait: Interrupt, reply: Reply) -> None:
+        if wait.type == "signal":
+            self.signal(wait.payload["name"], reply, run_id=wait.run_id)
+        else:
+            self.answer(wait.id, _answer(wait, reply) if wait.choices else reply)
 
 
 def _answer(wait: Interrupt, given: Reply) -> dict[str, Any]:

@@ -1,41 +1,50 @@
 -- name: anchor_of
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
 FROM anchors WHERE scope = ? AND anchor = ?
 
 -- name: anchor_by_key
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
 FROM anchors WHERE key = ?
 
 -- name: anchor_by_id
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
 FROM anchors WHERE id = ?
 
 -- name: newest_anchors
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
 FROM anchors WHERE scope = ? AND status = ? AND newest < ? ORDER BY newest DESC LIMIT ?
 
 -- name: anchors_after_key
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
 FROM anchors WHERE key > ? ORDER BY key LIMIT ?
 
 -- name: expired_anchors
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
-FROM anchors WHERE scope = ? AND status = 'open' AND expires_at <= ? ORDER BY expires_at DESC LIMIT ?
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
+FROM anchors WHERE scope = ? AND status = 'open' AND expires_at <= ? AND (expires_at < ? OR key < ?)
+ORDER BY expires_at DESC, key DESC LIMIT ?
 
 -- name: claimed_anchors
 SELECT a.key, a.id, a.scope, a.anchor, a.status, a.outcome, a.revision, a.newest, a.branch, a.root, a.symbol, a.score,
-       a.stored_at, a.expires_at
+       a.stored_at, a.expires_at, a.arrived
 FROM leases l JOIN anchors a ON a.id = substr(l.subject, 9)
 WHERE l.holder > '' AND +l.subject > 'handoff:' AND +l.subject < 'handoff;' AND a.scope = ?
 ORDER BY a.newest DESC LIMIT ?
 
 -- name: anchors_of_branch
-SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at
-FROM anchors WHERE scope = ? AND branch = ? AND status = 'open' AND branch <> '' ORDER BY newest DESC LIMIT ?
+SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
+       arrived
+FROM anchors WHERE scope = ? AND branch = ? AND status = 'open' AND branch <> '' AND newest < ?
+ORDER BY newest DESC LIMIT ?
 
 -- name: anchors_of_file
 SELECT a.key, a.id, a.scope, a.anchor, a.status, a.outcome, a.revision, a.newest, a.branch, a.root, a.symbol, a.score,
-       a.stored_at, a.expires_at
+       a.stored_at, a.expires_at, a.arrived
 FROM handoff_files f JOIN anchors a ON a.key = f.anchor
 WHERE f.path = ? AND a.scope = ? AND a.status = 'open' ORDER BY a.newest DESC LIMIT ?
 
@@ -59,6 +68,9 @@ WHERE key = ?
 
 -- name: settle_anchor
 UPDATE anchors SET status = ?, outcome = ? WHERE key = ?
+
+-- name: mark_anchor_arrived
+UPDATE anchors SET arrived = ? WHERE key = ?
 
 -- name: add_handoff_lease
 INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 0, 0, ?, NULL) RETURNING key

@@ -13,6 +13,11 @@ WHERE i.run = ? AND i.status IN ('open', 'answered') ORDER BY i.key
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
 WHERE i.status = 'open' AND i.status IN ('open', 'answered') AND i.key > ? AND r.seal = '' ORDER BY i.key LIMIT ?
 
+-- name: inbox_waits
+-- As open_waits, with what a list shows of the runs: one read, whatever their number.
+SELECT i.*, r.id AS run_id, r.task, r.flow, r.scope FROM interrupts i JOIN runs r ON r.key = i.run
+WHERE i.status = 'open' AND i.status IN ('open', 'answered') AND r.seal = '' ORDER BY i.key
+
 -- name: interrupts_by_prefix
 SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run
 WHERE i.id >= ? AND i.id < ? ORDER BY i.id LIMIT 6

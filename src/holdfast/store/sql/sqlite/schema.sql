@@ -152,6 +152,8 @@ CREATE TABLE anchors (
   score      INTEGER NOT NULL,
   stored_at  INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
+  arrived    INTEGER NOT NULL DEFAULT 0     -- the last entry that came by import; 0 when all was written here
+               CHECK (arrived >= 0),
   UNIQUE (scope, anchor)
 ) STRICT;
 CREATE INDEX anchors_by_status ON anchors (scope, status, newest);
@@ -193,6 +195,7 @@ CREATE TABLE signals (
 ) STRICT;
 CREATE INDEX signals_of_task ON signals (scope, task, name, key) WHERE taken = '' AND task <> '';
 CREATE INDEX signals_of_run ON signals (run, name, key) WHERE taken = '' AND run <> 0;
+CREATE INDEX signals_taken ON signals (taken) WHERE taken <> '';
 
 -- Sessions: conversations. Messages and memos form a chain each, whose ends are in the session's row.
 
@@ -243,3 +246,105 @@ CREATE TABLE memos (
 ) STRICT;
 
 CREATE INDEX runs_by_session ON runs (session) WHERE session <> '';
+
+-- Tasks that a host opened: the state of each, and everything that happened to it. Events form a chain, whose end is in
+-- the task's row.
+
+CREATE TABLE tasks (
+  key        INTEGER PRIMARY KEY,
+  scope      TEXT NOT NULL,
+  task       TEXT NOT NULL,
+  state      TEXT NOT NULL CHECK (state IN ('active', 'paused', 'resumed', 'completed')),
+  session    TEXT NOT NULL,                 -- for which it was opened last
+  meta       TEXT NOT NULL,
+  actor      TEXT NOT NULL,                 -- who moved it last
+  opened_at  INTEGER NOT NULL,              -- or opened again
+  updated_at INTEGER NOT NULL,
+  head       INTEGER NOT NULL CHECK (head >= 0),  -- seq of the newest event
+  hash       BLOB NOT NULL CHECK (length(hash) = 32),
+  UNIQUE (scope, task)
+) STRICT;
+CREATE INDEX tasks_by_update ON tasks (scope, updated_at);
+CREATE INDEX tasks_by_state ON tasks (scope, state, updated_at);
+
+CREATE TABLE task_events (
+  key    INTEGER PRIMARY KEY,
+  task   INTEGER NOT NULL REFERENCES tasks (key),
+  seq    INTEGER NOT NULL CHECK (seq > 0),
+  kind   TEXT NOT NULL CHECK (kind IN ('opened', 'paused', 'resumed', 'completed', 'reopened', 'event')),
+  name   TEXT NOT NULL,
+  body   TEXT NOT NULL,                     -- JSON
+  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  masked INTEGER NOT NULL,
+  actor  TEXT NOT NULL,
+  at     INTEGER NOT NULL,
+  hash   BLOB NOT NULL CHECK (length(hash) = 32),
+  UNIQUE (task, seq)
+) STRICT;
+
+CREATE INDEX runs_by_task ON runs (scope, task);
+
+-- The workspace: artifacts, which are content with a ref, and checkpoints, which are named boundaries. What a row says
+-- of itself is proven by its proof. A blob that an artifact needs is in blob_refs under run 0, with the artifact's key.
+
+CREATE TABLE artifacts (
+  key        INTEGER PRIMARY KEY,
+  scope      TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  version    INTEGER NOT NULL CHECK (version > 0),
+  digest     TEXT NOT NULL,                 -- of the content
+  size       INTEGER NOT NULL CHECK (size >= 0),
+  media_type TEXT NOT NULL,
+  summary    TEXT NOT NULL,
+  tags       TEXT NOT NULL,                 -- JSON
+  source     TEXT NOT NULL,                 -- JSON: who, in which run and step
+  run_id     TEXT NOT NULL DEFAULT '',
+  stored_at  INTEGER NOT NULL,
+  blob       TEXT NOT NULL,                 -- the name of what is stored: the digest of the content, or of its packed form
+  codec      TEXT NOT NULL CHECK (codec IN ('raw', 'zlib')),
+  pending    INTEGER NOT NULL DEFAULT 0,    -- epoch of the attempt that saved it and is not over; 0: everybody sees it
+  proof      BLOB NOT NULL CHECK (length(proof) = 32),
+  UNIQUE (scope, name, version)
+) STRICT;
+CREATE INDEX artifacts_by_scope ON artifacts (scope);
+CREATE INDEX artifacts_by_digest ON artifacts (digest);
+CREATE INDEX artifacts_by_run ON artifacts (run_id) WHERE run_id <> '';
+CREATE INDEX artifacts_pending ON artifacts (run_id, pending) WHERE pending > 0;
+
+CREATE TABLE artifact_names (
+  key     INTEGER PRIMARY KEY,
+  scope   TEXT NOT NULL,
+  name    TEXT NOT NULL,
+  highest INTEGER NOT NULL CHECK (highest > 0),  -- version that was ever given: no number is given twice
+  newest  INTEGER NOT NULL DEFAULT 0,            -- key of the newest artifact that everybody sees; 0: there is none
+  UNIQUE (scope, name)
+) STRICT;
+CREATE INDEX artifact_names_by_newest ON artifact_names (scope, newest) WHERE newest > 0;
+
+CREATE TABLE artifact_tags (
+  scope    TEXT NOT NULL,
+  tag      TEXT NOT NULL,
+  artifact INTEGER NOT NULL REFERENCES artifacts (key),
+  PRIMARY KEY (scope, tag, artifact)
+) STRICT;
+CREATE INDEX artifact_tags_by_artifact ON artifact_tags (artifact);
+
+CREATE TABLE checkpoints (
+  key      INTEGER PRIMARY KEY,
+  id       TEXT NOT NULL UNIQUE,
+  scope    TEXT NOT NULL,
+  task     TEXT NOT NULL,
+  run_id   TEXT NOT NULL DEFAULT '',
+  name     TEXT NOT NULL,
+  summary  TEXT NOT NULL,
+  refs     TEXT NOT NULL,                   -- JSON
+  state    TEXT NOT NULL,                   -- JSON: the run's state then
+  phase    TEXT NOT NULL DEFAULT '',
+  position INTEGER NOT NULL,                -- seq in the run's journal; 0 without a run
+  actor    TEXT NOT NULL,
+  at       INTEGER NOT NULL,
+  proof    BLOB NOT NULL CHECK (length(proof) = 32)
+) STRICT;
+CREATE INDEX checkpoints_by_scope ON checkpoints (scope);
+CREATE INDEX checkpoints_of_task ON checkpoints (scope, task);
+CREATE INDEX checkpoints_of_run ON checkpoints (run_id) WHERE run_id <> '';

@@ -16,6 +16,8 @@ CREATE TABLE anchors (
   score      INTEGER NOT NULL,
   stored_at  INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
+  arrived    INTEGER NOT NULL DEFAULT 0     -- the last entry that came by import; 0 when all was written here
+               CHECK (arrived >= 0),
   UNIQUE (scope, anchor)
 ) STRICT;
 CREATE INDEX anchors_by_status ON anchors (scope, status, newest);

@@ -14,3 +14,4 @@ CREATE TABLE signals (
 ) STRICT;
 CREATE INDEX signals_of_task ON signals (scope, task, name, key) WHERE taken = '' AND task <> '';
 CREATE INDEX signals_of_run ON signals (run, name, key) WHERE taken = '' AND run <> 0;
+CREATE INDEX signals_taken ON signals (taken) WHERE taken <> '';

@@ -1,0 +1,31 @@
+"""`holdfast workspace`: the list of its commands. Each is imported when it is called."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.group import Commands, Sections
+
+SECTIONS: Sections = {
+    "Artifacts": {
+        "save": ("workspace_artifacts:save", "Save a file under a name, as its next version."),
+        "get": ("workspace_artifacts:get", "The content of an artifact, checked."),
+        "list": ("workspace_artifacts:list_", "The artifacts, those saved last first."),
+        "versions": ("workspace_artifacts:versions", "Every version of a name."),
+    },
+    "Checkpoints": {
+        "checkpoint": ("workspace_checkpoints:checkpoint", "Pin where a task stands, under a name."),
+        "checkpoints": ("workspace_checkpoints:checkpoints", "What was pinned, the newest first."),
+        "diff": ("workspace_checkpoints:diff", "What changed between two checkpoints."),
+    },
+}
+
+
+@click.group("workspace", cls=Commands, sections=SECTIONS)
+def workspace() -> None:
+    """Content that outlives a run, and named boundaries of tasks.
+
+    REF is what saving gave: artifact:SCOPE/NAME@VERSION; or a name, for its
+    newest version; or NAME@2. A name is only a name, never a path. What is
+    read is checked, and refused if it is not what was saved.
+    """

@@ -1,0 +1,162 @@
+"""A shell command taken apart, well enough to see what it starts and where it writes. Nothing is expanded or run."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_OPERATORS = ("&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
+_ENDS = ("&&", "||", ";", "|", "&", "(", ")", "\n")
+_WRITES = (">", ">|", ">>", "&>")
+_PREFIXES = ("sudo", "env", "time", "nohup", "nice", "exec", "command", "xargs", "then", "do", "else", "!", "{", "if")
+_WITH_VALUE = {"timeout": 1}  # words of their own that such a prefix takes
+_SHELLS = ("sh", "bash", "zsh", "dash", "ssh")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+class Redirect(NamedTuple):
+    """Output that goes into a file."""
+
+    target: str
+    appends: bool
+
+
+class Simple(NamedTuple):
+    """One command with its words, quotes taken off."""
+
+    words: tuple[str, ...]
+    redirects: tuple[Redirect, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+class _Word(NamedTuple):
+    text: str
+    is_operator: bool = False
+
+
+def commands_in(text: str, depth: int = 3) -> list[Simple]:
+    """Every simple command of a text, also those in `$(…)`, backticks and `sh -c "…"`."""
+    words, inner = _words(_without_documents(text))
+    found = _simple(words)
+    if depth:
+        inner += [each.words[-1] for each in found if each.name in _SHELLS and len(each.words) > 1]
+        for more in inner:
+            found += commands_in(more, depth - 1)
+    return found
+
+
+def _without_documents(text: str) -> str:
+    """The text without its here-documents: what is in them is no command."""
+    lines, until = [], ""
+    for line in text.replace("\\\n", " ").splitlines():
+        if until:
+            until = "" if line.strip() == until else until
+            continue
+        lines.append(line)
+        begun = re.search(r"<<-?\s*(['\"]?)(\w+)\1", line)
+        until = begun[2] if begun and "<<<" not in line else ""
+    return "\n".join(lines)
+
+
+def _words(text: str) -> tuple[list[_Word], list[str]]:
+    """The words and operators of a text, and the texts of its command substitutions."""
+    words: list[_Word] = []
+    inner: list[str] = []
+    word, at = "", 0
+    begun = False  # a word is under way, maybe an empty one in quotes
+    while at < len(text):
+        one = text[at]
+        operator = next((each for each in _OPERATORS if text.startswith(each, at)), "")
+        if one == "\\" and at + 1 < len(text):
+            word, begun, at = word + text[at + 1], True, at + 2
+        elif text.startswith("$(", at) or one == "`":
+            said, after = _substituted(text, at)
+            inner.append(said)
+            word, begun, at = word + text[at:after], True, after
+        elif one in "'\"":
+            said, after, more = _quoted(text, at)
+            inner += more
+            word, begun, at = word + said, True, after
+        elif one == "#" and not begun:
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+        elif operator or one.isspace():
+            if begun and not (operator in _WRITES and word.isdigit()):
+                words.append(_Word(word))
+            if operator:
+                words.append(_Word(operator, is_operator=True))
+            word, begun, at = "", False, at + max(1, len(operator))
+        else:
+            word, begun, at = word + one, True, at + 1
+    return ([*words, _Word(word)] if begun else words), inner
+
+
+def _quoted(text: str, at: int) -> tuple[str, int, list[str]]:
+    """What is in the quotes that begin here, where they end, and the substitutions in them."""
+    quote, said, inner = text[at], "", []
+    at += 1
+    while at < len(text) and text[at] != quote:
+        if quote == '"' and text[at] == "\\" and at + 1 < len(text):
+            said, at = said + text[at + 1], at + 2
+        elif quote == '"' and (text.startswith("$(", at) or text[at] == "`"):
+            more, after = _substituted(text, at)
+            inner.append(more)
+            said, at = said + text[at:after], after
+        else:
+            said, at = said + text[at], at + 1
+    return said, at + 1, inner
+
+
+def _substituted(text: str, at: int) -> tuple[str, int]:
+    """The command in the `$(…)` or backticks that begin here, and where they end."""
+    if text[at] == "`":
+        end = text.find("`", at + 1)
+        return (text[at + 1 : end], end + 1) if end > 0 else (text[at + 1 :], len(text))
+    depth, end = 0, at + 1
+    while end < len(text):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        end += 1
+        if not depth:
+            return text[at + 2 : end - 1], end
+    return text[at + 2 :], len(text)
+
+
+def _simple(words: list[_Word]) -> list[Simple]:
+    found: list[Simple] = []
+    current: list[str] = []
+    redirects: list[Redirect] = []
+    into: str = ""
+    for word, is_operator in [*words, _Word(";", is_operator=True)]:
+        if not is_operator and into:
+            if into in _WRITES:
+                redirects.append(Redirect(word, into == ">>"))
+            into = ""
+        elif not is_operator:
+            current.append(word)
+        elif word in _ENDS:
+            if current or redirects:
+                found.append(Simple(_bare(current), tuple(redirects)))
+            current, redirects, into = [], [], ""
+        else:
+            into = word
+    return found
+
+
+def _bare(words: list[str]) -> tuple[str, ...]:
+    """The words from the command itself on: without assignments, and what only runs another command."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in _WITH_VALUE:
+            at += 1 + _WITH_VALUE[word]
+            while at < len(words) and words[at - 1].startswith("-"):
+                at += 1
+        elif word in _PREFIXES or _ASSIGNMENT.match(word):
+            at += 1
+            while at < len(words) and words[at].startswith("-"):
+                at += 1
+        else:
+            break
+    return tuple(words[at:])

@@ -1,0 +1,191 @@
+"""Checkpoints: pin a boundary, from a run's own body or from outside; list them; compare two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.clock import moment
+from holdfast.domain.artifact import PREFIX, SUMMARY_LENGTH, check_text, proof_of
+from holdfast.domain.checkpoint import Checkpoint, check_refs
+from holdfast.domain.codec import decode, encode
+from holdfast.domain.plan import state_of
+from holdfast.errors import AmbiguousPrefix, ArtifactNotFound, CheckpointNotFound, Refused, RunRemoved, ValueRefused
+from holdfast.runtime import artifacts, operations
+from holdfast.runtime.home import check_name
+from holdfast.runtime.operations import Operation
+from holdfast.store.artifact_contract import CheckpointRow
+from holdfast.store.contract import Reading, Writing
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+    from holdfast.runtime.context import Frame
+    from holdfast.runtime.execution import Execution
+
+CHECKPOINT = "run.checkpoint"
+
+
+class Asked(NamedTuple):
+    """A checkpoint to pin, checked."""
+
+    scope: str
+    task: str
+    name: str
+    summary: str
+    refs: tuple[str, ...]
+    actor: str
+
+
+class _At(NamedTuple):
+    """Where a task stands."""
+
+    run_id: str = ""
+    state: str = "{}"
+    phase: str = ""
+    position: int = 0
+
+
+def asked(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str) -> Asked:
+    """What was given, checked. Raises NameInvalid, ValueRefused."""
+    told = check_text("summary", summary, SUMMARY_LENGTH)
+    return Asked(scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs), actor)
+
+
+# -- pinning -----------------------------------------------------------------------------------------
+
+
+def pin(runtime: Runtime, given: Asked, operation_id: str | None) -> Checkpoint:
+    """Pin a boundary from outside: where the task's newest run stands now, if it has one."""
+    operation = Operation(operation_id, "checkpoint", list(given))
+    stands = runtime.store.read(lambda look: _standing(look, given))
+
+    def work(tx: Writing) -> tuple[CheckpointRow | str, str]:
+        row = _row(runtime, given, stands)
+        tx.add_checkpoint(row)
+        return row, row.id
+
+    done = operations.once(runtime, operation, work, lambda answer: answer)
+    return checkpoint_of(done) if isinstance(done, CheckpointRow) else get(runtime, done, replayed=True)
+
+
+def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, refs: Any) -> Checkpoint:
+    """Pin the boundary at which a body is. On replay it is the one that was pinned first."""
+    from holdfast.runtime.run_artifacts import remember, told
+
+    if frame.attempt is not None:
+        raise Refused(detail="a checkpoint is pinned by the flow's body, not by a step; pin it after the step")
+    runtime = execution.runtime
+    run = runtime.row(execution.id)
+    given = asked(run.scope, run.task, name, summary, refs, run.actor)
+    call, answer = told(execution, frame, CHECKPOINT, given.name)
+    if answer is not None:
+        return get(runtime, answer)
+    runtime.store.read(lambda look: _refuse_unknown(look, given))
+    state = encode(dict(execution.state)).decode()
+
+    def work(tx: Writing) -> tuple[CheckpointRow, str]:
+        position = execution.hold.head + 1  # of the entry that remembers it
+        row = _row(runtime, given, _At(run.id, state, execution.phase, position))
+        tx.add_checkpoint(row)
+        return row, row.id
+
+    return checkpoint_of(remember(execution, call, work))
+
+
+def _refuse_unknown(look: Reading, given: Asked) -> None:
+    """Every ref must name what exists."""
+    for place, ref in enumerate(given.refs):
+        if not ref.startswith(PREFIX):
+            raise ValueRefused(f"refs[{place}]", f"{ref!r:.100} is no ref", "give a ref such as artifact:SCOPE/NAME@1")
+        if not artifacts.exists(look, ref):
+            raise ArtifactNotFound(ref, given.scope)
+
+
+def _standing(look: Reading, given: Asked) -> _At:
+    """Where the task stands. Raises ArtifactNotFound, ValueRefused for a ref that names nothing."""
+    _refuse_unknown(look, given)
+    run = next(iter(look.runs_of_task(given.scope, given.task, 1)), None)
+    if run is None:
+        return _At()
+    rows = look.journal_of(run.key)
+    return _At(run.id, encode(state_of(rows)).decode(), run.phase, rows[-1].seq if rows else 0)
+
+
+def _row(runtime: Runtime, given: Asked, at: _At) -> CheckpointRow:
+    row = CheckpointRow(
+        key=0,
+        id=runtime.ids(),
+        scope=given.scope,
+        task=given.task,
+        run_id=at.run_id,
+        name=given.name,
+        summary=given.summary,
+        refs=encode(given.refs).decode(),
+        state=at.state,
+        phase=at.phase,
+        position=at.position,
+        actor=given.actor,
+        at=runtime.clock.now(),
+        proof=b"",
+    )
+    return row._replace(proof=proof_of_row(row))
+
+
+def proof_of_row(row: CheckpointRow) -> bytes:
+    """What proves that a row says what it said when it was added."""
+    return proof_of(*row[1:13])
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(runtime: Runtime, checkpoint_id: str, *, replayed: bool = False) -> Checkpoint:
+    """A checkpoint by its id or a unique prefix of it. Raises CheckpointNotFound, AmbiguousPrefix."""
+    rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id)) if checkpoint_id else []
+    exact = [row for row in rows if row.id == checkpoint_id] or rows
+    if not exact:
+        raise CheckpointNotFound(checkpoint_id)
+    if len(exact) > 1:
+        raise AmbiguousPrefix(checkpoint_id, ", ".join(row.id for row in exact))
+    return checkpoint_of(exact[0], replayed=replayed)
+
+
+def of_task(runtime: Runtime, scope: str, task: str, limit: int) -> list[Checkpoint]:
+    """The checkpoints of a task, the newest first."""
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_task(scope, task, 0, limit)))
+
+
+def of_run(runtime: Runtime, run: str, limit: int) -> list[Checkpoint]:
+    """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
+    try:
+        run_id = runtime.row(run).id
+    except RunRemoved:
+        run_id = run
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_run(run_id, 0, limit)))
+
+
+def newest(runtime: Runtime, scope: str, limit: int) -> list[Checkpoint]:
+    """The newest checkpoints of a scope, whichever their tasks."""
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_scope(scope, 0, limit)))
+
+
+def _all(rows: Iterable[CheckpointRow]) -> list[Checkpoint]:
+    return [checkpoint_of(row) for row in rows]
+
+
+def checkpoint_of(row: CheckpointRow, *, replayed: bool = False) -> Checkpoint:
+    return Checkpoint(
+        id=row.id,
+        scope=row.scope,
+        task=row.task,
+        run_id=row.run_id,
+        name=row.name,
+        summary=row.summary,
+        refs=tuple(decode(row.refs)),
+        state=decode(row.state),
+        phase=row.phase,
+        position=row.position,
+        actor=row.actor,
+        at=moment(row.at),
+        replayed=replayed,
+    )

@@ -1,0 +1,85 @@
+"""What a run's body stored beside its receipts, frozen for a case: artifacts, checkpoints, handoffs.
+
+On replay a body is given back what it stored, from the home it is in: a case brings that with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.codec import decode
+from holdfast.domain.journal import Row, decode_header, decode_payload, genesis
+from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow
+from holdfast.store.contract import NewRun, Reading, RunRow, Writing
+
+if TYPE_CHECKING:
+    from holdfast.sdk.hold import Holdfast
+
+_ALL = 1_000_000
+
+
+def freeze(hold: Holdfast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]:
+    """The run's own row, and what it stored, as JSON."""
+
+    def look(reading: Reading) -> tuple[list[ArtifactRow], list[CheckpointRow]]:
+        return reading.artifacts_of_run(run.id, 0, _ALL), reading.checkpoints_of_run(run.id, 0, _ALL)
+
+    artifacts, checkpoints = hold._runtime.store.read(look)
+    kept = {name: getattr(run, name) for name in ("scope", "task", "actor")}
+    return kept | {
+        "artifacts": [_plain(row) for row in reversed(artifacts) if not row.pending],
+        "checkpoints": [_plain(row) for row in reversed(checkpoints)],
+        "handoffs": {anchor: _bundle(hold, run.scope, anchor) for anchor in _anchors(hold, rows)},
+    }
+
+
+def blobs_of(stored: Mapping[str, Any]) -> set[str]:
+    """The blobs that hold the content of these artifacts."""
+    return {str(row["blob"]) for row in stored["artifacts"]}
+
+
+def thaw(hold: Holdfast, run_id: str, flow: str, inputs: str, stored: Mapping[str, Any]) -> None:
+    """Put what was frozen into a home. Its blobs are there already."""
+    runtime = hold._runtime
+    at = runtime.clock.now()
+    mine = (stored["scope"], flow, stored["task"], inputs, "", "", "", "", "{}", stored["actor"], at)
+
+    def work(tx: Writing) -> None:
+        tx.add_run(NewRun(run_id, *mine), genesis(run_id, flow, stored["task"], ""), runtime.process.id)
+        for row in stored["artifacts"]:
+            tx.add_artifact(ArtifactRow(**_with_proof(row)), decode(row["tags"]))
+        for row in stored["checkpoints"]:
+            tx.add_checkpoint(CheckpointRow(**_with_proof(row)))
+
+    runtime.store.write(work)
+    for bundle in stored["handoffs"].values():
+        with tempfile.TemporaryDirectory(prefix="holdfast-case-") as folder:
+            file = Path(folder) / "handoff"
+            file.write_bytes(base64.b64decode(bundle))
+            hold.handoff.import_(file)
+
+
+def _plain(row: ArtifactRow | CheckpointRow) -> dict[str, Any]:
+    return row._asdict() | {"key": 0, "proof": row.proof.hex()}
+
+
+def _with_proof(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "proof": bytes.fromhex(row["proof"])}
+
+
+def _anchors(hold: Holdfast, rows: Sequence[Row]) -> list[str]:
+    """The anchors under which the body stored handoffs."""
+    headers = [(decode_header(row.header), row.payload) for row in rows]
+    ids = [decode_payload(raw).facts for header, raw in headers if header.name == "run.handoff" and raw]
+    return list(dict.fromkeys(hold.handoff.get(handoff_id).anchor for handoff_id in ids))
+
+
+def _bundle(hold: Holdfast, scope: str, anchor: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="holdfast-case-") as folder:
+        file = Path(folder) / "handoff"
+        hold.handoff.export(anchor, file, scope=scope)
+        return base64.b64encode(file.read_bytes()).decode()
