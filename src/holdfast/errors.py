@@ -560,7 +560,7 @@ class RunsOnImport(Refused):
 
     code = "runs_on_import"
     says = "the module of {source!r} starts or continues a run as soon as it is imported"
-    advice = "put that part under `if __name__ == \"__main__\":`, so that the flow can be found without running it"
+    advice = 'put that part under `if __name__ == "__main__":`, so that the flow can be found without running it'
 
     def __init__(self, source: str) -> None:
         super().__init__(source=source)

@@ -162,9 +162,10 @@ def test_a_claimer_that_slept_while_its_claim_was_taken_can_do_nothing_with_it(h
     ):
         answer = ann.ask(*words, **how)
         assert (words[0], answer.code) == (words[0], "claim_lost")
-        assert "somebody else has taken it" in answer.value["detail"]
-    for words in (("renew", TASK), ("settle", TASK, "completed"), ("claim", TASK)):
-        assert ann.ask(*words).code == "handoff_claimed"
+        assert "ben took it over on" in answer.value["detail"]
+    for words in (("renew", TASK), ("settle", TASK, "completed")):
+        assert ann.ask(*words).code == "claim_lost"
+    assert ann.ask("claim", TASK).code == "handoff_claimed"
     assert ann.ask("store", **UNBOUND).value["rival"].startswith(f"ben (pid {ben.pid} on ")  # not under her claim
     assert ben.ask("settle", TASK, "released", claim_id=taken.value["id"]).ok
     ann.kill()

@@ -106,7 +106,7 @@ def test_no_field_is_dropped() -> None:
     found = {field.name for field in fields(Recovered)} - {"handoff"}
     stored -= {"claim"}  # whoever shows it is the claimer
     assert stored | {"entry"} == set(handoff_in_order(HANDOFF))
-    assert set(in_order(RECOVERED)) == stored | found | {"entry", "reasons"}
+    assert set(in_order(RECOVERED)) == stored | found | {"entry", "reasons", "checks_failed"}
 
 
 def test_the_verdict_is_a_word_and_each_reason_says_whether_it_was_accepted() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +112,19 @@ def test_a_claim_is_shown_elsewhere_by_its_id(repo: Repository, at_terminal: Ope
     assert (late.code, "[claim_lost]" in late.err) == (4, True)
 
 
+def test_a_terminal_that_lost_its_claim_is_told_who_took_it_and_why(repo: Repository, at_terminal: Open) -> None:
+    repo.store()
+    ann, bob, eve = at_terminal(), at_terminal(), at_terminal()
+    assert "nobody holds a claim on it now" in ann("renew 'fix limit'")[1]
+    ann("claim 'fix limit' --actor ann")
+    assert bob("claim 'fix limit' --take --why 'ann is on leave' --actor bob")[0] == 0
+    for words in ("renew 'fix limit'", "settle 'fix limit' completed"):
+        code, said = ann(words)
+        flat = " ".join(said.split())
+        assert (code, "bob took it over on" in flat, "ann is on leave" in flat) == (4, True, True), said
+        assert "claimed by bob" in " ".join(eve(words)[1].split())
+
+
 def test_a_claim_is_taken_over_with_a_reason(repo: Repository) -> None:
     repo.store()
     repo.claimed("fix limit", "--actor", "ann")
@@ -167,6 +181,34 @@ def test_verify_runs_the_checks_and_exits_by_what_came_of_them(repo: Repository)
     repo.store("fix limit")
     assert repo("verify", "fix limit").code == 0
     assert [event["kind"] for event in repo("history", "fix limit", "--json").json["history"]].count("checked") == 2
+
+
+def test_what_a_failed_check_printed_can_be_read(repo: Repository) -> None:
+    check = "seq 30; printf 'a\\033[31mred\\n'; exit 3"
+    repo.store("fix limit", "--check", check)
+    assert "was not run here yet" in repo("show", "fix limit", "--output", "2").err
+    failed = repo("verify", "fix limit")
+    assert "2 of 2 checks failed:" in failed.out
+    assert "    … (11 lines before)\n    12\n" in failed.out
+    assert "    a\\u001b[31mred\n" in failed.out
+    assert "holdfast handoff show 'fix limit' --output 2" in failed.out
+    shown = repo("show", "fix limit", "--output", "2")
+    assert (shown.out.startswith("1\n2\n"), shown.code) == (True, 0)
+    assert repo("show", "fix limit", "--output", "2", "--json").json["printed"].startswith("1\n2\n")
+    assert repo("show", "fix limit", "--output", "3").code == 2
+    assert repo("verify", "fix limit", "--json").json["checks_failed"] == [CHECK, check]
+    refused = repo("settle", "fix limit", "completed")
+    assert "not_settled" in refused.err
+    assert "12\n" in refused.err.partition("not_settled")[2]
+
+
+def test_what_came_of_a_check_says_when_that_was(repo: Repository) -> None:
+    repo.store("fix limit", "--baseline")
+    assert f"{CHECK}  [when stored: failed, exit 1" in repo("recover", "fix limit").out
+    repo.write("limit = 2\n")
+    assert repo("verify", "fix limit").code == 4  # the file changed
+    told = repo("recover", "fix limit").out
+    assert re.search(re.escape(CHECK) + r"  \[when stored: failed, .*\]  \[20\d\d-.*: passed", told)
 
 
 def test_a_completed_settlement_can_be_overridden_and_given_evidence(repo: Repository) -> None:

@@ -319,6 +319,32 @@ def test_the_work_is_exported_imported_and_applied_elsewhere(repo: Repository, t
     assert repo("import", "app.py").code == 2
 
 
+def test_later_commits_give_way_by_force_and_what_is_the_same_is_only_counted(repo: Repository) -> None:
+    repo.store("t", "--file", "lib/tool.py")
+    repo.write("limit = 7\n")
+    repo.git("commit", "-q", "-a", "-m", "later")
+    hindered = repo("apply", "t")
+    assert (hindered.code, "changed here by later commits" in hindered.err) == (4, True), hindered
+    assert (repo.folder / "app.py").read_text() == "limit = 7\n"
+    forced = repo("apply", "t", "--force")
+    assert (forced.code, (repo.folder / "app.py").read_text()) == (0, "limit = 1\n"), forced
+    assert "write: app.py\nthe same already: 1 file\n" in forced.out
+    assert ": nothing to do\nthe same already: 2 files\n" in repo("apply", "t").out
+
+
+def test_what_is_bound_and_not_kept_is_said_with_its_reason(repo: Repository) -> None:
+    repo.write("NAME=value\n", ".env")
+    repo.write("x" * (3 << 20), "big.txt")
+    for number in range(6):
+        repo.write("x", f"lib/{number}.pem")
+    said = repo("store", "t", *GOOD, "--file", ".env", "--file", "big.txt", "--file", "lib").out
+    (line,) = [line for line in said.splitlines() if line.startswith("not kept")]
+    assert line.split(maxsplit=2)[2].startswith("8: .env (it has a secret in it, or is named like a file that has), ")
+    assert "big.txt (too large)" in line
+    assert line.endswith(", and 3 more")
+    assert "not kept" not in repo("store", "u", *GOOD).out
+
+
 def test_what_a_step_of_a_run_hands_over_is_shown(cli: "Cli") -> None:
     run = cli.here("flows.py:report", topic="ai")
     repo = Repository(cli)
@@ -351,7 +377,7 @@ def test_without_a_home_nothing_is_found_and_none_is_made(cli: "Cli") -> None:
     repo = Repository(cli)
     for words in EVERY:
         answer = repo(*words)
-        assert (answer.code, "handoff store ANCHOR" in answer.err) == (5, True), words
+        assert (answer.code, "`handoff store`" in answer.err) == (5, True), words
     assert repo("lint", "x", *GOOD).code == 0
     assert repo("store", "x").code == 2  # wrong usage
     assert not (repo.folder / ".holdfast").exists()

@@ -17,8 +17,9 @@ def test_a_message_is_appended_and_makes_home_and_session(cli: "Cli") -> None:
     answer = cli("session", "append", "chat-7", "hello 🦑")
     assert (answer.code, answer.out) == (0, "message chat-7/1 appended\n")
     text = "two lines\nfrom a pipe\n"
-    found = cli("session", "append", "chat-7", "-", "--role", "tool", "--run", "r1", "--json", stdin=text).json
-    assert (found["seq"], found["role"], found["content"], found["run_id"]) == (2, "tool", text, "r1")
+    run = cli.here("flows.py:report", topic="ai")
+    found = cli("session", "append", "chat-7", "-", "--role", "tool", "--run", run[:8], "--json", stdin=text).json
+    assert (found["seq"], found["role"], found["content"], found["run_id"]) == (2, "tool", text, run)
     shown = cli("session", "show", "chat-7").out.splitlines()
     assert shown[0].split() == ["session", "chat-7"]
     assert [line.split(" (")[0] for line in shown[-5:]] == [

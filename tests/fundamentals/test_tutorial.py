@@ -164,7 +164,7 @@ def careful(run: Run) -> str:
     """Bodies do no side effects of their own; what they ask the run for is the same each time."""
     stamp, token = run.now(), run.uuid()
     run.state["seen"] = run.state.get("seen", 0) + 1
-    run.emit("began", {"token": str(token)})
+    run.emit("began", {"number": str(token)})
     DID.append("body")
     summarise(Source("kelp", 2026))
     return f"{stamp.isoformat()} {token} {run.state['seen']}"
@@ -177,7 +177,7 @@ def test_resuming_runs_the_body_again_from_the_top_on_its_receipts(hold: Holdfas
     assert DID.count("body") == 2
     began = [event for event in hold.events(outcome.run_id) if event.name == "began"]
     assert len(began) == 1  # an event of the body is written once
-    assert began[0].body["token"] in outcome.unwrap()  # a value it was told is told again
+    assert began[0].body["number"] in outcome.unwrap()  # a value it was told is told again
     assert outcome.unwrap().endswith(" 1")  # state starts empty each time, and is rebuilt
 
 

@@ -604,7 +604,7 @@ def test_a_step_that_was_killed_after_saving_leaves_nothing_to_see_and_saves_aga
     assert place.hold.facts()["artifacts"] == {"saved": 0, "pending": 1}
     assert place.hold.verify().ok
     KNOBS.pop("die", None)
-    assert place.run(saves_in_both).unwrap() == ["artifact:default/step.txt@2", "artifact:default/body.txt@1"]
+    assert place.run(saves_in_both).unwrap() == ["artifact:default/step.txt@1", "artifact:default/body.txt@1"]
     assert place.hold.facts()["artifacts"] == {"saved": 2, "pending": 0}
 
 
@@ -652,7 +652,7 @@ def test_saves_of_a_failed_attempt_are_dropped_and_those_of_the_next_one_seen(pl
     assert [receipt.artifacts for receipt in place.receipts("saves")] == [(), ()]
     assert place.hold.facts()["artifacts"] == {"saved": 0, "pending": 0}
     KNOBS.pop("raise")
-    assert place.run(saves_in_both).unwrap()[0] == "artifact:default/step.txt@3"  # each attempt had a number of its own
+    assert place.run(saves_in_both).unwrap()[0] == "artifact:default/step.txt@1"  # the same content
 
 
 @step
@@ -765,7 +765,7 @@ def tells_refs(run: Run) -> str:
     return tells_its_ref()
 
 
-def test_a_number_that_a_failed_attempt_had_is_never_given_again(place: Home) -> None:
+def test_a_number_that_a_failed_attempt_had_is_never_given_to_other_content(place: Home) -> None:
     KNOBS["contents"], KNOBS["refs"] = ["first", "second", "third"], []
     assert place.run(tells_refs).status == "failed"
     assert place.run(tells_refs).status == "failed"
@@ -778,6 +778,33 @@ def test_a_number_that_a_failed_attempt_had_is_never_given_again(place: Home) ->
     assert place.hold.facts()["artifacts"] == {"saved": 2, "pending": 0}
     assert place.hold.verify().ok
     assert rows(place, "SELECT count(*) FROM artifacts") == [[2]]  # of what was dropped only the number is kept
+
+
+@step
+def saves_all(given: str) -> list[str]:
+    refs = [current().workspace.save("r.md", part).ref for part in KNOBS["parts"]]
+    if KNOBS.get("fails"):
+        raise ValueError("not yet")
+    return refs
+
+
+@flow
+def saves_parts(run: Run) -> list[str]:
+    return saves_all("x")
+
+
+@pytest.mark.parametrize(("parts", "numbers"), [("abc", (1, 2, 3)), ("axc", (1, 4, 5)), ("cab", (3, 4, 5))])
+def test_a_step_that_is_tried_again_gets_its_numbers_again_for_equal_content_only(
+    place: Home, parts: str, numbers: tuple[int, ...]
+) -> None:
+    KNOBS["parts"], KNOBS["fails"] = "abc", True
+    assert place.run(saves_parts).status == "failed"
+    KNOBS["parts"], KNOBS["fails"] = parts, False
+    refs = place.run(saves_parts).unwrap()
+    assert refs == [f"artifact:default/r.md@{number}" for number in numbers]
+    assert [place.hold.workspace.get(ref).text() for ref in refs] == list(parts)
+    assert place.hold.workspace.get("r.md").ref == place.hold.workspace.list()[0].ref == refs[-1]
+    assert place.hold.verify().ok
 
 
 def test_content_that_only_a_dropped_save_had_is_stored_anew(place: Home) -> None:

@@ -1,7 +1,9 @@
 """The six questions: what an auditor would accept passes, and each question has a flow and a run that fail just it."""
 
+import json
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +80,33 @@ def test_the_questions_are_those_of_the_source() -> None:
         'echo "$(git push)"',
         "if test -f x; then git push; fi",
         "gh release create v1",
+        "curl -sX POST https://example.org",
+        "curl -sSfXDELETE https://example.org",
+        "curl -sd @f https://example.org",
+        "make &>> log.txt",
+        "sudo -u bob git push",
+        "sudo -nu bob git push",
+        "/usr/bin/sudo --user bob -- git push",
+        "nice -n 5 git push",
+        "timeout -k 5 10 git push",
+        "timeout --signal KILL 10 git push",
+        "doas -u bob git push",
+        "stdbuf -o L git push",
+        "nohup time -p git push",
+        "env -u HOME A=1 git push",
+        "ls | xargs -n 1 -I{} git push {}",
+        "bash -c 'git push' zero",
+        "bash -ec 'git push' zero one",
+        "ssh -p 22 bob@host git push",
+        "kubectl -n x apply -f y.yaml",
+        "kubectl --context prod delete pod y",
+        "python -m twine upload dist/*",
+        "python3.11 -u -m twine upload dist/*",
+        "gh api -X POST repos/a/b/issues",
+        "gh api repos/a/b/issues -f title=x",
+        "gh api graphql -f query='mutation { x }'",
+        "gh -R a/b pr create",
+        "aws --profile x s3 cp a s3://b",
     ],
 )
 def test_a_command_that_must_not_run_twice_is_seen(command: str) -> None:
@@ -103,6 +132,20 @@ def test_a_command_that_must_not_run_twice_is_seen(command: str) -> None:
         "echo x >> /dev/null 2>&1",
         "echo x >> $HOLDFAST_ENVELOPE",
         "echo 'an open quote",
+        "make &> log.txt",
+        "curl -so post https://example.org",
+        "curl -sGd q=1 https://example.org",
+        "curl -H X-Data:d https://example.org",
+        "sudo -u push git status",
+        "bash push.sh git push",
+        "bash -c 'git status' push",
+        "kubectl -n apply get pods",
+        "python -m pytest",
+        "gh api repos/a/b/issues",
+        "gh api graphql -f query='query { x }'",
+        "gh pr list",
+        "timeout",
+        "sudo -u",
         "echo $((1 + ",
         "",
         "😀" * 1000,
@@ -660,3 +703,54 @@ def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
         place.hold.audit("nope")
     with pytest.raises((RunNotFound, AmbiguousPrefix)):
         place.hold.audit("")
+
+
+# -- of a run, nothing is imported -------------------------------------------------------------------
+
+LOUD = """
+from pathlib import Path
+from holdfast import Run, flow, inject, resource, step
+
+Path({log!r}).open("a").write("imported\\n")
+
+@resource("loud.db")
+def db() -> str:
+    return "db"
+
+@step
+def look(*, db: str = inject("loud.db")) -> str:
+    raise ValueError(db)
+
+@flow
+def loud(run: Run) -> str:
+    return look()
+"""
+
+
+@pytest.mark.parametrize("source", ["loud_flows.py:loud", "loud_package.inner:loud"])
+def test_a_run_is_audited_without_importing_its_flow(tmp_path: Path, source: str) -> None:
+    log = tmp_path / "log"
+    place = source.partition(":")[0].removesuffix(".py").replace(".", "/")
+    file = tmp_path / f"{place}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(LOUD.format(log=str(log)))
+    run = [sys.executable, "-m", "holdfast.cli", "run", source, "--json"]
+    ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    run_id = json.loads(ran.stdout)["run_id"]
+    imported = log.read_text()
+
+    def audited() -> tuple[int, str]:
+        command = [sys.executable, "-m", "holdfast.cli", "audit", run_id]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    code, told = audited()
+    assert code == 0, told
+    assert "resource loud.db: made by the flow's code" in told
+    file.write_text(file.read_text().replace("def loud(", "def quiet("))
+    code, told = audited()
+    assert (code, "has no 'loud'" in told) == (4, True), told
+    file.unlink()
+    code, told = audited()
+    assert (code, "there is no" in told) == (4, True), told
+    assert log.read_text() == imported

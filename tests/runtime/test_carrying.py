@@ -384,6 +384,23 @@ def test_files_outside_of_git_are_put_back_and_others_are_not_displaced(runtime:
         apply(runtime, kept, root)
 
 
+def test_applied_is_where_it_is_looked_for(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, elsewhere = tmp_path / "plain", tmp_path / "elsewhere"
+    write(root, "a.txt", "a\n")
+    elsewhere.mkdir()
+    handoffs = place.hold.handoff
+    handoffs.store("task", "s", "t", target_files=["a.txt"], repo_root=str(root))
+    (root / "a.txt").unlink()
+    monkeypatch.chdir(elsewhere)
+    assert str(root) in handoffs.diff("task").after
+    assert handoffs.apply("task").root == str(root)
+    assert (root / "a.txt").read_text() == "a\n"
+    os.rename(root, tmp_path / "away")
+    assert handoffs.apply("task", dry_run=True).root == str(tmp_path)
+    assert handoffs.apply("task", repo_root=str(elsewhere)).root == str(elsewhere)
+    assert (elsewhere / "a.txt").read_text() == "a\n"
+
+
 def test_a_root_that_is_a_folder_of_its_repository_works_too(runtime: Runtime, source: Path) -> None:
     work(source)
     kept, clone = stored(runtime, source / "src", "main.py", "gone.py"), clone_of(source)
@@ -572,11 +589,11 @@ def test_without_the_bound_commit_new_files_come_and_others_only_by_force(runtim
     clone = clone_of(source)
     write(source, "unrelated.txt", "moved on\n")
     git(source, "commit", "-qam", "only here")
-    write(source, "src/main.py", "one\n2\nthree\n")
     write(source, "src/new.py", "new\n")
     new = apply(runtime, stored(runtime, source, "src/new.py", "tool"), clone)
     assert actions(new) == {"src/new.py": "write", "tool": "same"}
     assert any("is not in this clone" in note for note in new.notes)
+    write(source, "src/main.py", "one\n2\nthree\n")
     kept = stored(runtime, source, "src/main.py", "tool")
     assert "'src/main.py': maybe changed here by later commits" in refused(runtime, kept, clone)
     apply(runtime, kept, clone, force=True)

@@ -152,6 +152,22 @@ def test_artifacts_checkpoints_handoffs_and_answers_of_a_body_are_frozen_with_it
     assert place.ran == ["send 100000"]
 
 
+@flow
+def on_a_draft(run: Run, ref: str) -> str:
+    again = run.workspace.save("draft.md", "somebody's draft")
+    run.resource("case.db")
+    return run.workspace.get(ref).text() + again.text()
+
+
+def test_artifacts_that_others_saved_and_the_run_names_are_frozen_too_and_no_resource_is_opened(place: Place) -> None:
+    place.hold.resource("case.db", object())
+    older = place.hold.workspace.save("notes.md", "notes, ")
+    place.hold.workspace.save("draft.md", "somebody's draft")
+    case = freeze(place, on_a_draft, older.ref)
+    assert case.accept["result"] == "notes, somebody's draft"
+    case.check(on_a_draft)
+
+
 def test_an_async_flow_has_cases_too(place: Place) -> None:
     freeze(place, prices).check(prices)
     assert place.count("price a") == 1

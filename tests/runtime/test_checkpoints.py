@@ -177,3 +177,15 @@ def test_a_changed_checkpoint_is_named_by_verify(place: Place, change: str) -> N
     tamper(place, f"UPDATE checkpoints SET {change} WHERE name = 'selected'")
     (problem,) = place.hold.verify().problems
     assert problem.record == f"checkpoint {second} (selected)"
+
+
+def test_name_summary_and_refs_may_be_given_in_this_order(place: Place) -> None:
+    ref = place.hold.workspace.save("x", b"x").ref
+    pinned = place.hold.workspace.checkpoint("done", "All of it.", [ref], task="t")
+    assert (pinned.name, pinned.summary, pinned.refs) == ("done", "All of it.", (ref,))
+
+
+@pytest.mark.parametrize("ref", [{"ref": "x"}, ["x"], None, 7])
+def test_what_is_no_ref_is_refused_by_its_place(place: Place, ref: Any) -> None:
+    with pytest.raises(ValueRefused, match=r"refs\[0\]"):
+        place.hold.workspace.checkpoint("n", refs=[ref], task="t")

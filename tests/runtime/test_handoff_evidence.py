@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, Run, flow, step
-from holdfast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, NotSettled
+from holdfast.errors import ClaimLost, HandoffClaimed, NotSettled
 
 from .desk import TASK, Desk
 from .place import Place, reach
@@ -148,7 +148,7 @@ def test_a_claim_on_a_run_with_an_older_handoff_is_renewed_and_given_back(place:
     place.clock.advance(60)
     renewed = hands.renew(ANCHOR, claim_id=claim.id)
     assert (renewed.id, renewed.expires_at > claim.expires_at) == (claim.id, True)
-    with pytest.raises(HandoffInvalid, match="is over when that run is"):
+    with pytest.raises(NotSettled, match=f"run {crashed} of it is crashed"):
         hands.settle(ANCHOR, "completed", repo_root=str(place.folder))
     done = hands.settle(ANCHOR, "released", claim_id=claim.id, operation_id="once")
     again = hands.settle(ANCHOR, "released", claim_id=claim.id, operation_id="once")

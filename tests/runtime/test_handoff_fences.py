@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Run, current, flow, step
-from holdfast.errors import ClaimLost, Finished, HandoffClaimed, HandoffInvalid, HandoffNotFound, LeaseLost, StoreFailed
+from holdfast.errors import (
+    ClaimLost,
+    Finished,
+    HandoffClaimed,
+    HandoffInvalid,
+    HandoffNotFound,
+    LeaseLost,
+    NotSettled,
+    StoreFailed,
+)
 
 from .desk import GOOD, TASK, Desk, codes
 
@@ -264,6 +273,50 @@ def test_a_rival_contests_until_a_revision_says_that_it_supersedes_it(desk: Desk
     assert (both.rival, both.rival_id) == ("", "")
     assert "rival" not in codes(desk.recover(hold=ann))
     assert desk.store(ann).rival == ""
+
+
+def test_a_claimer_does_not_complete_what_somebody_else_stored_beside_it(desk: Desk) -> None:
+    desk.store()
+    ann, ben = desk.sit_down("ann"), desk.sit_down("ben")
+    ann.handoff.claim(TASK, repo_root=str(desk.repo))
+    rival = desk.store(ben, acceptance_checks=["touch ran"])
+    with pytest.raises(NotSettled, match=rf"revision 2 is a rival, stored by ben.*--supersedes {rival.id}"):
+        desk.settle("completed", ann)
+    assert not (desk.repo / "ran").exists()  # nor is its check run
+    desk.recover(hold=ann, claim=True, accept=["rival:revision 2"], why="ben and I talked")
+    assert desk.settle("completed", ann).revision == 2
+
+
+def test_an_override_completes_a_rival_and_says_why(desk: Desk) -> None:
+    desk.store()
+    ann, ben = desk.sit_down("ann"), desk.sit_down("ben")
+    ann.handoff.claim(TASK, repo_root=str(desk.repo))
+    desk.store(ben)
+    assert desk.settle("completed", ann, override="it is the same").override == "it is the same"
+
+
+def test_only_who_holds_the_claim_clears_a_rival(desk: Desk) -> None:
+    first = desk.store()
+    ann, ben = desk.sit_down("ann"), desk.sit_down("ben")
+    ann.handoff.claim(TASK, repo_root=str(desk.repo))
+    rival = desk.store(ben, supersedes=first.id)
+    again = desk.store(ben, supersedes=rival.id)
+    assert rival.rival.startswith("ann")
+    assert again.rival.startswith("ann")
+    assert desk.store(ann, supersedes=again.id).rival == ""
+    assert desk.settle("completed", ann).revision == 4
+
+
+def test_what_was_stored_after_a_claim_had_lapsed_is_read_before_it_is_completed(desk: Desk) -> None:
+    desk.store()
+    ann, ben = desk.sit_down("ann"), desk.sit_down("ben")
+    ann.handoff.claim(TASK, repo_root=str(desk.repo))
+    desk.clock.advance(16 * 60)
+    assert desk.store(ben).rival == ""
+    with pytest.raises(NotSettled, match="revision 2 was stored by ben after your claim"):
+        desk.settle("completed", ann)
+    desk.recover(hold=ann, claim=True)
+    assert desk.settle("completed", ann).revision == 2
 
 
 # -- long checks -------------------------------------------------------------------------------------

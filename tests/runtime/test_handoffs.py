@@ -334,12 +334,24 @@ def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
         lambda: desk.store(ann, claim_id=claim.id),
         lambda: desk.recover(hold=ann, claim_id=claim.id),
     ):
-        with pytest.raises(ClaimLost, match="somebody else has taken it"):
+        with pytest.raises(ClaimLost, match=r"ben took it over on .*: ann is on leave"):
             use()
+    for use in (lambda: ann.handoff.renew(TASK), lambda: desk.settle("completed", ann)):  # and shows no id
+        with pytest.raises(ClaimLost, match=r"ben took it over on .*: ann is on leave"):
+            use()
+    with pytest.raises(HandoffClaimed, match="ben"):
+        desk.sit_down("eve").handoff.renew(TASK)
     events = desk.hold.handoff.history(TASK)
     assert [event.body["why"] for event in events if event.kind == "claimed" and event.body.get("taken_from")] == [
         "ann is on leave"
     ]
+
+
+def test_who_renews_what_nobody_claimed_is_told_so(desk: Desk) -> None:
+    desk.store()
+    with pytest.raises(HandoffInvalid, match=f"nobody holds a claim on it now.*holdfast handoff claim {TASK}"):
+        desk.hold.handoff.renew(TASK)
+    assert desk.hold.handoff.history(TASK)[-1].kind == "stored"
 
 
 def test_who_shows_the_claim_is_the_claimer_in_any_process(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 from holdfast import Holdfast, Run, effect, flow, step
 from holdfast.clock import ManualClock
 from holdfast.domain.receipt import Event
+from holdfast.errors import RunHeld
 
 from ..crash.clerk import Clerk, tamper
 from ..crash.command_folder import KILLED, Folder
@@ -295,7 +296,11 @@ def test_an_explicit_handoff_that_is_newer_stays_the_base(place: Place, crashed:
     assert found.run is not None
     assert found.run.run_id == crashed
     claim = place.hold.handoff.claim(ANCHOR, repo_root=str(place.folder))
-    assert (claim.run_id, claim.revision) == ("", 1)  # of the handoff; the run is not taken with it
+    assert (claim.run_id, claim.revision) == ("", 1)  # of the handoff; the run is taken with it
+    assert place.hold.get(crashed).holder == ""  # by us
+    place.hold._runtime.tokens.clear()
+    with pytest.raises(RunHeld):
+        place.hold.resume(crashed)
 
 
 def test_an_older_one_lends_its_checks_and_they_clear_what_is_only_composed(place: Place, hire: Hire) -> None:
@@ -329,6 +334,83 @@ def test_a_broken_handoff_lends_nothing_and_says_so(place: Place, hire: Hire) ->
         place.home, "UPDATE journal SET payload = CAST(replace(payload, 'test -s', 'test -x') AS BLOB) WHERE run < 0"
     )
     assert told(hire("ann"), claim=True) == ("contested", {"integrity_broken"}, "lost")
+
+
+# -- one claimer of the handoff and the run ----------------------------------------------------------
+
+
+@pytest.fixture(params=["the handoff", "the run"])
+def base(request: pytest.FixtureRequest, place: Place) -> str:
+    """A handoff and a dead run of one task; the newer of the two is the base."""
+    if request.param == "the run":
+        explicit(place.hold, place.folder, acceptance_checks=[])
+        place.clock.advance(60)
+    place.crash(reports, str(place.folder), at="writing", task="report")
+    if request.param == "the handoff":
+        place.clock.advance(60)
+        explicit(place.hold, place.folder, acceptance_checks=[])
+    return str(request.param)
+
+
+def test_who_claims_a_task_holds_its_handoff_and_its_run(place: Place, hire: Hire, base: str) -> None:
+    run_id, here = place.run_id, {"repo_root": str(place.folder)}
+    ann, ben = hire("ann"), hire("ben")
+    claim = ann.ask("claim", ANCHOR, **here).value
+    assert claim["run_id"] == ("" if base == "the handoff" else run_id)
+    assert ben.ask(".resume", run_id).code == "run_held"
+    assert ben.ask("claim", ANCHOR, **here).code == "handoff_claimed"
+    assert ben.ask("settle", ANCHOR, "released", **here).code == "handoff_claimed"
+    assert ann.ask("claim", ANCHOR, **here).value["id"] == claim["id"]
+    assert ann.ask("renew", ANCHOR).value["id"] == claim["id"]
+    refused = ann.ask("settle", ANCHOR, "completed", **here)
+    assert (refused.code, run_id in refused.value["detail"]) == ("not_settled", True)
+    assert ann.ask(".resume", run_id).value["status"] == "succeeded"
+    assert ben.ask("claim", ANCHOR, **here).code == "handoff_claimed"  # the anchor is still ann's
+    assert ann.ask("settle", ANCHOR, "completed", **here).value["outcome"] == "completed"
+
+
+def test_who_resumed_its_run_and_died_with_it_is_followed_by_one(place: Place, hire: Hire, base: str) -> None:
+    run_id, here = place.run_id, {"repo_root": str(place.folder)}
+    ann = hire("ann", claimer=False)
+    claim = ann.ask("claim", ANCHOR, **here).value["id"]
+    ann.kill()
+    place.killed(lambda hold: (hold._runtime.tokens.add(claim), hold.resume(run_id)), at="writing")
+    ben, eve = hire("ben"), hire("eve")
+    assert ben.ask("claim", ANCHOR, **here).code == "handoff_claimed"
+    assert ben.ask("recover", ANCHOR, claim_id=claim, claim=True, **here).value["claim"]["id"] == claim
+    assert eve.ask(".resume", run_id).code == "run_held"
+    assert ben.ask(".resume", run_id).value["status"] == "succeeded"
+
+
+def test_what_is_given_back_is_free_in_both(place: Place, hire: Hire, base: str) -> None:
+    run_id, here = place.run_id, {"repo_root": str(place.folder)}
+    ann, ben = hire("ann"), hire("ben")
+    ann.ask("claim", ANCHOR, **here)
+    assert ann.ask("settle", ANCHOR, "released", **here).value["outcome"] == "released"
+    assert ben.ask("claim", ANCHOR, **here).ok
+    assert ann.ask(".resume", run_id).code == "run_held"
+    assert ben.ask(".resume", run_id).value["status"] == "succeeded"
+
+
+def test_both_are_taken_over_with_one_reason(place: Place, hire: Hire, base: str) -> None:
+    run_id, here = place.run_id, {"repo_root": str(place.folder)}
+    ann, ben = hire("ann"), hire("ben")
+    ann.ask("claim", ANCHOR, **here)
+    assert ben.ask("claim", ANCHOR, take=True, why="ann is away", **here).ok
+    assert ann.ask("claim", ANCHOR, **here).code == "handoff_claimed"
+    assert ann.ask(".resume", run_id).code == "run_held"
+    (claimed,) = [one for one in ben.ask("history", ANCHOR).value if one["body"].get("taken_from")]
+    assert claimed["body"]["why"] == "ann is away"
+    assert ben.ask(".resume", run_id).value["status"] == "succeeded"
+
+
+def test_a_claim_on_a_run_goes_on_as_one_on_what_was_stored_since(place: Place, hire: Hire, crashed: str) -> None:
+    here = {"repo_root": str(place.folder)}
+    ann, ben = hire("ann"), hire("ben")
+    claim = ann.ask("claim", ANCHOR).value["id"]
+    assert ben.ask("store", anchor=ANCHOR, summary="Beside it", handoff_text="x", **here).ok
+    assert ben.ask("claim", ANCHOR, **here).code == "handoff_claimed"
+    assert ann.ask("claim", ANCHOR, **here).value["id"] == claim
 
 
 # -- a flow of commands ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Run, effect, flow, step
+from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Run, effect, flow, inject, step
 from holdfast.domain.replay import Divergence, Replay, lane_of
 from holdfast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
 from holdfast.runtime.replays import replay_run
@@ -603,3 +603,53 @@ def test_on_changed_records_nothing_is_replayed(place: Place) -> None:
 )
 def test_a_lane_is_what_runs_beside_others(scope: str, lane: str) -> None:
     assert lane_of(scope) == lane
+
+
+# -- live objects ------------------------------------------------------------------------------------
+
+
+@step
+def queries(text: str, *, db: Any = inject("replay.db")) -> str:
+    return f"{db['name']} {text}"
+
+
+@flow
+def hands_it_on(run: Run) -> str:
+    db = run.resource("replay.db")
+    return queries("a", db=db) + queries("b")
+
+
+@flow
+def uses_it_itself(run: Run) -> str:
+    try:
+        return KNOBS["use"](run.resource("replay.db")) + fetch("a")
+    except Exception:
+        return "it is hidden"
+
+
+def test_a_replay_opens_no_resource_and_needs_none(place: Place) -> None:
+    opened = []
+    place.hold.resource("replay.db", factory=lambda: opened.append(1) or {"name": "db"})
+    run_id = place.run(hands_it_on).run_id
+    assert place.hold.replay(run_id).ok
+    assert len(opened) == 1
+    place.reopen()
+    found = place.hold.replay(run_id)
+    assert (found.ok, found.ended, found.replayed) == (True, "returned", 2)
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        (lambda db: db.get("name"), "replay.db.get"),
+        (lambda db: db["name"], "replay.db['name']"),
+        (lambda db: "".join(list(db)[:0]), "replay.db in a loop"),
+        (lambda db: str(len(db)), "replay.db with len"),
+    ],
+)
+def test_a_body_that_uses_a_live_object_itself_is_told_so(place: Place, use: Any, told: str) -> None:
+    place.hold.resource("replay.db", {"name": "db"})
+    KNOBS["use"] = use
+    run_id = place.run(uses_it_itself).run_id
+    found = place.hold.replay(run_id)
+    assert found.divergences == (Divergence("resource_used", "replay.db", "used in steps only", told),)

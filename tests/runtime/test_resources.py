@@ -1,6 +1,7 @@
 """Resources: live objects that are opened when they are needed, looked after, closed at the end, and never saved."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Holdfast, Run, effect, flow, inject, resource, step
+from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Holdfast, Run, current, effect, flow, inject, resource, step
 from holdfast.errors import (
     Contested,
     NameInvalid,
@@ -665,3 +666,174 @@ def test_a_closed_holdfast_opens_nothing_more(tmp_path: Path) -> None:
     KNOBS["log"] = str(tmp_path / "log")
     with pytest.raises(Exception, match="its Holdfast is closed"):
         hold._runtime.resources.get("test.http")
+
+
+# -- the user's code and everybody else --------------------------------------------------------------
+
+
+@step
+async def signs_in(*, door: str = inject("test.door")) -> str:
+    return f"a token from {door}"
+
+
+@flow
+async def login(run: AsyncRun) -> str:
+    return await signs_in()
+
+
+@step
+async def calls_in(*, account: str = inject("test.account")) -> str:
+    return account
+
+
+@flow
+async def calling_in(run: AsyncRun) -> str:
+    return await calls_in()
+
+
+def test_an_async_factory_may_run_a_flow_whose_step_needs_another_one(place: Place) -> None:
+    async def door() -> str:
+        return "the door"
+
+    async def main() -> str:
+        async with AsyncHoldfast(place.home) as hold:
+
+            async def account() -> str:
+                return (await hold.run(login)).unwrap()
+
+            hold.resource("test.door", factory=door)
+            hold.resource("test.account", factory=account)
+            return (await asyncio.wait_for(hold.run(calling_in), 30)).unwrap()
+
+    place.close()
+    assert asyncio.run(main()) == "a token from the door"
+
+
+def test_a_factory_that_needs_itself_by_a_run_of_its_own_is_refused(place: Place) -> None:
+    async def main() -> str:
+        async with AsyncHoldfast(place.home) as hold:
+
+            async def account() -> str:
+                return (await hold.run(calling_in, task="within")).unwrap()
+
+            hold.resource("test.account", factory=account)
+            return (await asyncio.wait_for(hold.run(calling_in), 30)).unwrap()
+
+    place.close()
+    with pytest.raises(Exception, match=r"test\.account -> test\.account"):
+        asyncio.run(main())
+
+
+@step
+def opens_slowly(*, slow: str = inject("test.slow")) -> str:
+    return slow
+
+
+@flow
+def waits_for_it(run: Run) -> str:
+    return opens_slowly()
+
+
+@step
+async def at_once(*, quick: str = inject("test.quick")) -> str:
+    return quick
+
+
+@flow
+async def quickly(run: AsyncRun) -> str:
+    return await at_once()
+
+
+def test_a_loop_goes_on_while_a_thread_opens_another_one(place: Place) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        return "slow" if done.wait(30) else "the loop stood still"
+
+    async def quick() -> str:
+        return "quick"
+
+    async def main() -> tuple[str, str]:
+        async with AsyncHoldfast(place.home) as hold:
+            hold.resource("test.slow", factory=slow)
+            hold.resource("test.quick", factory=quick)
+            in_thread = asyncio.ensure_future(hold.run(waits_for_it))
+            while not begun.is_set():
+                await asyncio.sleep(0.01)
+            first = (await hold.run(quickly)).unwrap()
+            done.set()
+            return first, (await in_thread).unwrap()
+
+    place.close()
+    assert asyncio.run(main()) == ("quick", "slow")
+
+
+def test_two_are_opened_at_once_by_two_threads(place: Place) -> None:
+    together = threading.Barrier(2, timeout=30)
+    for key in ("test.left", "test.right"):
+        place.hold.resource(key, factory=lambda: together.wait() >= 0)
+    assert place.run(opens_both).unwrap() == [True, True]
+
+
+@step
+def opens(key: str) -> bool:
+    return bool(current().resource(key))
+
+
+@flow
+def opens_both(run: Run) -> list[bool]:
+    return run.map(opens, ["test.left", "test.right"], concurrency=2)
+
+
+def test_one_that_was_opened_on_what_was_closed_meanwhile_is_opened_again(place: Place) -> None:
+    from holdfast.runtime.resources import Resources
+
+    told: list[str] = []
+    here = Resources(told.append)
+    sick = {"below": False}
+    made: list[str] = []
+
+    def above(below: str = inject("below")) -> str:
+        made.append(f"above on {below}")
+        if len(made) == 1:
+            sick["below"] = True
+            threading.Thread(target=lambda: here.get("below", check=True)).start()
+            assert closed.wait(30)
+        return made[-1]
+
+    closed = threading.Event()
+    names = iter(["first", "second"])
+    here.provide("below", factory=lambda: next(names), health=lambda _: not sick["below"], close=lambda _: closed.set())
+    here.provide("above", factory=above)
+    assert here.get("above") == "above on second"
+    assert made == ["above on first", "above on second"]
+
+
+@step
+async def asks(*, base: sqlite3.Connection = inject("test.base")) -> int:
+    return int(base.execute("SELECT 7").fetchone()[0])
+
+
+@flow
+async def asking(run: AsyncRun) -> int:
+    return await asks()
+
+
+def test_what_a_loop_opened_is_closed_by_its_thread(place: Place, recwarn: pytest.WarningsRecorder) -> None:
+    made: list[sqlite3.Connection] = []
+
+    def connect() -> sqlite3.Connection:
+        made.append(sqlite3.connect(":memory:"))
+        return made[-1]
+
+    async def main() -> int:
+        async with AsyncHoldfast(place.home) as hold:
+            hold.resource("test.base", factory=connect, close=sqlite3.Connection.close)
+            return (await hold.run(asking)).unwrap()
+
+    place.close()
+    assert asyncio.run(main()) == 7
+    assert [str(one.message) for one in recwarn if "could not be closed" in str(one.message)] == []
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        made[0].execute("SELECT 1")

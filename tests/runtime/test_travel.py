@@ -366,7 +366,6 @@ def test_a_run_that_was_moved_without_its_artifacts_is_given_nobody_elses(
     travelled(place, other, run_id, move=True)
     other.hold.workspace.save("draft.md", "somebody else's")
     outcome = other.hold.resume(run_id)
-    assert (outcome.status, type(outcome.error)) == ("failed", IntegrityBroken) or "did not travel" in str(
-        outcome.error
-    )
+    assert outcome.status == "failed"
+    assert "did not travel" in str(outcome.error)
     assert place.count("gate") == 1

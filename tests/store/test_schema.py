@@ -19,7 +19,7 @@ BIG = (
     *("anchors", "handoffs", "handoff_files"),
     *("sessions", "messages", "memos"),
     *("tasks", "task_events"),
-    *("artifacts", "artifact_names", "artifact_tags", "checkpoints", "one", "named"),
+    *("artifacts", "artifact_names", "artifact_dropped", "artifact_tags", "checkpoints", "one", "named"),
 )
 SQL = statements("sqlite")
 SOURCES = {file.name: file.read_text() for file in Path(holdfast.store.__file__).parent.glob("*.py")}
@@ -104,3 +104,15 @@ def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
 @pytest.mark.parametrize("name", ["newest_runs", "newest_runs_of_status", "journal_of", "open_waits", "runs_by_prefix"])
 def test_pages_come_in_order_without_sorting(name: str) -> None:
     assert not any("TEMP B-TREE" in line for line in plan(name))
+
+
+def test_names_of_artifacts_that_were_there_before_are_filled_in() -> None:
+    before = [text for number, text in migrations("sqlite") if number < 7]
+    connection = built("".join(before))
+    rows = [("a", 1, 0), ("a", 2, 0), ("a", 3, 5), ("b", 1, 5)]  # a name, a version, whether it waits for a receipt
+    for name, version, pending in rows:
+        values = ("s", name, version, "d", 1, "t", "", "[]", "{}", "", 0, "b", "raw", pending, bytes(32))
+        connection.execute(SQL["add_artifact"], values).fetchall()
+    connection.execute(dict(migrations("sqlite"))[7]).fetchall()
+    found = connection.execute("SELECT name, highest, newest FROM artifact_names ORDER BY name").fetchall()
+    assert found == [("a", 3, 2), ("b", 1, 0)]

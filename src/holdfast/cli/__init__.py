@@ -14,8 +14,12 @@ import click
 
 from holdfast.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, exit_code, told
 from holdfast.cli.group import cli
-from holdfast.cli.render import emit, note
+from holdfast.cli.render import CLOSED, emit, note
 from holdfast.errors import HoldfastError
+
+click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(
+    cli
+)  # like --home: before a command, too
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,10 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _open_streams() -> None:
     """Where a caller closed a stream, nothing is read or written: no file of ours may be opened in its place."""
-    for number in (0, 1, 2):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
+            CLOSED.add(name)
             os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
@@ -65,8 +70,9 @@ def _run(given: list[str], *, as_json: bool) -> int:
         if as_json:
             emit({"error": error.to_dict()})
         else:
-            for line in f"error: {told(error)} [{error.code}]".splitlines():
-                note(line)
+            for text in (f"error: {told(error)} [{error.code}]", *getattr(error, "__notes__", ())):
+                for line in text.splitlines():
+                    note(line)
         return exit_code(error)
     except (KeyboardInterrupt, click.Abort):
         if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,21 @@ import click
 from holdfast.cli.choices import decided, go_on, top_of
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import WAITING
-from holdfast.cli.render import as_json, emit, fit, say
+from holdfast.cli.render import as_json, content_in, emit, fit, say
+from holdfast.errors import AlreadyAnswered, AnswerInvalid
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt
     from holdfast.domain.signal import Signal
 
 APPROVALS = '{"approved": true} or {"approved": false, "comment": "why"}'
+
+
+class NotLikeThat(AnswerInvalid):
+    """Raised when a wait takes its answer by another command."""
+
+    says = "wait {interrupt} {why}"
+    advice = "{choices}"
 
 
 @command("answer")
@@ -38,7 +45,7 @@ def answer(door: Door, interrupt_id: str, given: str | None, cancel: str | None,
         if cancel is not None:
             wait, what = hold.cancel(interrupt_id, cancel), "is cancelled"
         elif given is not None:
-            wait, what = hold.answer(interrupt_id, parsed), "is answered"
+            wait, what = answered(door, hold, hold.interrupt(interrupt_id), parsed, resume), "is answered"
         else:
             found = _asked(door, hold, interrupt_id)
             if found is None:
@@ -50,11 +57,28 @@ def answer(door: Door, interrupt_id: str, given: str | None, cancel: str | None,
         return decided(door, hold, run, f"wait {wait.id} {what}{ended}", resume)
 
 
+def answered(door: Door, hold: Holdfast, wait: Interrupt, said: Any, again: bool) -> Interrupt:
+    """The wait with this answer; `again` also when it was given before and the run has not gone on since.
+
+    Raises AlreadyAnswered, which names the run that goes on; AnswerInvalid.
+    """
+    from holdfast.cli.ways import ways
+
+    if wait.type == "signal":
+        raise NotLikeThat(wait.id, "is for a signal", f"send it: `{ways(door, wait)[0][1]}`")
+    try:
+        return hold.answer(wait.id, said)
+    except AlreadyAnswered as error:
+        now = hold.interrupt(wait.id)
+        if again and now.status == "answered" and as_json(now.answer) == as_json(said):
+            return now
+        raise AlreadyAnswered(wait.id, top_of(hold, hold.get(wait.run_id)).id, error.status, error.by) from error
+
+
 def _asked(door: Door, hold: Holdfast, interrupt_id: str) -> Interrupt | None:
     """Show the wait and take the answer of whoever sits there, bound to what was shown; None when they leave it."""
     from holdfast.cli.asking import ask_about, can_ask
     from holdfast.domain.interrupt import is_for_people
-    from holdfast.errors import AlreadyAnswered
 
     wait = hold.interrupt(interrupt_id)
     if wait.status != "open":
@@ -66,10 +90,10 @@ def _asked(door: Door, hold: Holdfast, interrupt_id: str) -> Interrupt | None:
 
 def _missing(door: Door, wait: Interrupt) -> str:
     """What an answer to this wait must be, for whoever gave none."""
-    from holdfast.cli.ways import ways
+    from holdfast.cli.ways import asks, ways
 
     if wait.type in ("signal", "timer", "child"):
-        return f"{wait.says}; {'; '.join(f'{words}: {way}' for words, way in ways(door, wait))}"
+        return f"{asks(wait)}; {'; '.join(f'{words}: {way}' for words, way in ways(door, wait))}"
     if wait.type == "approval":
         takes = APPROVALS
     elif wait.choices:
@@ -78,7 +102,7 @@ def _missing(door: Door, wait: Interrupt) -> str:
         takes = f"what its schema says: {as_json(wait.schema)}"
     else:
         takes = "any JSON"
-    return f"JSON is missing ({wait.says}); wait {wait.id} takes {takes}"
+    return f"JSON is missing ({asks(wait)}); wait {wait.id} takes {takes}"
 
 
 @command("signal")
@@ -132,7 +156,7 @@ def _sent(sent: Signal) -> str:
 def document(what: str, word: str) -> Any:
     """JSON as it is given, from @FILE or from standard input (-). What reading would lose or change is refused."""
     try:
-        raw = sys.stdin.buffer.read() if word == "-" else Path(word[1:]).read_bytes() if word[:1] == "@" else word
+        raw = content_in().read() if word == "-" else Path(word[1:]).read_bytes() if word[:1] == "@" else word
         return json.loads(raw, object_pairs_hook=_once, parse_constant=_no_number)
     except OSError as error:
         raise click.UsageError(f"cannot read {word[1:]}: {error.strerror}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.fields import ask_answer, read_line
 from holdfast.cli.render import as_json, fit, note, paragraph, table
-from holdfast.cli.ways import shown, until_when
+from holdfast.cli.ways import asks, is_overdue, shown, until_when, with_children
 from holdfast.domain.interrupt import is_for_people
 from holdfast.errors import AlreadyAnswered
 
@@ -56,12 +56,12 @@ def pick(found: Sequence[RunRecord]) -> str:
 
 
 def decide(hold: Holdfast, outcome: Outcome[Any], left: set[str]) -> bool:
-    """Ask about each question that a run waits for, but those `left` before. True if one was answered."""
+    """Ask about each question of a run and its children, but those `left` before. True if one was answered."""
     if outcome.status != "waiting":
         return False
     answered = False
-    for wait in outcome.interrupts:
-        if is_for_people(wait.type) and wait.id not in left:
+    for wait in with_children(hold, outcome.interrupts):
+        if is_for_people(wait.type) and wait.id not in left and not is_overdue(wait):
             try:
                 said = ask_about(hold, wait)
             except AlreadyAnswered as error:
@@ -110,7 +110,7 @@ def _ask_told(hold: Holdfast, wait: Interrupt) -> Interrupt | None:
 
 def _show(wait: Interrupt) -> None:
     note("")
-    paragraph(wait.says, "? ", "  ")
+    paragraph(asks(wait), "? ", "  ")
     for line in (*until_when(wait), *shown(wait)):
         paragraph(line, "  ", "    ")
 
@@ -118,7 +118,7 @@ def _show(wait: Interrupt) -> None:
 def _ask(wait: Interrupt) -> dict[str, Any] | None:
     """The answer of a person; None when they leave the question open."""
     note("")
-    paragraph(wait.says, "? ", "  ")
+    paragraph(asks(wait), "? ", "  ")
     if wait.inputs:
         paragraph(f"its inputs: {fit(wait.inputs, SHOWN)}", "  ", "    ")
     for line in shown(wait):

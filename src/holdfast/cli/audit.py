@@ -12,6 +12,7 @@ from holdfast.cli.completion import offer_runs
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import REFUSED, SUCCEEDED
 from holdfast.cli.render import emit, say
+from holdfast.errors import FlowNotFound
 
 if TYPE_CHECKING:
     from holdfast.domain.audit import Audit, Question
@@ -42,6 +43,8 @@ def _audit(door: Door, target: str) -> Audit:
         from holdfast.cli.inputs import find_flow
 
         return audit_flow(find_flow(target, door.home).spec)
+    if target.endswith(".py") or "/" in target:  # no run is called so
+        raise FlowNotFound(target, "it has no name after a colon")
     sys.path.insert(0, os.getcwd())  # where `run` found a module, this finds it too
     with door.open() as hold:
         return hold.audit(target)

@@ -6,18 +6,30 @@ import functools
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.errors import HomeNotFound
+from holdfast.cli.exits import MAKE_A_HOME
+from holdfast.errors import HoldfastError, HomeNotFound, NameInvalid
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
 
 
 CLAIM = "HOLDFAST_CLAIM"  # the id of a claim that is shown by all commands
+
+
+class NoHomeThere(HomeNotFound):
+    """Raised when there is nothing to read where a command looks; says what is there instead."""
+
+    says = "{why}"
+    advice = "{next}"
+
+    def __init__(self, path: Path, why: str, next: str = MAKE_A_HOME) -> None:
+        HoldfastError.__init__(self, path=str(path), why=why, next=next)
 
 
 @dataclass(frozen=True)
@@ -28,21 +40,37 @@ class Door:
     tenant: str | None
     scope: str | None
     json: bool
+    _opened: list[Path] = field(default_factory=list, compare=False, repr=False)  # the home, wherever a flow goes then
 
     def open(self, *, make: bool = False) -> Holdfast:
-        """The home, opened. Raises HomeNotFound rather than making one, unless told to."""
+        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
         from holdfast import Holdfast
         from holdfast.runtime.home import find_home
 
-        tenant = self.tenant or "default"
+        tenant = _checked("default" if self.tenant is None else self.tenant)
+        scope = "default" if self.scope is None else self.scope
         if self.home and self.home.startswith(("http://", "https://")):
-            return Holdfast(self.home, tenant=tenant, scope=self.scope or "default")
-        home = find_home(self.home, must_exist=not make)
+            return Holdfast(self.home, tenant=tenant, scope=scope)
+        home = self._opened[0] if self._opened else find_home(self.home)
         if not make and not (home / tenant / "holdfast.db").is_file():
-            raise HomeNotFound(str(home if self.tenant is None else home / tenant))
-        hold = Holdfast(home, tenant=tenant, scope=self.scope or "default")
+            raise self._missing(home, tenant)
+        hold = Holdfast(home, tenant=tenant, scope=scope)
+        self._opened.append(home)
         hold.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
         return hold
+
+    def _missing(self, home: Path, tenant: str) -> HomeNotFound:
+        """What there is where a home with this tenant was looked for."""
+        if not home.is_dir():
+            named = self.home or os.environ.get("HOLDFAST_HOME")
+            gone = f"{home} is no folder" if home.exists() else f"the folder {home} does not exist"
+            return NoHomeThere(home, gone if named else f"no .holdfast folder here or above ({home})")
+        others = sorted(file.parent.name for file in home.glob("*/holdfast.db"))
+        if not others:
+            return NoHomeThere(home, f"{home} is no home: nothing was recorded in it")
+        return NoHomeThere(
+            home, f"the home {home} has no tenant {tenant!r}; it has {', '.join(others)}", "name one: --tenant NAME"
+        )
 
     def command(self, *words: str) -> str:
         """A command to show: ready to be copied, on the same home and tenant."""
@@ -78,12 +106,24 @@ SHARED = (
 )
 
 
+def _checked(tenant: str) -> str:
+    """A tenant's name that is one, before anything is looked for under it. Raises NameInvalid."""
+    from holdfast.runtime.home import _SAFE
+
+    if not _SAFE.fullmatch(tenant):
+        raise NameInvalid("tenant", tenant, "use 1 to 64 letters, digits, dot, dash, underscore")
+    return tenant
+
+
 def _door(given: dict[str, Any]) -> Door:
     """The shared options, given before or after the command's name."""
     before = click.get_current_context().obj or {}
-    home, tenant, scope = (given.pop(name) or before.get(name) for name in ("home", "tenant", "scope"))
+    after = {name: given.pop(name) for name in ("home", "tenant", "scope")}
+    home, tenant, scope = (before.get(name) if value is None else value for name, value in after.items())
+    if home == "":
+        raise click.UsageError("--home is empty; name a folder")
     if home and "://" not in home:
         os.environ["HOLDFAST_HOME"] = os.path.abspath(
             home
         )  # what the flow's own code and its processes find is the same home
-    return Door(home, tenant, scope, given.pop("as_json"))
+    return Door(home, tenant, scope, given.pop("as_json") or before.get("as_json", False))

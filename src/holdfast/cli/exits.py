@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
+    AlreadyAnswered,
     AmbiguousPrefix,
     CommandFailed,
     Conflict,
@@ -66,14 +67,19 @@ OF_STATUS = {
 
 DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
 
+MAKE_A_HOME = (
+    "these make one: `holdfast run`, `import`, `session append`, `workspace save`, `task open`, `task pause`, "
+    "`handoff store`, `handoff import`; or name the home with --home or HOLDFAST_HOME"
+)
+
 # Where an error's own advice speaks of Python, this says the same for the command line.
 ADVICE: dict[type[HoldfastError], str] = {
+    AlreadyAnswered: "see `holdfast show {run}`; if it has not gone on since: `holdfast resume {run}`",
     Contested: "see `holdfast resume {run} --dry-run`; mend what is named, or take it upon you: "
     "`holdfast resume {run} --accept CODE[:SUBJECT] --why WHY`",
     InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
     InterruptNotFound: "`holdfast inbox` lists the open ones",
-    HomeNotFound: "start a run first (`holdfast run FLOW`) or store a handoff (`holdfast handoff store ANCHOR …`), "
-    "or name the home with --home or HOLDFAST_HOME",
+    HomeNotFound: MAKE_A_HOME,
     RunHeld: "wait for it, or stop that worker (a dead one is taken over at once); if it is a claim of yours, "
     "show it: HOLDFAST_CLAIM=ID",
     Finished: "read it all the same with --include-finished; storing under the anchor opens it again",

@@ -6,6 +6,7 @@ Questions go to stderr and answers come from stdin.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +20,9 @@ WORDS = {
     "string": "text", "integer": "whole number", "number": "number", "boolean": "yes or no",
     "object": "JSON object", "array": "JSON list", "null": "null",
 }  # fmt: skip
+TEXT, LONG = "TEXT", 60  # an example of a text, and from which length on there is none
+MANY = 20  # items of an example
+DEEPEST = 20
 YES_AND_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
@@ -98,11 +102,34 @@ def hints(field: Schema, root: Schema, *, needed: bool) -> str:
         told = [f"one of {', '.join(map(_shown, schema['enum']))}"]
     else:
         told = [" or ".join(WORDS[kind] for kind in kinds_of(schema, root)) or "JSON, or text"]
+        told += limits(schema, root)
     if "default" in schema:
         told.append(f"Enter for {_shown(schema['default'])}")
     elif not needed:
         told.append("optional")
     return ", ".join(told)
+
+
+LIMITS = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
+
+
+def limits(schema: Schema, root: Schema) -> list[str]:
+    """What a value must keep to besides its type, in words."""
+    found = []
+    for low, high, unit in LIMITS:
+        match schema.get(low), schema.get(high):
+            case None, None:
+                continue
+            case least, None:
+                found.append(f"at least {least}{unit}")
+            case None, most:
+                found.append(f"at most {most}{unit}")
+            case least, most:
+                found.append(f"{least} to {most}{unit}")
+    if "pattern" in schema:
+        found.append(f"matches {schema['pattern']}")
+    inner = [each for each in schema.get("anyOf", ()) if "$ref" not in each]  # others have no end, perhaps
+    return found + [line for each in inner for line in limits(each, root)]
 
 
 def value_of(text: str, name: str, field: Schema, root: Schema) -> tuple[Any, str]:
@@ -145,8 +172,8 @@ def fields_line(schema: Schema) -> str:
     return "; ".join(f"{name} ({hints(each, schema, needed=name in needed)})" for name, each in fields.items())
 
 
-def example_of(schema: Schema, root: Schema | None = None) -> Any:
-    """A value of the right shape, to be filled in."""
+def example_of(schema: Schema, root: Schema | None = None, depth: int = 0) -> Any:
+    """A value that fits, to be changed; what nobody can guess is a placeholder: `<matches PATTERN>`."""
     root = root or schema
     whole = resolved(schema, root)
     for name in ("default", "const"):
@@ -154,11 +181,51 @@ def example_of(schema: Schema, root: Schema | None = None) -> Any:
             return whole[name]
     if "enum" in whole:
         return whole["enum"][0]
-    kind = next(iter(kinds_of(whole, root)), "string")
-    if kind == "object":
-        fields = whole.get("properties", {})
-        return {name: example_of(fields[name], root) for name in whole.get("required", ()) if name in fields}
-    return {"array": [], "integer": 0, "number": 0, "boolean": True, "null": None}.get(kind, "TEXT")
+    if depth > DEEPEST:
+        return None
+    if "anyOf" in whole:
+        return example_of(whole["anyOf"][0], root, depth + 1)
+    match next(iter(kinds_of(whole, root)), "string"):
+        case "object":
+            fields = whole.get("properties", {})
+            needed = [name for name in whole.get("required", ()) if name in fields]
+            return {name: example_of(fields[name], root, depth + 1) for name in needed}
+        case "array":
+            return [example_of(whole.get("items", {}), root, depth + 1)] * min(
+                math.ceil(whole.get("minItems", 0)), MANY
+            )
+        case "integer" | "number" as kind:
+            return _number(whole, whole_one=kind == "integer")
+        case "string":
+            return _text(whole)
+        case kind:
+            return {"boolean": True}.get(kind)
+
+
+def _number(schema: Schema, *, whole_one: bool) -> float:
+    """The number next to nought that fits."""
+    low, high = schema.get("minimum", 0), schema.get("maximum", 0)
+    found = low if low > 0 else high if high < 0 else 0
+    if not whole_one:
+        return float(found) if isinstance(found, float) else found
+    return math.ceil(found) if found > 0 else math.floor(found)
+
+
+def _text(schema: Schema) -> str:
+    """A text that is long enough and not too long; a placeholder where only a person can find one."""
+    least, most = math.ceil(schema.get("minLength", 0)), math.floor(schema.get("maxLength", len(TEXT)))
+    if "pattern" in schema:
+        return f"<matches {schema['pattern']}>"
+    if least > LONG:
+        return f"<at least {least} characters>"
+    return (TEXT * LONG)[: max(least, min(most, len(TEXT)))]
+
+
+def has_placeholder(value: Any) -> bool:
+    """Whether an example must be filled in before it is an answer."""
+    if isinstance(value, dict | list):
+        return any(map(has_placeholder, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and value.startswith(("<matches ", "<at least ")) and value.endswith(">")
 
 
 def _shown(value: Any) -> str:

@@ -10,11 +10,25 @@ import click
 from holdfast.cli.completion import anchor_argument, offer_runs, offer_steps
 from holdfast.cli.door import Door, command
 from holdfast.cli.handoff_names import command_for, revision_of
-from holdfast.cli.render import ago, as_json, at, brief, emit, emit_exactly, facts, say, say_all, table
+from holdfast.cli.render import (
+    ago,
+    as_json,
+    at,
+    brief,
+    content_out,
+    counted,
+    emit,
+    emit_exactly,
+    facts,
+    say,
+    say_all,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast import Holdfast
     from holdfast.domain.handoff import Handoff
     from holdfast.domain.recovered import HandoffEvent, Listed
     from holdfast.runtime.composing import StepHandoff
@@ -79,19 +93,49 @@ def _row(one: Listed, judged: bool) -> Sequence[object]:
 @click.option("--id", "handoff_id", metavar="ID", help="The handoff of this id, instead of ANCHOR.")
 @click.option("--run", "run_id", metavar="RUN", shell_complete=offer_runs, help="What a step of this run hands over.")
 @click.option("--step", metavar="STEP", shell_complete=offer_steps, help="That step.")
-def show(door: Door, anchor: str | None, handoff_id: str | None, run_id: str | None, step: str | None) -> int:
+@click.option("--output", type=click.IntRange(1), metavar="N", help="All that its Nth check printed the last time.")
+def show(
+    door: Door, anchor: str | None, handoff_id: str | None, run_id: str | None, step: str | None, output: int | None
+) -> int:
     """A revision exactly as it was stored, without looking at anything; or what a step of a run hands over."""
     if (run_id is None) != (step is None):
         raise click.UsageError("--run and --step go together")
     if sum(name is not None for name in (anchor, handoff_id, run_id)) != 1:
         raise click.UsageError("give one of ANCHOR, --id ID, and --run RUN --step STEP")
+    if output is not None and run_id is not None:
+        raise click.UsageError("--output is of a handoff's check; give ANCHOR or --id ID")
     with door.open() as hold:
         if run_id is not None and step is not None:
             return _show_step(door, hold.handoff.step(run_id, step))
         if anchor is not None:
             anchor, revision = revision_of(hold, anchor)
-            return _show(door, hold.handoff.get(anchor=anchor, revision=revision))
-        return _show(door, hold.handoff.get(handoff_id))
+            handoff = hold.handoff.get(anchor=anchor, revision=revision)
+        else:
+            handoff = hold.handoff.get(handoff_id)
+        return _show(door, handoff) if output is None else _show_output(door, hold, handoff, output)
+
+
+def _show_output(door: Door, hold: Holdfast, handoff: Handoff, number: int) -> int:
+    """All that a check of the revision printed when it was last run."""
+    from holdfast.cli.handoff_checks import recorded_of
+    from holdfast.domain.codec import jsonable
+
+    checks = handoff.acceptance_checks
+    if number > len(checks):
+        raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
+    known = [each for each in (*handoff.baseline, *recorded_of(hold, handoff)) if each.check == checks[number - 1]]
+    ran = [each for each in known if each.runner == "runner"]
+    if not ran:
+        way = command_for(door, "verify", handoff.anchor)
+        raise click.UsageError(f"check {number} of {handoff.anchor!r} was not run here yet; run it: {way}")
+    printed = hold.handoff.output(ran[-1])
+    if door.json:
+        emit(jsonable(ran[-1]) | {"printed": printed.decode("utf-8", "replace")})
+    elif sys.stdout.isatty():
+        say_all(printed.decode("utf-8", "replace"))
+    else:
+        content_out().write(printed)
+    return 0
 
 
 def _show(door: Door, handoff: Handoff) -> int:
@@ -102,7 +146,7 @@ def _show(door: Door, handoff: Handoff) -> int:
         emit_exactly(handoff_in_order(handoff))
         return 0
     say_entry(handoff)
-    say_contract(handoff, handoff.baseline)
+    say_contract(handoff)
     say_record(handoff)
     say_findings(handoff.lint)
     say(f"with its verdict: {command_for(door, 'recover', handoff.anchor)}")

@@ -11,7 +11,7 @@ import click
 from holdfast.cli.completion import anchor_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import REFUSED
-from holdfast.cli.handoff_checks import checks_shown
+from holdfast.cli.handoff_checks import Results, checks_shown, results_of
 from holdfast.cli.handoff_names import revision_of
 from holdfast.cli.render import emit, emit_exactly, say_all
 
@@ -64,10 +64,11 @@ def recover(door: Door, anchor: str | None, explain: bool, prompt: bool, tokens:
         if anchor is not None:
             anchor, given["revision"] = revision_of(hold, anchor)
         got = hold.handoff.recover(anchor, **_places(given))
+        results = results_of(hold, got)
     if prompt:
         _say_prompt(door, got, tokens or TOKENS)
     else:
-        _say(door, got, explain=explain)
+        _say(door, got, results, explain=explain)
     return exit_code_of(got)
 
 
@@ -94,14 +95,14 @@ def _places(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _say(door: Door, got: Recovered, *, explain: bool) -> None:
+def _say(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
     from holdfast.cli.handoff_views import say_recovered
     from holdfast.domain.reading import in_order
 
     if door.json:
         emit_exactly(in_order(got))
     else:
-        say_recovered(door, got, explain=explain)
+        say_recovered(door, got, results, explain=explain)
 
 
 def _say_prompt(door: Door, got: Recovered, tokens: int) -> None:
@@ -136,7 +137,8 @@ def verify(door: Door, anchor: str, repo_root: str | None, explain: bool) -> int
     """
     with door.open() as hold, checks_shown(door, hold):
         got = hold.handoff.verify(anchor, **_places({"repo_root": repo_root}))
-    _say(door, got, explain=explain)
+        results = results_of(hold, got)
+    _say(door, got, results, explain=explain)
     return exit_code_of(got) if all(each.passed for each in got.evidence) else REFUSED
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.cli.door import CLAIM, Door
 from holdfast.cli.handoff_names import command_for
 from holdfast.cli.render import STYLES, ago, at, brief, counted, facts, fit, say, say_all, span
+from holdfast.clock import moment
+from holdfast.domain.handoff import key_of
 from holdfast.domain.trust import label_of
 
 if TYPE_CHECKING:
+    from holdfast.cli.handoff_checks import Results
     from holdfast.domain.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
     from holdfast.domain.recovered import Recovered
     from holdfast.domain.verdict import Verdict
@@ -21,7 +24,7 @@ MUSTS = {"must_change": "must change", "must_remove": "must remove", "must_keep"
 MARKS = {"contests": "✗", "weakens": "!", "notes": "·"}
 
 
-def say_recovered(door: Door, got: Recovered, *, explain: bool) -> None:
+def say_recovered(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
     """All that a worker needs to go on, and in which order to take it."""
     if explain:
         from holdfast.cli.plans import say_verdict
@@ -29,9 +32,10 @@ def say_recovered(door: Door, got: Recovered, *, explain: bool) -> None:
         say_verdict(got.verdict, unsaid=())
     else:
         say_reasons(got.verdict)
+    say_failed(door, got, results)
     say()
     say_entry(got.handoff, got)
-    say_contract(got.handoff, got.evidence or got.handoff.baseline)
+    say_contract(got.handoff, got.evidence, results.recorded)
     say_record(got.handoff)
     for note in got.notes:
         say(note, "yellow")
@@ -43,6 +47,22 @@ def say_recovered(door: Door, got: Recovered, *, explain: bool) -> None:
         held = any(reason.code == "claimed" for reason in got.verdict.contesting)
         way = "take it over (--take --why WHY)" if held else "accept it (--accept CODE[:SUBJECT] --why WHY)"
         say(f"the claim was not given: see to what contests, or {way}", "red")
+
+
+def say_failed(door: Door, got: Recovered, results: Results) -> None:
+    """How many of the checks that were run just now failed, and what those printed last."""
+    failed = [each for each in got.evidence if not each.passed]
+    if not failed:
+        return
+    say(f"{len(failed)} of {counted(len(got.evidence), 'check')} failed:", "red")
+    keys = [key_of(form) for form in got.handoff.acceptance_checks]
+    for each in failed:
+        say(f"  {label_of(each.check)}: {outcome_of(each)}", "red")
+        for line in results.printed.get(each.key, ()):
+            say(f"    {line}")
+        if each.output and got.handoff.revision and each.key in keys:
+            words = ("--output", str(keys.index(each.key) + 1))
+            say(f"    all it printed: {command_for(door, 'show', got.anchor, *words)}")
 
 
 def say_reasons(verdict: Verdict) -> None:
@@ -72,15 +92,16 @@ def say_entry(handoff: Handoff, got: Recovered | None = None) -> None:
     facts(pairs)
 
 
-def say_contract(handoff: Contract, evidence: Iterable[Evidence] = ()) -> None:
+def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequence[Evidence] = ()) -> None:
     """What is to be done: the words, the files and checks, the musts, the way back; then the packets."""
+    stored = getattr(handoff, "baseline", ())
     say()
     say(handoff.summary, "bold", prose=True)
     if handoff.handoff_text.strip() not in ("", handoff.summary, handoff.next_action):
         say_all(handoff.handoff_text)
     say()
     _say_list("files", handoff.target_files)
-    _say_list("checks", [_checked(form, evidence) for form in handoff.acceptance_checks])
+    _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])
     for name, title in MUSTS.items():
         _say_list(title, [label_of(form) for form in getattr(handoff, name)])
     facts(
@@ -105,10 +126,14 @@ def _say_list(title: str, lines: Sequence[str]) -> None:
         say(f"  {line}")
 
 
-def _checked(form: Form, evidence: Iterable[Evidence]) -> str:
-    """A check, and what came of it the last time."""
-    last = [each for each in evidence if each.check == form]
-    return f"{label_of(form)}  [{outcome_of(last[-1])}]" if last else label_of(form)
+def _checked(form: Form, stored: Sequence[Evidence], recorded: Sequence[Evidence], now: Sequence[Evidence]) -> str:
+    """A check, and what came of it: just now; or when it was stored, and the last time since."""
+    came = [f"[{outcome_of(each)}]" for each in now if each.check == form][-1:]
+    if not came:
+        came = [f"[when stored: {outcome_of(each)}]" for each in stored if each.check == form][-1:]
+        since = [each for each in recorded if each.check == form][-1:]
+        came += [f"[{at(moment(each.at))}: {outcome_of(each)}]" for each in since]
+    return "  ".join([label_of(form), *came])
 
 
 def outcome_of(evidence: Evidence) -> str:

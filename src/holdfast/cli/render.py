@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,7 @@ STYLES = {
     "aborted": "dim",
 }
 COMPACT = (",", ":")
+CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
 SHORT = 20  # a column of a table that is no wider is never broken; the wider ones give way
 
 
@@ -81,6 +83,23 @@ def emit_exactly(value: Any) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def content_in() -> BinaryIO:
+    """Standard input, to be read as content. Raises UsageError where it was closed: that is not empty content."""
+    if "stdin" in CLOSED:
+        import click
+
+        raise click.UsageError("standard input is closed; there is nothing to read")
+    return sys.stdin.buffer
+
+
+def content_out() -> BinaryIO:
+    """Standard output, for content. Raises OSError where the caller closed it."""
+    if "stdout" in CLOSED:
+        raise OSError(errno.EBADF, "standard output is closed")
+    sys.stdout.flush()
+    return sys.stdout.buffer
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:

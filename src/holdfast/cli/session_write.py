@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from holdfast.cli.completion import offer_runs
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import at, emit_exactly, say
+from holdfast.cli.render import at, content_in, emit_exactly, say
 from holdfast.cli.session_look import say_memo
 
 
@@ -35,6 +34,8 @@ def append(door: Door, session_id: str, text: str, role: str, parsed: bool, meta
     content = _value("TEXT", whole) if parsed else whole
     beside = _value("--meta", meta) if meta is not None else None
     with door.open(make=True) as hold:
+        if given["run_id"]:
+            given["run_id"] = hold.get(given["run_id"]).id
         message = hold.sessions.append(session_id, role, content, meta=beside, **given)
     if door.json:
         emit_exactly(jsonable(message))
@@ -77,7 +78,7 @@ def _whole(text: str) -> str:
     if text != "-":
         return text
     try:
-        return sys.stdin.buffer.read().decode()
+        return content_in().read().decode()
     except UnicodeDecodeError as error:
         raise click.UsageError(f"standard input is not UTF-8: {error}") from error
 

@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.door import Door, command
-from holdfast.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, told
+from holdfast.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
 from holdfast.cli.render import STYLES, emit, say
-from holdfast.cli.ways import say_ways, ways
+from holdfast.cli.ways import asks, is_overdue, say_ways, ways, with_children
+from holdfast.domain.interrupt import BY_DEADLINE
 
 if TYPE_CHECKING:
     from holdfast import Holdfast, Interrupt
@@ -25,6 +27,8 @@ REASONS = {
     "asked": "was decided on",
     "over": "has waited long enough",
 }
+ENDED = {"succeeded": "succeeded", "aborted": "was given up"}
+LATE = "was not answered before its deadline"
 STANDS = {"held": "somebody else has it", "refused": "it was refused", "finished": "it had been finished"}
 WELL = ("succeeded", "waiting", "aborted", "held", "finished")
 
@@ -54,12 +58,13 @@ def tick(door: Door, dry_run: bool) -> int:
     with door.open() as hold:
         found = [one for one in hold.due() if door.scope in (None, one.scope)]
         sys.path.insert(0, os.getcwd())
+        whys = {one.run_id: why_due(hold, one.run_id, one.reason) for one in found}
         work = (Woken(one.run_id, one.reason) for one in found) if dry_run else _wake_all(door, hold, found)
         woken = []
         for one in work:
             woken.append(one)
             if not door.json:
-                _say(door, one)
+                _say(door, hold, one, whys[one.run_id])
     if door.json:
         emit({"ok": not any(one.code for one in woken), "runs": [_plain(one) for one in woken]})
     elif not woken:
@@ -97,18 +102,56 @@ def wake(door: Door, hold: Holdfast, one: Due) -> Woken:
     return Woken(one.run_id, one.reason, outcome.status, outcome.error, said, code, signal, waits)
 
 
-def _say(door: Door, one: Woken) -> None:
+def why_due(hold: Holdfast, run_id: str, reason: str) -> str:
+    """Why a run can go on, in words: of a child that is over, what became of it."""
+    if reason == "answered":
+        return LATE if _by_deadline(hold, run_id) else REASONS[reason]
+    if reason != "over":
+        return REASONS[reason]
+    waits = hold.interrupts(run_id)
+    if any(is_overdue(wait) for wait in waits):
+        return LATE
+    if any(wait.due_at is not None and wait.due_at <= datetime.now(UTC) for wait in waits):
+        return REASONS[reason]
+    children = [str(wait.payload.get("child", "")) for wait in waits if wait.type == "child"]
+    return next(filter(None, (_of_child(hold, child) for child in children)), REASONS[reason])
+
+
+def _of_child(hold: Holdfast, run_id: str) -> str:
+    """What became of a child that its parent waits for; empty while it only waits itself."""
+    run = hold.get(run_id)
+    if run.finished:
+        ended = "was declined" if is_declined(run.status, run.error) else ENDED[run.status]
+        return f"has a child run {run.id} that {ended}"
+    if run.status == "crashed":
+        return f"has a child run {run.id} that had crashed"
+    reason = "answered" if _answers(hold, run_id) else "over"
+    return f"has a child run {run.id} that {why_due(hold, run_id, reason)}"
+
+
+def _answers(hold: Holdfast, run_id: str) -> list[Interrupt]:
+    """What was answered, and has not been used since."""
+    ids = [item.interrupt for item in hold.timeline(run_id) if item.interrupt and item.ended_at is None]
+    return [wait for wait in map(hold.interrupt, ids) if wait.status in ("answered", "cancelled")]
+
+
+def _by_deadline(hold: Holdfast, run_id: str) -> bool:
+    found = _answers(hold, run_id)
+    return bool(found) and all(wait.answered_by == BY_DEADLINE for wait in found)
+
+
+def _say(door: Door, hold: Holdfast, one: Woken, why: str) -> None:
     if one.status is None:
-        say(f"run {one.run_id} {REASONS[one.reason]}")
+        say(f"run {one.run_id} {why}")
         return
     stands = STANDS.get(one.status, f"it is {one.status}")
-    say(f"run {one.run_id} {REASONS[one.reason]}; now {stands}", STYLES.get(one.status, ""))
+    say(f"run {one.run_id} {why}; now {stands}", STYLES.get(one.status, ""))
     if one.said:
         say(f"  {one.said}", prose=True)
-    for wait in one.interrupts:
-        say(f"  {wait.says}", prose=True)
+    for wait in with_children(hold, one.interrupts):
+        say(f"  {asks(wait)}", prose=True)
         if wait.type not in ("timer", "child"):
-            say_ways(ways(door, wait))
+            say_ways(ways(door, wait, top=one.run_id))
     if one.status in ("failed", "waiting", "interrupted"):
         say(f"  see: {door.command('show', one.run_id)}")
 

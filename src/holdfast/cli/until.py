@@ -31,7 +31,7 @@ def until_done(
     outcome, signal = first
     while not signal and (due := wakes_at(hold, outcome)) is not None:
         if not quiet and outcome.status == "waiting":
-            _tell(outcome, due, door)
+            _tell(hold, outcome, due, door)
         _nap_until(due, partial(_is_answered, hold, outcome.run_id, _open_ids(hold, outcome.interrupts)))
         try:
             outcome, signal = resume(outcome.run_id)
@@ -40,10 +40,11 @@ def until_done(
     return outcome, signal
 
 
-def _tell(outcome: Outcome[Any], due: datetime, door: Door | None) -> None:
-    from holdfast.cli.ways import ways
+def _tell(hold: Holdfast, outcome: Outcome[Any], due: datetime, door: Door | None) -> None:
+    from holdfast.cli.ways import ways, whose, with_children
 
-    asked = [wait for wait in outcome.interrupts if wait.type not in ("timer", "child")]
+    found = with_children(hold, outcome.interrupts)
+    asked = [wait for wait in found if wait.type not in ("timer", "child")]
     how = (
         "waits until {} at the latest; Ctrl-C leaves it waiting"
         if asked
@@ -51,19 +52,16 @@ def _tell(outcome: Outcome[Any], due: datetime, door: Door | None) -> None:
     )
     note(f"run {outcome.run_id} {how.format(at(due))}")
     for wait in asked:
-        note(f"waits: {wait.says}")
-        for words, command in ways(door, wait) if door is not None else ():
+        note(whose(wait, outcome.run_id))
+        for words, command in ways(door, wait, top=outcome.run_id) if door is not None else ():
             note(f"  {words}: {command}")
 
 
 def _open_ids(hold: Holdfast, waits: Iterable[Interrupt]) -> set[str]:
     """The open waits of a run and of the children that it waits for."""
-    found: set[str] = set()
-    for wait in waits:
-        found.add(wait.id)
-        if wait.type == "child":
-            found |= _open_ids(hold, hold.interrupts(str(wait.payload.get("child", ""))))
-    return found
+    from holdfast.cli.ways import with_children
+
+    return {wait.id for wait in with_children(hold, waits)}
 
 
 def _is_answered(hold: Holdfast, run_id: str, before: set[str]) -> bool:

@@ -4,21 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.fields import example_of, fields_line
+from holdfast.cli.fields import example_of, fields_line, has_placeholder
 from holdfast.cli.render import as_json, at, clean, facts, fit, say, span
 from holdfast.cli.steps import left_line
-from holdfast.domain.interrupt import RESERVED, Interrupt, is_for_people
+from holdfast.domain.interrupt import QUESTIONS, RESERVED, Interrupt, is_for_people, is_told
+
+if TYPE_CHECKING:
+    from holdfast import Holdfast
 
 Way = tuple[str, str]
 WIDEST = 300  # columns of one thing that a person is shown; --json has all of it
 
 
-def ways(door: Door, wait: Interrupt, *, resume: bool = False) -> list[Way]:
-    """What a person can do about a wait: in words, and as a command; with `resume`, one that goes on at once."""
+def asks(wait: Interrupt) -> str:
+    """The wait in one line: in the flow's own words, without what only tells branches apart."""
+    step = "/".join(part for part in wait.step.split("/") if part[:1] != "~") or wait.step
+    if wait.type in QUESTIONS:
+        return wait.says
+    asked = wait.payload.get("question") or wait.payload.get("message")
+    if isinstance(asked, str) and asked:
+        return f"{step}: {asked}"
+    own = step.partition("~")[0] == wait.type
+    return f"waits for your {wait.type}" if own else wait.says.replace(wait.step, step, 1)
+
+
+def is_overdue(wait: Interrupt) -> bool:
+    """Whether the deadline has passed: nobody can answer any more."""
+    return wait.due_at is not None and is_told(wait.type) and wait.due_at <= datetime.now(UTC)
+
+
+def with_children(hold: Holdfast, waits: Iterable[Interrupt]) -> list[Interrupt]:
+    """The open waits of a run; after each that is for a child run, those of the child."""
+    found = []
+    for wait in waits:
+        found.append(wait)
+        if wait.type == "child":
+            found += with_children(hold, hold.interrupts(str(wait.payload.get("child", ""))))
+    return found
+
+
+def ways(door: Door, wait: Interrupt, *, resume: bool = False, top: str = "") -> list[Way]:
+    """What a person can do about a wait: in words, and as a command; with `resume`, one that goes on at once.
+
+    `top` is the run to go on with, where the wait is one of its child.
+    """
     run, then = wait.run_id, ("--resume",) * resume
+    if is_overdue(wait):
+        return [("go on", door.command("resume", top or run))]
 
     def choose(choice: str) -> str:
         return door.command("answer", wait.id, f'{{"choice":"{choice}"}}', *then)
@@ -96,6 +131,8 @@ def shown(wait: Interrupt) -> list[str]:
         ]
     if wait.schema is not None:
         lines.append(fit(f"takes: {fields_line(wait.schema)}", WIDEST))
+        if has_placeholder(example_of(wait.schema)) and not is_overdue(wait):
+            lines.append("fill in what stands in <…>")
     if wait.type == "limit":
         lines.append(f"until: {wait.payload.get('until', '')}")
     if wait.type == "partial" and isinstance(wait.payload.get("left"), dict):
@@ -115,18 +152,31 @@ def until_when(wait: Interrupt) -> list[str]:
     found = [f"for {clean(wait.assignee)}"] if wait.assignee else []
     if wait.due_at is not None and wait.type != "timer":
         left = wait.due_at - datetime.now(UTC)
-        then = f", then {fit(as_json(wait.default), 60)} counts" if wait.has_default else ""
-        found.append((f"due in {span(left)}" if left.total_seconds() > 0 else "overdue") + then)
+        counts = f"{fit(as_json(wait.default), 60)} counts" if wait.has_default else ""
+        if is_overdue(wait):
+            found.append(f"its deadline has passed; {counts or 'it has no answer'}")
+        else:
+            found.append(f"due in {span(left)}" + (f", then {counts}" if counts else ""))
     return found
 
 
 def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
-    """Every wait with its ways on, then how to continue."""
-    for wait in waits:
-        say(f"waits: {wait.says}", "yellow", prose=True)
+    """Every wait, also of the children that are waited for, with its ways on; then how to continue."""
+    from holdfast.cli.choices import top_of
+
+    with door.open() as hold:
+        found, top = with_children(hold, waits), top_of(hold, hold.get(run_id)).id
+    for wait in found:
+        say(whose(wait, run_id), "yellow", prose=True)
         if told_when := until_when(wait):
             say(f"  {'; '.join(told_when)}", prose=True)
         say_shown(wait)
-        say_ways(ways(door, wait))
-    if any(is_for_people(wait.type) or wait.type == "signal" for wait in waits):
-        say(f"then continue: {door.command('resume', run_id)}")
+        say_ways(ways(door, wait, top=top))
+    if any((is_for_people(wait.type) or wait.type == "signal") and not is_overdue(wait) for wait in found):
+        say(f"then continue: {door.command('resume', top)}")
+
+
+def whose(wait: Interrupt, run_id: str) -> str:
+    """A wait in one line, that says of which run it is when it is not of this one."""
+    line = asks(wait) if asks(wait).startswith("waits for ") else f"waits: {asks(wait)}"
+    return line if wait.run_id == run_id else f"child run {wait.run_id} {line}"

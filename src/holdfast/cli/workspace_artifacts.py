@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 
 from holdfast.cli.completion import offer_runs
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import ago, brief, emit_exactly, note, say, table
+from holdfast.cli.render import ago, brief, content_in, content_out, emit_exactly, note, say, table
 
 if TYPE_CHECKING:
     from holdfast.domain.artifact import Artifact
@@ -33,7 +32,7 @@ def save(door: Door, name: str, file: str, **given: Any) -> int:
     """
     from holdfast.domain.codec import jsonable
 
-    content: Any = sys.stdin.buffer if file == "-" else Path(file)
+    content: Any = content_in() if file == "-" else Path(file)
     with door.open(make=True) as hold:
         saved = hold.workspace.save(name, content, **given)
     if door.json:
@@ -81,11 +80,11 @@ def _written(found: Artifact, output: str) -> Path:
 def _print(found: Artifact) -> None:
     with found.open() as content:  # all of it first: not a byte is printed of what was changed
         deque(iter(lambda: content.read(1 << 20), b""), maxlen=0)
-    sys.stdout.flush()
+    out = content_out()
     with found.open() as content:
         while piece := content.read(1 << 20):
-            sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+            out.write(piece)
+    out.flush()
 
 
 @command("list")

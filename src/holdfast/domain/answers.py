@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from holdfast.domain.answer_formats import FORMATS, is_of_format
 from holdfast.domain.codec import encode
 
 APPROVAL: dict[str, Any] = {
@@ -27,7 +28,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "null": (type(None),),
 }
-SILENT = ("title", "description", "examples", "default", "$schema", "$defs", "format", "$comment")
+SILENT = ("title", "description", "examples", "default", "$schema", "$defs", "$comment")
 _LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]] = {
     "minimum": (lambda value: value, lambda value, limit: value >= limit, "is less than {limit}"),
     "maximum": (lambda value: value, lambda value, limit: value <= limit, "is more than {limit}"),
@@ -52,6 +53,7 @@ _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a type, or a list of types",
     ),
     "$ref": (lambda given: isinstance(given, str), "#/$defs/NAME"),
+    "format": (lambda given: isinstance(given, str) and given in FORMATS, f"one of {', '.join(FORMATS)}"),
     **dict.fromkeys(
         _LIMITS, (lambda given: isinstance(given, int | float) and not isinstance(given, bool), "a number")
     ),
@@ -69,6 +71,8 @@ _KNOWN = (
     "pattern",
     "anyOf",
     "$ref",
+    "format",
+    "propertyNames",
 )
 
 
@@ -110,8 +114,9 @@ def _goes_round(
         return True
     if id(schema) in done:
         return False
-    standing = [_resolved(schema, root)] if "$ref" in schema else schema.get("anyOf", ())
-    inner = [each for each in standing if isinstance(each, dict)] if isinstance(standing, list) else []
+    choices = schema.get("anyOf", ())
+    standing = [*(choices if isinstance(choices, list) else ()), _resolved(schema, root) if "$ref" in schema else None]
+    inner = [each for each in standing if isinstance(each, dict)]
     found = any(_goes_round(each, root, (*above, id(schema)), done) for each in inner)
     done.add(id(schema))
     return found
@@ -129,8 +134,9 @@ def _inner(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
         named = schema.get(name, {})
         if isinstance(named, dict):
             yield from ((f"{path}.{name}.{key}", inner) for key, inner in named.items())
-    if "items" in schema:
-        yield f"{path}.items", schema["items"]
+    for name in ("items", "propertyNames"):
+        if name in schema:
+            yield f"{path}.{name}", schema[name]
     if isinstance(schema.get("additionalProperties"), dict):
         yield f"{path}.additionalProperties", schema["additionalProperties"]
     yield from ((f"{path}.anyOf[{at}]", inner) for at, inner in enumerate(schema.get("anyOf", ())))
@@ -144,7 +150,6 @@ def wrong_with(schema: Mapping[str, Any], value: Any, path: str = "answer") -> s
 def _wrong(schema: Mapping[str, Any], value: Any, path: str, root: Mapping[str, Any]) -> Iterator[str]:
     if "$ref" in schema:
         yield from _wrong(_resolved(schema, root) or {}, value, path, root)
-        return
     if "anyOf" in schema:
         inside = [list(_wrong(inner, value, path, root)) for inner in schema["anyOf"]]
         if all(inside):
@@ -168,6 +173,8 @@ def _wrong_value(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[s
         yield f"{path} is not {encode(schema['const']).decode()}"
     if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
         yield f"{path} does not match {schema['pattern']}"
+    if "format" in schema and isinstance(value, str) and not is_of_format(schema["format"], value):
+        yield f"{path} is not {FORMATS[schema['format']]}"
     for name, (measure, fits, says) in _LIMITS.items():
         about = _ABOUT.get(name, list)
         applies = name in schema and isinstance(value, about) and not isinstance(value, bool)
@@ -182,6 +189,7 @@ def _wrong_fields(
     yield from (f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value)
     rest = schema.get("additionalProperties", True)
     for name, item in value.items():
+        yield from _wrong(schema.get("propertyNames", {}), name, f"the name of {path}.{name}", root)
         if name in known:
             yield from _wrong(known[name], item, f"{path}.{name}", root)
         elif rest is False:
@@ -207,8 +215,6 @@ def _is_of(kinds: Any, value: Any) -> bool:
     wanted = kinds if isinstance(kinds, list) else [kinds]
     if isinstance(value, bool):
         return "boolean" in wanted
-    if isinstance(value, float) and value.is_integer() and "integer" in wanted:
-        return True
     return any(isinstance(value, KINDS[kind]) for kind in wanted)
 
 

@@ -80,10 +80,11 @@ def check_refs(refs: Any) -> tuple[str, ...]:
     """Refs as they were given, each once. Raises ValueRefused for what is none."""
     if isinstance(refs, str) or not hasattr(refs, "__iter__"):
         raise ValueRefused("refs", f"{type(refs).__qualname__} is no list of refs", "give a list: refs=[draft.ref]")
-    found = tuple(dict.fromkeys(refs))
-    for place, ref in enumerate(found):
+    given = list(refs)
+    for place, ref in enumerate(given):
         if not isinstance(ref, str):
             raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
+    found = tuple(dict.fromkeys(given))
     if len(found) > REFS:
         raise ValueRefused(
             "refs", f"they are {len(found):,}; the limit is {REFS:,}", "save a list of them as an artifact"

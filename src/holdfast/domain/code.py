@@ -59,6 +59,21 @@ def function_in(tree: ast.Module, qualname: str) -> ast.FunctionDef | ast.AsyncF
     return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
 
+def assigns(tree: ast.Module, name: str) -> bool:
+    """Whether a parsed module gives something that name: `report = flow(make_report)`, or an import."""
+    for node in _scope(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [(each.asname or each.name).partition(".")[0] for each in node.names]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each.id for each in targets if isinstance(each, ast.Name)]
+        else:
+            continue
+        if name in names:
+            return True
+    return False
+
+
 def _find(tree: ast.AST, path: list[str]) -> _Function | None:
     """The last definition of that name wins, as it does when the module is imported."""
     found: ast.AST | None = None

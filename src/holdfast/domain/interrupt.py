@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.domain.answers import APPROVAL, wrong_with
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
 from holdfast.errors import AnswerInvalid
@@ -39,6 +38,7 @@ QUESTIONS: dict[str, str] = {
 OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
 BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
 RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
+NO_DEFAULT: Any = object()  # a wait without one
 BY_DEADLINE = "deadline"  # who answered, when nobody did in time
 
 
@@ -142,6 +142,8 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     if interrupt.type == "signal":
         send = f"holdfast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
         raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
+    from holdfast.domain.answers import APPROVAL, wrong_with
+
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":
         form = '{"approved": true} or {"approved": false, "comment": "why"}'

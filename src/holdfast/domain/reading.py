@@ -23,6 +23,7 @@ from holdfast.clock import moment
 from holdfast.domain.codec import encode
 from holdfast.domain.handoff import Evidence, Form, Handoff
 from holdfast.domain.recovered import Recovered
+from holdfast.domain.trust import label_of
 from holdfast.domain.verdict import Reason, unaccepted
 from holdfast.errors import HandoffInvalid
 
@@ -79,7 +80,20 @@ def in_order(recovered: Recovered) -> dict[str, Any]:
     """Everything that was recovered, ready for JSON, its keys in reading order. Packets keep their bytes."""
     verdict = {"verdict": recovered.verdict.word, "reasons": [_reason(recovered, each) for each in recovered.reasons]}
     found = {name: _value(getattr(recovered, name)) for name in _FOUND}
+    found["checks_failed"] = [label_of(each.check) for each in failed_of(recovered.evidence)]
     return verdict | _fields(recovered.handoff, (*_FIRST, *_SECOND, *_REST)) | found | _packets(recovered.handoff)
+
+
+def failed_of(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The checks that failed."""
+    return [each for each in evidence if not each.passed]
+
+
+def last_lines(printed: bytes, most: int = 20, width: int = 500) -> list[str]:
+    """The last lines of what a check printed, what cannot be seen written out; what is left out is said."""
+    lines = printed.decode("utf-8", "replace").splitlines()
+    left = [f"… ({len(lines) - most} lines before)"] if len(lines) > most else []
+    return [*left, *(_visible(line if len(line) <= width else f"{line[:width]}…") for line in lines[-most:])]
 
 
 def handoff_in_order(handoff: Handoff) -> dict[str, Any]:

@@ -17,6 +17,7 @@ CODES = (
     "state_differs",
     "phase_differs",
     "stuck",
+    "resource_used",
     "effects_differ",  # of a case
 )
 OWN = ("decision", "testimony", "run")  # kinds of entries that no body asks for

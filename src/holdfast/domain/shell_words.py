@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-_OPERATORS = ("&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
+_OPERATORS = ("&>>", "&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
 _ENDS = ("&&", "||", ";", "|", "&", "(", ")", "\n")
-_WRITES = (">", ">|", ">>", "&>")
-_PREFIXES = ("sudo", "env", "time", "nohup", "nice", "exec", "command", "xargs", "then", "do", "else", "!", "{", "if")
-_WITH_VALUE = {"timeout": 1}  # words of their own that such a prefix takes
-_SHELLS = ("sh", "bash", "zsh", "dash", "ssh")
+_APPENDS = (">>", "&>>")
+_WRITES = (">", ">|", "&>", *_APPENDS)
+_KEYWORDS = ("then", "do", "else", "elif", "if", "while", "until", "!", "{")
+_PREFIXES = {  # commands that only run another one, and those of their options that take the next word
+    "sudo": "-u --user -g --group -p --prompt -C -D --chdir -h --host -R --chroot -T -U -r --role -t --type",
+    "doas": "-u -C",
+    "env": "-u --unset -C --chdir",
+    "nice": "-n --adjustment",
+    "timeout": "-k --kill-after -s --signal",
+    "stdbuf": "-i --input -o --output -e --error",
+    "time": "-f --format -o --output",
+    "xargs": "-I -d --delimiter -E -n --max-args -P --max-procs -L --max-lines -s --max-chars -a --arg-file",
+    "exec": "-a",
+    "nohup": "",
+    "command": "",
+}
+_OWN_WORDS = {"timeout": 1}  # that come before the other command
+_SHELLS = ("sh", "bash", "zsh", "dash")
+_SSH = tuple(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -42,10 +59,60 @@ def commands_in(text: str, depth: int = 3) -> list[Simple]:
     words, inner = _words(_without_documents(text))
     found = _simple(words)
     if depth:
-        inner += [each.words[-1] for each in found if each.name in _SHELLS and len(each.words) > 1]
+        inner += [_handed_over(each) for each in found]
         for more in inner:
             found += commands_in(more, depth - 1)
     return found
+
+
+def _handed_over(each: Simple) -> str:
+    """The text that a shell is given to run, here (`sh -c TEXT`) or elsewhere (`ssh HOST TEXT`)."""
+    words = each.words
+    if each.name == "ssh":
+        return " ".join(words[past_options(words, 1, _SSH) + 1 :])
+    flags = [at for at, word in enumerate(words) if word.startswith("-") and word[1:].isalpha() and "c" in word]
+    after = past_options(words, flags[0], frozenset()) if flags and each.name in _SHELLS else len(words)
+    return words[after] if after < len(words) else ""
+
+
+def past_options(words: Sequence[str], at: int, valued: Collection[str]) -> int:
+    """Where the options that begin here end. Those of `valued` take the next word, `-n` also at the end of `-an`."""
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        at += 1 + _takes_next(word, valued)
+        if word == "--":
+            break
+    return min(at, len(words))
+
+
+def plain_words(words: Sequence[str], valued: Collection[str] = ()) -> list[str]:
+    """The words after a command's name that are no options, and no values of those."""
+    found, at = [], 1
+    while (at := past_options(words, at, valued)) < len(words):
+        found.append(words[at])
+        at += 1
+    return found
+
+
+def short_options(words: Sequence[str], valued: str) -> dict[str, str]:
+    """Every short option by its letter, those in `-sSfX` one by one; with its value if it is one of `valued`."""
+    found: dict[str, str] = {}
+    for at, word in enumerate(words):
+        if not word.startswith("-") or word.startswith("--"):
+            continue
+        for place, letter in enumerate(word[1:], start=2):
+            found[letter] = ""
+            if letter in valued:
+                found[letter] = word[place:] or (words[at + 1] if at + 1 < len(words) else "")
+                break
+    return found
+
+
+def _takes_next(word: str, valued: Collection[str]) -> bool:
+    if word.startswith("--"):
+        return word in valued
+    first = next((at for at, letter in enumerate(word[1:], start=1) if f"-{letter}" in valued), 0)
+    return first > 0 and first == len(word) - 1
 
 
 def _without_documents(text: str) -> str:
@@ -131,7 +198,7 @@ def _simple(words: list[_Word]) -> list[Simple]:
     for word, is_operator in [*words, _Word(";", is_operator=True)]:
         if not is_operator and into:
             if into in _WRITES:
-                redirects.append(Redirect(word, into == ">>"))
+                redirects.append(Redirect(word, into in _APPENDS))
             into = ""
         elif not is_operator:
             current.append(word)
@@ -148,15 +215,23 @@ def _bare(words: list[str]) -> tuple[str, ...]:
     """The words from the command itself on: without assignments, and what only runs another command."""
     at = 0
     while at < len(words):
-        word = words[at]
-        if word in _WITH_VALUE:
-            at += 1 + _WITH_VALUE[word]
-            while at < len(words) and words[at - 1].startswith("-"):
-                at += 1
-        elif word in _PREFIXES or _ASSIGNMENT.match(word):
+        name = words[at].rpartition("/")[2]
+        if name in _PREFIXES:
+            at = past_options(words, at + 1, _PREFIXES[name].split()) + _OWN_WORDS.get(name, 0)
+        elif name in _KEYWORDS or _ASSIGNMENT.match(words[at]):
             at += 1
-            while at < len(words) and words[at].startswith("-"):
-                at += 1
+        elif _PYTHON.match(name) and (module := _module_in(words, at)):
+            at = module
         else:
             break
     return tuple(words[at:])
+
+
+def _module_in(words: list[str], at: int) -> int:
+    """Where `python -m` names a module, which is a command then; 0 if it does not."""
+    for place in range(at + 1, len(words) - 1):
+        if words[place] == "-m":
+            return place + 1
+        if not words[place].startswith("-"):
+            break
+    return 0

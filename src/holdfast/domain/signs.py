@@ -6,11 +6,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.domain.patterns import matches
-from holdfast.domain.shell_words import Redirect, Simple, commands_in
+from holdfast.domain.shell_words import Redirect, Simple, commands_in, plain_words, short_options
 from holdfast.errors import HoldfastError
 
 _VERBS = {"POST", "PUT", "DELETE", "PATCH"}
-_CURL_DATA = ("-d", "--data", "-F", "--form", "-T", "--upload-file", "--json")
+_CURL_DATA = ("--data", "--form", "--upload-file", "--json")
+_CURL_VALUED = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
+_KUBE = (
+    *("-n", "--namespace", "--context", "--kube-context", "--cluster", "--kubeconfig"),
+    *("-s", "--server", "--user", "--token", "--as"),
+)
+_DOCKER = ("-H", "--host", "-c", "--context", "-l", "--log-level", "--config")
+_FOLDERS = (
+    *("-C", "--prefix", "--dir", "--cwd", "--directory", "--project", "--manifest-path"),
+    *("-w", "--workspace", "-F", "--filter"),
+)
+_VALUED = {  # options before those words that take the next word
+    "git": ("-C", "-c", "--git-dir", "--work-tree"),
+    **dict.fromkeys(("kubectl", "helm"), _KUBE),
+    **dict.fromkeys(("docker", "podman"), _DOCKER),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "poetry", "uv", "cargo"), _FOLDERS),
+    "pulumi": ("-C", "--cwd", "-s", "--stack"),
+    "aws": ("--profile", "--region", "--endpoint-url", "--output", "--query"),
+    **dict.fromkeys(("gh", "glab"), ("-R", "--repo", "--hostname", "-X", "--method", "-H", "--header")),
+}
 _WORDS = {  # a command, and the words after it that change something elsewhere
     "git": {"commit", "push", "tag", "am", "cherry-pick", "revert"},
     "npm": {"publish"},
@@ -31,7 +50,7 @@ _WORDS = {  # a command, and the words after it that change something elsewhere
     "pulumi": {"up", "destroy"},
 }
 _ALONE = {"mail", "mailx", "sendmail", "mutt", "msmtp"}
-_GIT_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree")
+_GITHUB_FIELDS = ("-f", "-F", "--field", "--raw-field", "--input")
 _GITHUB = {"create", "merge", "comment", "delete", "edit", "close", "upload"}
 _AWS = re.compile(r"(put|delete|send|create|update|publish|invoke|run|start|terminate)(-|$)")
 _AWS_S3 = {"cp", "mv", "rm", "sync"}
@@ -98,16 +117,18 @@ def _by_words(each: Simple) -> str:
     if each.name in _ALONE:
         return f"sends mail ({each.name})"
     verbs = _WORDS.get(each.name, set())
-    said = next((word for word in each.words[1:] if not word.startswith("-")), "")
+    said = next(iter(_plain(each)), "")
     return f"{each.name} {said}" if said in verbs else ""
 
 
+def _plain(each: Simple) -> list[str]:
+    return plain_words(each.words, _VALUED.get(each.name, ()))
+
+
 def _git(each: Simple, _: tuple[str, ...]) -> str:
-    words, at = each.words, 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in _GIT_WITH_VALUE else 1
-    said = words[at] if at < len(words) else ""
-    listing = said == "tag" and (len(words) == at + 1 or words[at + 1] in ("-l", "--list"))
+    said = next(iter(_plain(each)), "")
+    after = each.words[each.words.index(said) + 1 :] if said else ()
+    listing = said == "tag" and (not after or after[0] in ("-l", "--list"))
     return f"git {said}" if said in _WORDS["git"] and not listing else ""
 
 
@@ -115,8 +136,10 @@ def _curl(each: Simple, _: tuple[str, ...]) -> str:
     words = each.words
     if _KEYED.search(" ".join(words)):
         return ""
-    said = _value(words, ("-X", "--request")).upper()
-    if not said and any(word.startswith(_CURL_DATA) for word in words) and not {"-G", "--get"} & set(words):
+    short = short_options(words, _CURL_VALUED)
+    said = (short.get("X") or _value(words, ("--request",))).upper()
+    data = short.keys() & set("dFT") or any(word.startswith(_CURL_DATA) for word in words)
+    if not said and data and "G" not in short and "--get" not in words:
         said = "POST"
     return f"curl -X {said}" if said in _VERBS else ""
 
@@ -144,7 +167,7 @@ def _httpie(each: Simple, _: tuple[str, ...]) -> str:
 
 
 def _aws(each: Simple, _: tuple[str, ...]) -> str:
-    plain = [word for word in each.words[1:] if not word.startswith("-")]
+    plain = _plain(each)
     if len(plain) < 2:
         return ""
     changes = plain[1] in _AWS_S3 if plain[0] == "s3" else bool(_AWS.match(plain[1]))
@@ -152,8 +175,21 @@ def _aws(each: Simple, _: tuple[str, ...]) -> str:
 
 
 def _github(each: Simple, _: tuple[str, ...]) -> str:
-    plain = [word for word in each.words[1:] if not word.startswith("-")]
+    plain = _plain(each)
+    if plain[:1] == ["api"]:
+        return _github_api(each, plain)
     return f"{each.name} {plain[0]} {plain[1]}" if len(plain) > 1 and plain[1] in _GITHUB else ""
+
+
+def _github_api(each: Simple, plain: list[str]) -> str:
+    """A request by hand. One with fields is a POST; of GraphQL only a mutation changes anything."""
+    said = _value(each.words, ("-X", "--method")).upper()
+    fields = any(word.startswith(_GITHUB_FIELDS) for word in each.words)
+    if "graphql" in plain:
+        said = "POST" if any("mutation" in word for word in each.words) else ""
+    elif not said and fields:
+        said = "POST"
+    return f"{each.name} api -X {said}" if said in _VERBS else ""
 
 
 def _database(each: Simple, _: tuple[str, ...]) -> str:

@@ -137,13 +137,20 @@ def _succession(known: Known) -> Iterator[Reason]:
     elif known.superseded_by:
         advice = f"recover that one: {command(handoff, 'recover', anchor=known.superseded_by)}"
         yield Reason("superseded", handoff.anchor, "the newest", f"replaced by {known.superseded_by}", advice)
-    if handoff.rival:
-        found = f"stored by {handoff.actor} while {handoff.rival} held the claim"
-        if handoff.rival_id:  # an earlier revision, which this one goes past in silence
-            found = f"handoff {handoff.rival_id} was stored while {handoff.rival} held the claim"
-        replaced = handoff.rival_id or handoff.id
-        advice = f"store what counts with --supersedes {replaced}; to compare: {command(handoff, 'diff')}"
-        yield Reason("rival", f"revision {handoff.revision}", "stored by who holds the claim", found, advice)
+    if rival := rival_of(handoff):
+        yield rival
+
+
+def rival_of(handoff: Handoff) -> Reason | None:
+    """That a revision was stored beside who held the claim, and nobody brought the two together since."""
+    if not handoff.rival:
+        return None
+    found = f"stored by {handoff.actor} while {handoff.rival} held the claim"
+    if handoff.rival_id:  # an earlier revision, which this one goes past in silence
+        found = f"handoff {handoff.rival_id} was stored while {handoff.rival} held the claim"
+    replaced = handoff.rival_id or handoff.id
+    advice = f"store what counts with --supersedes {replaced}; to compare: {command(handoff, 'diff')}"
+    return Reason("rival", f"revision {handoff.revision}", "stored by who holds the claim", found, advice)
 
 
 def _weaknesses(handoff: Handoff) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.clock import Clock, SystemClock
 from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
+from holdfast.domain.interrupt import OF_A_CALL
 from holdfast.domain.lease import Beat, Process
 from holdfast.domain.run import FINISHED, Outcome, RunRecord
 from holdfast.errors import (
@@ -217,8 +218,8 @@ class Runtime:
             inputs=raw.decode(),
             inputs_digest=found,
             parent=parent,
-            session=session,
-            trace_id=trace_id,
+            session=check_name("session", session) if session != "" else "",
+            trace_id=check_name("trace_id", trace_id) if trace_id != "" else "",
             meta=pack_json(dict(meta or {}), "meta").decode(),
             actor=self.actor,
             at=self.clock.now(),
@@ -257,7 +258,7 @@ class Runtime:
             wait.status == "answered"
             or (wait.due_at is not None and wait.due_at <= now)
             or wait.type == "child"
-            or '"probe"' in wait.payload
+            or (wait.type in OF_A_CALL and '"probe"' in wait.payload)
             for wait in rows
         )
         untaken = self.store.read(lambda look: look.untaken(row.key))

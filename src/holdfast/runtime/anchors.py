@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Bound, Evidence, Handoff, decode_handoff
-from holdfast.domain.handoff_entries import UNREADABLE, Accepted, Claimed, Released, Settled, evidence_in, facts_of
+from holdfast.domain.handoff_entries import (
+    UNREADABLE,
+    Accepted,
+    Attached,
+    Claimed,
+    Released,
+    Settled,
+    evidence_in,
+    facts_of,
+)
 from holdfast.domain.journal import Break, Entry, Header, Row, check, entry, genesis_of_anchor
 from holdfast.domain.journal import Payload as EntryPayload
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.recovered import HandoffEvent
 from holdfast.domain.trust import Holder, Known, Work
-from holdfast.errors import HandoffClaimed, IntegrityBroken
+from holdfast.errors import ClaimLost, HandoffClaimed, IntegrityBroken
 from holdfast.runtime.handoff_records import Told, chain_of, lease_of, name_of, told_in
 from holdfast.runtime.processes import is_alive
-from holdfast.runtime.tokens import is_ours, print_of, until
+from holdfast.runtime.tokens import is_ours, named, print_of, until
 from holdfast.store.contract import AnchorRow, HandoffRow, Hold, LeaseRow, Reading
 
 if TYPE_CHECKING:
@@ -176,6 +185,13 @@ def claimer_of(found: Found) -> str:
     return by[0] if by else (found.handoff.actor if found.handoff.claim == held else "")
 
 
+def is_known_to_claimer(found: Found) -> bool:
+    """Whether the claim that holds was made, or used, for this revision or a later one; or stored it."""
+    held = print_of(found.lease.holder)
+    seen = [one.said.claim for one in found.since if isinstance(one.said, Claimed | Attached)]
+    return held in (found.handoff.claim, *seen)
+
+
 def _work(found: Found) -> tuple[Work, ...]:
     """Who worked on it since: each claim with the files at its beginning and, once it was over, at its end."""
     handoff = found.handoff
@@ -248,6 +264,35 @@ def _claimer_before(look: Reading, found: Found) -> str:
 def claimed_error(anchor: str, holder: Holder) -> HandoffClaimed:
     """What is raised where somebody else holds the claim."""
     return HandoffClaimed(anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
+
+
+def refused_error(runtime: Runtime, found: Found, holder: Holder, actor: str | None) -> HandoffClaimed | ClaimLost:
+    """What who holds no claim is told: that somebody else holds it; or, if it was his before, who took it and why."""
+    return lost_error(runtime, found, actor) or claimed_error(found.anchor.anchor, holder)
+
+
+def lost_error(runtime: Runtime, found: Found, actor: str | None, claim_id: str | None = None) -> ClaimLost | None:
+    """Who took the claim that was ours, or the one that is shown, when and why; None when nobody took one of ours."""
+    moves = [one for one in found.since if isinstance(one.said, Claimed | Settled | Released)]
+    for before, one in reversed([*zip((each.said for each in moves), moves[1:], strict=False)]):
+        taken = one.said
+        if not isinstance(before, Claimed) or not isinstance(taken, Claimed):
+            continue  # it was given back
+        token = claim_id if claim_id and print_of(claim_id) == before.claim else _ours(runtime, before, taken, actor)
+        if token is not None:
+            by = f"{taken.by} took it over on {moment(one.at):%Y-%m-%d %H:%M} UTC"
+            why = taken.why or "its time was over, or its process had ended"
+            return ClaimLost(named(token) if token else "of yours", found.anchor.anchor, f"{by}: {why}")
+    return None
+
+
+def _ours(runtime: Runtime, before: Claimed, taken: Claimed, actor: str | None) -> str | None:
+    """The claim that was taken, if it was ours: this object made it; "" if it was made at this terminal."""
+    for token in runtime.tokens:
+        if print_of(token) == before.claim and actor in (None, before.by):
+            return token
+    at_terminal = runtime.claimer is not None and runtime.claimer.pid != 0
+    return "" if at_terminal and taken.taken_from.endswith(f"({runtime.claimer})") else None
 
 
 def is_lapsed(runtime: Runtime, beat: Beat) -> bool:

@@ -125,7 +125,8 @@ def add(
     before = _newest(tx, given.scope, given.name, own)
     if before is not None and before.digest == taken.digest:
         return Added(before, is_new=False)
-    row = _row(given, taken, tx.highest_version(given.scope, given.name) + 1, runtime.clock.now(), pending)
+    version = tx.next_version(given.scope, given.name, taken.digest)
+    row = _row(given, taken, version, runtime.clock.now(), pending)
     return Added(row._replace(key=tx.add_artifact(row, given.tags)), is_new=True)
 
 

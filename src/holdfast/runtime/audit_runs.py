@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ import msgspec
 from holdfast.domain.artifact import Place
 from holdfast.domain.audit import Answer, Finding
 from holdfast.domain.call import GOOD, Call, Ledger, Past, fold, labels
-from holdfast.domain.code import function_in, parse
+from holdfast.domain.code import assigns, function_in, parse
 from holdfast.domain.code_signs import names_in, unrepeatable
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import Row, decode_header, decode_payload
@@ -99,13 +101,46 @@ def look_at(runtime: Runtime, run_id: str) -> Looked:
 
 
 def _flow_of(runtime: Runtime, flow: str) -> tuple[Recipe | None, str]:
+    """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
     if flow.startswith("script:"):
         return None, ""
+    if not is_recipe(flow):
+        return None, _missing(runtime, *flow.rpartition(":")[::2])
     try:
         spec = runtime.flow(flow)
     except HoldfastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
     return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
+
+
+def _missing(runtime: Runtime, place: str, name: str) -> str:
+    """Why a flow is not in its source; nothing when it is."""
+    folder = runtime.project or Path.cwd()
+    file = folder / place if place.endswith(".py") else _file_of_module(place, folder)
+    if file is None:
+        return f"there is no module {place}"
+    try:
+        tree = parse(file.read_bytes())
+    except OSError:
+        return "there is no such file"
+    if tree is None:
+        return f"{place} cannot be read as Python"
+    found = function_in(tree, name)
+    if found is None:
+        return "" if assigns(tree, name) else f"{place} has no {name!r}"
+    return "" if found.decorator_list else "it is not a flow (decorate it with @flow)"
+
+
+def _file_of_module(name: str, folder: Path) -> Path | None:
+    """The source of a module, found without importing it or the packages around it."""
+    from importlib.machinery import PathFinder
+
+    path: list[str] | None = [str(folder), *sys.path]
+    spec = None
+    for part in itertools.accumulate(name.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(part, path)
+        path = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
 def answers_of(runtime: Runtime, looked: Looked) -> list[Answer]:
@@ -211,12 +246,13 @@ def _answerer(past: Past) -> str:
 
 
 def _needs(runtime: Runtime, looked: Looked) -> Answer:
-    keys, missing = sorted(looked.ledger.needs), runtime.resources.missing(looked.ledger.needs)
+    keys, absent = sorted(looked.ledger.needs), runtime.resources.missing(looked.ledger.needs)
+    missing = {key: by for key, by in absent.items() if key not in _made_by_code(looked, absent)}
     secrets = looked.recipe.secrets if looked.recipe is not None else ()
     if looked.finished:
         told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
         return Answer((f"{told}; it is finished: nothing is restored",))
-    told_all = [f"resource {key}: {'missing' if key in missing else 'provided by this process'}" for key in keys]
+    told_all = [f"resource {key}: {_provided(key, absent, missing)}" for key in keys]
     found = [
         Finding("resource_missing", key, _needed_by(by), f"hold.resource({key!r}, …) before resuming")
         for key, by in sorted(missing.items())
@@ -227,6 +263,20 @@ def _needs(runtime: Runtime, looked: Looked) -> Answer:
         if not is_set:
             found.append(Finding("secret_missing", name, "it is not set", f"set it before resuming: export {name}=…"))
     return Answer(tuple(told_all) or ("none: nothing live is needed",), tuple(found))
+
+
+def _made_by_code(looked: Looked, absent: Iterable[str]) -> set[str]:
+    """Those that nobody provides here, and whose function is in its source still: whoever resumes loads that."""
+    if looked.plan is None:
+        return set()
+    told = {reason.subject for reason in looked.plan.verdict.reasons if reason.code == "resource_missing"}
+    return set(absent) - told
+
+
+def _provided(key: str, absent: Mapping[str, str], missing: Mapping[str, str]) -> str:
+    if key in missing:
+        return "missing"
+    return "made by the flow's code" if key in absent else "provided by this process"
 
 
 def _needed_by(key: str) -> str:

@@ -31,6 +31,7 @@ from holdfast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
+    from holdfast.runtime.anchors import Found
 
 ROOMS = (128 * 1024, 16 * 1024, 2 * 1024)  # bytes for each list; less when what is inherited is large
 INHERITED = (
@@ -56,6 +57,7 @@ class Composed:
     reasons: tuple[Reason, ...]
     run: TaskRun
     accepted: tuple[str, ...] = ()  # fingerprints of reasons that somebody took upon himself
+    beside: Found | None = None  # the open handoff under the same anchor: it is claimed with the run
 
 
 def compose(runtime: Runtime, scope: str, task: str, base: Handoff | None = None) -> Composed | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +20,7 @@ from holdfast.domain.run import FINISHED, RunRecord
 from holdfast.errors import (
     AlreadyAnswered,
     AnswerInvalid,
+    HoldfastError,
     Invalid,
     RunFinished,
     RunNotFound,
@@ -171,15 +172,17 @@ def ask(
 ) -> RunRecord:
     """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it."""
     pack_json(body, kind)
+    seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step))
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
         lease = tx.lease_of(run_id)
         assert lease is not None
         refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
-        call, call_kind, first = find_call(tx, run, step)
-        if kind != "rewind":
-            _refuse_done(tx, run, call, step, kind)
+        target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step)
+        call = target.call
+        if kind != "rewind" and target.has_succeeded:  # that is final: it would happen twice, or was used already
+            raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
         wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
         if wait is not None and kind in interrupt_of(wait).choices:
             choice = {"choice": kind, **body}
@@ -189,7 +192,7 @@ def ask(
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `holdfast answer {wait.id} JSON`")
         if kind == "rewind":
             _close_questions(tx, run)
-        sent = {"call": list(call), "kind": call_kind, "to": first, **body}
+        sent = {"call": list(call), "kind": target.kind, "to": target.first, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
@@ -202,11 +205,37 @@ def _close_questions(tx: Writing, run: RunRow) -> None:
             tx.use_interrupt(wait.id)
 
 
-def _refuse_done(look: Reading, run: RunRow, call: Call, step: str, kind: str) -> None:
-    """What has succeeded is final: an effect would happen twice, a step's result was used already."""
-    past = fold(look.journal_of(run.key)).calls.get(call)
-    if past is not None and past.finished and past.last.status == "succeeded":
-        raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
+class _Target(NamedTuple):
+    """A call that something is asked of, as it was at a moment of the run."""
+
+    at: tuple[Any, ...]
+    call: Call
+    kind: str
+    first: int
+    has_succeeded: bool
+
+
+def _target(look: Reading, run: RunRow, step: str) -> _Target:
+    rows = look.journal_of(run.key)
+    call, kind, first = _found(look, run, rows, step)
+    past = fold(rows).calls.get(call)
+    done = past is not None and past.finished and past.last.status == "succeeded"
+    return _Target(_position(look, run), call, kind, first, done)
+
+
+def _look_ahead(look: Reading, run_id: str, step: str) -> _Target | None:
+    """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
+    run = look.run_by_id(run_id)
+    try:
+        return _target(look, run, step) if run is not None else None
+    except HoldfastError:  # the write decides, and says so: an operation that was done before is not refused
+        return None
+
+
+def _position(look: Reading, run: RunRow) -> tuple[Any, ...]:
+    """What changes whenever a step's name may mean another call."""
+    lease = look.lease_of(run.id)
+    return (lease.head if lease else 0, *((wait.id, wait.status) for wait in look.waits_of(run.key)))
 
 
 def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
@@ -293,7 +322,10 @@ def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
 
 def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
     """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound, StepAmbiguous."""
-    rows = look.journal_of(run.key)
+    return _found(look, run, look.journal_of(run.key), step)
+
+
+def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str, int]:
     waits = {Call(*decode(wait.call)): wait.step for wait in look.waits_of(run.key) if wait.status == "open"}
     known = labels(rows)
     call = _named(run, rows, known | {call: name for call, name in waits.items() if call not in known}, step)

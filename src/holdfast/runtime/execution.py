@@ -23,18 +23,17 @@ from holdfast.domain.call import (
     Past,
     Replay,
     equal_elsewhere,
-    labels,
     next_call,
 )
 from holdfast.domain.codec import decode, digest_inputs, encode, pack
 from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import is_told
 from holdfast.domain.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
 from holdfast.errors import HoldfastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
-from holdfast.runtime import failure
+from holdfast.runtime import failure, saved_waits
 from holdfast.runtime.attempt import Asked, Attempt, Raised
 from holdfast.runtime.context import Frame
 from holdfast.runtime.endings import Endings
+from holdfast.runtime.labelling import Labels
 from holdfast.runtime.needs import Needs
 from holdfast.runtime.pen import Entries, Pen
 from holdfast.runtime.specs import StepSpec
@@ -80,6 +79,7 @@ class Execution:
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
         self._functions: dict[str, Any] = {}
+        self._labels = Labels(self.store, hold.run_key)
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.stopping_now = False  # the step under way is to end too
@@ -351,13 +351,11 @@ class Execution:
         return made
 
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
-        """An event. From the body it has an identity and is written once; from a step, once per attempt."""
+        """An event, without secrets. From the body it has an identity and is written once; from a step, per attempt."""
         seen = digest_inputs({"body": body}, f"emit({name!r})")
+        body = _masked(body)
         if frame.attempt is not None:
-            said_in, place = (
-                frame.attempt,
-                Call("", name, "!", 0),
-            )  # no name of an event is taken for a call of the body
+            said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
             self.pen.note(self.pen.fact("emit", name, body, place, kind, said_in.asked.spec.name, said_in=said_in))
             return
         self.gate()
@@ -382,7 +380,7 @@ class Execution:
         wait = NewWait(
             kind,
             encode(list(call)).decode(),
-            self._label(call),
+            self._labels.of(call),
             encode(payload).decode(),
             self.clock.now(),
             due,
@@ -390,24 +388,12 @@ class Execution:
         )
 
         def work(tx: Writing) -> tuple[str, str, str] | None:
-            interrupt_id = self.runtime.ids()
-            is_new = tx.add_interrupt(interrupt_id, self.hold.run_key, wait)
-            if not is_new and is_told(kind) and _close_changed(tx, self.hold.run_key, wait):
-                is_new = tx.add_interrupt(interrupt_id, self.hold.run_key, wait)
-            return _take_signal(tx, self.id, interrupt_id, signal) if is_new and signal is not None else None
+            return saved_waits.save(tx, self.id, self.hold.run_key, self.runtime.ids(), wait, signal)
 
         with self.pen.lock:
             queued = self.pen.queue_work(work)
         found: tuple[str, str, str] | None = self.pen.write(queued)
         return found
-
-    def _label(self, call: Call) -> str:
-        """What people call this call: as its receipts do, or will."""
-        names = labels(self.store.read(lambda look: look.journal_of(self.hold.run_key)))
-        if call in names or call.step.startswith("run."):
-            return names.get(call, f"{call.scope}{call.step}")
-        before = sum(1 for known in names if (known.scope, known.step) == (call.scope, call.step))
-        return f"{call.scope}{call.step}" + (f"~{before + 1}" if before else "")
 
     def write_phase(self) -> None:
         """Show the phase to those who look at the run."""
@@ -423,7 +409,15 @@ class Execution:
             dirty = self.state.take_dirty()
             if dirty:
                 facts = facts | {"state": _wrapped(dirty)}
-            return self.pen.queue_work(work, self.pen.fact("run", status, facts or None, blob=blob))
+            fact = self.pen.fact("run", status, facts or None, blob=blob)
+            let_go = status == "succeeded" and "signal" in self.waits.values()
+
+            def last_work(tx: Writing) -> None:
+                if let_go:  # signals that nobody in the flow waits for any more
+                    tx.give_back_signals(self.hold.run_key)
+                work(tx)
+
+            return self.pen.queue_work(last_work, fact)
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""
@@ -455,24 +449,13 @@ class Execution:
         return given | self.needs.get_all(wanted, again=attempt.number > 1)
 
 
-def _close_changed(tx: Writing, run_key: int, wait: NewWait) -> bool:
-    """Close a question that is still open and asks something else by now: nobody is to answer the old one."""
-    for old in tx.waits_of(run_key):
-        if old.call == wait.call and old.status == "open" and (old.payload, old.form) != (wait.payload, wait.form):
-            tx.use_interrupt(old.id)
-            return True
-    return False
+def _masked(body: Any) -> Any:
+    """What an event says, without its secrets."""
+    if body is None or isinstance(body, bool | int | float):
+        return body
+    from holdfast.domain.secrets import masked
 
-
-def _take_signal(tx: Writing, run_id: str, interrupt_id: str, name: str) -> tuple[str, str, str] | None:
-    """Answer a wait by a signal that came before it."""
-    run = tx.run_by_id(run_id)
-    found = tx.signal_for(run, name) if run is not None else None
-    if found is None:
-        return None
-    tx.take_signal(found.key, interrupt_id)
-    tx.answer_interrupt(interrupt_id, found.body, found.actor)
-    return interrupt_id, found.body, found.actor
+    return masked(decode(encode(body)), "body")[0]
 
 
 def shown(asked: Asked) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.clock import moment
@@ -45,6 +46,8 @@ def subject_of(runtime: Runtime, asked: Asked) -> Subject:
         return Subject(found, composed, found)
     explicit_is_newer = found.anchor.status == "open" and found.handoff.stored_us >= composed.handoff.stored_us
     is_base = explicit_is_newer or found.broken is not None  # a broken record lends nothing
+    if not is_base and found.anchor.status == "open":
+        composed = replace(composed, beside=found)
     return Subject(found if is_base else None, composed, found)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ResourceInvalid
 from holdfast.runtime import providers
-from holdfast.runtime.context import CURRENT
 from holdfast.runtime.providers import Opened, Provider
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class LoopResources:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._lock = asyncio.Lock()
+        self._turns: dict[str, asyncio.Lock] = {}  # who opens or looks after one waits for nobody else's
         self.open: dict[str, Opened] = {}
         self.all: list[Opened] = []
 
@@ -35,12 +34,20 @@ class LoopResources:
         Raises ResourceMissing, ResourceCycle.
         """
         if self._resources.needs_loop(key) and (check or key not in self.open):
-            async with self._lock:
-                await self._ready(key, check)
+            await self._ready(key, check)
 
     async def _ready(self, key: str, check: bool) -> Opened:
         if not self._resources.needs_loop(key):
             return self._resources.ready(key, check)
+        providers.refuse_cycle(key)
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            while True:
+                live = await self._open(key, check)
+                if live is not None:
+                    return live
+
+    async def _open(self, key: str, check: bool) -> Opened | None:
+        """One that is of use. None: what it rests on was closed while it was opened; it has to be opened again."""
         self._resources.refuse_closed(key)
         provider = self._resources.provider(key)
         assert provider is not None
@@ -51,9 +58,16 @@ class LoopResources:
             if same and (not check or await _is_healthy(live)):
                 return live
             await self._discard(live)
-        live = self.open[key] = await _opened(provider, needs)
-        self.all.append(live)
-        return live
+        live = await _opened(provider, needs)
+        if all(self._is_open(each) for each in live.rests_on):
+            self.open[key] = live
+            self.all.append(live)
+            return live
+        await self._close_one(live)
+        return None
+
+    def _is_open(self, live: Opened) -> bool:
+        return self.open.get(live.provider.key) is live or self._resources.is_open(live)
 
     async def _discard(self, live: Opened) -> None:
         """Close one that is of no use any more, and first what rests on it."""
@@ -87,13 +101,10 @@ async def _is_healthy(live: Opened) -> bool:
 
 
 async def _opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
-    """Open it on this loop. No run is around its code: a step called there is the plain function."""
-    token = CURRENT.set(None)
-    try:
+    """Open it on this loop."""
+    with providers.opening(provider.key):
         made = provider.factory(**{name: each.value for name, each in needs.items()})
         value, end = (made, None) if provider.is_value else await _entered(provider.key, made)
-    finally:
-        CURRENT.reset(token)
     return Opened(provider, value, providers.ending(provider, value, end), tuple(needs.values()))
 
 

@@ -20,7 +20,7 @@ class Needs:
         self._runtime, self._resources, self._pen = runtime, runtime.resources, pen
         self._known = set(known)
         self._met: set[str] = set()  # by this execution
-        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
 
     def get(self, key: str, *, again: bool = False) -> Any:
         """The live object. `again`: an attempt before failed, maybe because of it.
@@ -30,7 +30,9 @@ class Needs:
         self._note([key])
         if key in self._met:
             return self._resources.get(key, check=again)
-        with self._lock:  # who asks meanwhile waits until it is known whether the object is of any use
+        with self._turns.setdefault(
+            key, threading.Lock()
+        ):  # who asks meanwhile waits until it is known whether the object is of any use
             found = self._resources.get(key, check=again or key not in self._met)
             self._met.add(key)
             return found

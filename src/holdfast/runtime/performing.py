@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import UNSET
 
 from holdfast.domain.call import Call, Past, Replay
-from holdfast.domain.interrupt import BY_DEADLINE
+from holdfast.domain.interrupt import BY_DEADLINE, NO_DEFAULT
 from holdfast.domain.journal import Payload
 from holdfast.domain.partial import text
 from holdfast.domain.patterns import matching
@@ -293,7 +293,7 @@ class Performance:
 
 def default_of(node: Pause | Wait) -> Any:
     """What counts once the deadline of a wait has passed, as questions are told it."""
-    return questions.NO_DEFAULT if node.default is UNSET else node.default
+    return NO_DEFAULT if node.default is UNSET else node.default
 
 
 def _raise_first(node: Parallel, errors: list[BaseException]) -> None:

@@ -11,11 +11,12 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from holdfast.errors import NameInvalid, ResourceInvalid, ResourceTaken
+from holdfast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from holdfast.runtime.context import CURRENT
 from holdfast.runtime.specs import Inject, Signature
 
@@ -139,14 +140,34 @@ def _place_of_class(factory: Any) -> tuple[str, int]:
 # -- the user's code, called -------------------------------------------------------------------------
 
 
-def opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
-    """Open it. No run is around its code: a step called there is the plain function."""
-    token = CURRENT.set(None)
+_OPENING: ContextVar[tuple[str, ...]] = ContextVar("holdfast_opening", default=())
+
+
+def refuse_cycle(key: str) -> None:
+    """Raises ResourceCycle when the code that opens this one asks for it, by a run of its own maybe: it would wait
+    for itself.
+    """
+    chain = _OPENING.get()
+    if key in chain:
+        raise ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
+
+
+@contextlib.contextmanager
+def opening(key: str) -> Generator[None, None, None]:
+    """Around a factory's code. No run is around it: a step called there is the plain function."""
+    run, chain = CURRENT.set(None), _OPENING.set((*_OPENING.get(), key))
     try:
+        yield
+    finally:
+        _OPENING.reset(chain)
+        CURRENT.reset(run)
+
+
+def opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
+    """Open it."""
+    with opening(provider.key):
         made = provider.factory(**{name: each.value for name, each in needs.items()})
         value, end = (made, None) if provider.is_value else entered(provider.key, made)
-    finally:
-        CURRENT.reset(token)
     return Opened(provider, value, ending(provider, value, end), tuple(needs.values()))
 
 

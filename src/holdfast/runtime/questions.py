@@ -17,14 +17,13 @@ from holdfast.domain.answers import APPROVAL, refuse_schema, wrong_with
 from holdfast.domain.call import Call, Past
 from holdfast.domain.codec import decode, decoder, pack_json
 from holdfast.domain.durations import duration
-from holdfast.domain.interrupt import RESERVED, digest_of
+from holdfast.domain.interrupt import NO_DEFAULT, RESERVED, digest_of
 from holdfast.domain.journal import Entry, Header, Payload, decode_payload, entry
-from holdfast.errors import DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
+from holdfast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from holdfast.runtime.context import Frame
 from holdfast.runtime.execution import Execution
 from holdfast.store.contract import Writing
 
-NO_DEFAULT: Any = object()
 _LAST_DUE = micros(datetime(9999, 12, 31, tzinfo=UTC))  # still a date wherever it is shown
 Deadline = str | float | timedelta | datetime | None
 
@@ -67,7 +66,7 @@ def question(
     wanted, back = _schema(kind, schema)
     if wanted is not None and kind != "approval":
         form["schema"] = wanted
-    _add_default(form, wanted, deadline, default)
+    _add_default(form, wanted, deadline, default, back)
     return Question(kind, shown, form, deadline, back)
 
 
@@ -101,7 +100,9 @@ def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
     if schema is None or isinstance(schema, dict):
         made, back = schema, None
     else:
-        made, back = _made_of(schema), schema
+        from holdfast.runtime.answer_types import schema_of
+
+        made, back = schema_of(schema), schema
     if made is not None:
         pack_json(made, "schema")
         try:
@@ -112,26 +113,20 @@ def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
     return made, back
 
 
-def _made_of(kind: Any) -> dict[str, Any]:
-    if hasattr(kind, "model_json_schema"):
-        made: dict[str, Any] = kind.model_json_schema()
-        return made
-    try:
-        return msgspec.json.schema(kind)
-    except TypeError as error:
-        raise ValueRefused(
-            "schema", str(error), "give a JSON schema, or a dataclass, msgspec or pydantic type"
-        ) from error
-
-
-def _add_default(form: dict[str, Any], schema: dict[str, Any] | None, deadline: Deadline, default: Any) -> None:
+def _add_default(
+    form: dict[str, Any], schema: dict[str, Any] | None, deadline: Deadline, default: Any, back: Any = None
+) -> None:
     if default is NO_DEFAULT:
         return
     if deadline is None:
         raise NameInvalid("default", repr(default), "it counts once a deadline has passed; give deadline= too")
-    pack_json(default, "default")
+    raw = pack_json(default, "default")
     if wrong := wrong_with(schema, default, "default") if schema is not None else "":
         raise ValueRefused("default", wrong, "a default must be an answer that fits")
+    try:
+        _as_type(back, raw)
+    except (ValueError, TypeError) as error:
+        raise ValueRefused("default", str(error), "a default must be an answer that fits") from error
     form["default"] = default
 
 
@@ -199,14 +194,23 @@ def _told(execution: Execution, asked: Question, past: Past) -> Told:
         case _:
             execution.endings.settled()
             raw = b"null" if payload.result is msgspec.UNSET else bytes(payload.result)
-            value = decoder(asked.back)(raw) if asked.back is not None else decode(raw)
+            try:
+                value = _as_type(asked.back, raw)
+            except (ValueError, TypeError) as error:  # it fitted the schema, and the type asks for more
+                wanted = f"what {getattr(asked.back, '__name__', asked.back)} takes; a resume asks again"
+                refusal = AnswerInvalid(str(said.get("interrupt", "")), str(error), wanted)
+                raise execution.endings.failed(refusal, past.call) from error
             return Told(value, str(said.get("by", "")))
 
 
+def _as_type(back: Any, raw: bytes) -> Any:
+    """An answer as the type that was asked for."""
+    return decoder(back)(raw) if back is not None else decode(raw)
+
+
 def _write_again(execution: Execution, old: Past) -> None:
-    header = msgspec.structs.replace(
-        old.last, mark="reused", epoch=execution.hold.epoch, ended_at=execution.clock.now()
-    )
+    """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
+    header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
     made = Entry(msgspec.json.encode(header), old.payload)
     pen = execution.pen
     with pen.lock:
@@ -246,7 +250,7 @@ def due_at(deadline: Deadline, now: int) -> int | None:
     else:
         length = duration(deadline.total_seconds() if isinstance(deadline, timedelta) else deadline)
         if length is None:
-            raise NameInvalid("deadline", str(deadline), "it is no time to come; use seconds, 90s, 10m, 48h, a timedelta")
+            raise NameInvalid("deadline", str(deadline), "it is no time to come; use seconds, 10m, 48h, a timedelta")
         due = now + int(length * 1_000_000)
     if not 0 <= due <= _LAST_DUE:
         raise NameInvalid("deadline", str(deadline), "no calendar has it: it must be between the years 1970 and 9999")

@@ -7,8 +7,9 @@ run is `recovering_runs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.clock import moment
@@ -170,14 +171,16 @@ def judged(
     how: Recovering | None = None,
 ) -> Judged:
     """The verdict on a handoff as it was found, looked at here and now."""
+    from holdfast.runtime.recovering_runs import reasons_of
+
     root, seen = look_at(runtime, found.handoff, repo_root, ran)
-    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
+    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how))
     blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
-    known = replace(anchors.known_of(found, holder, blobs), given=composed.reasons if composed else ())
+    known = replace(anchors.known_of(found, holder, blobs), given=reasons_of(runtime, composed, how))
     return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
 
 
-def _holder(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
+def holder_of(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
     """Who holds the claim, as seen by who asks; or by anybody of this process."""
     if how is None:
         return anchors.holder_of(runtime, look, found)
@@ -207,7 +210,7 @@ def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: 
         why = f"the files of {handoff.anchor!r} are not here, so its checks cannot be run"
         raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
     token = held_by_us(runtime, subject, how)
-    between = renewal(runtime, token)
+    between = tokens.renewal(runtime, token)
     return tuple(
         checking.run_checks(
             runtime, handoff.acceptance_checks, root, when=how.when, by=how.actor, stop=STOP.get(), between=between
@@ -224,20 +227,8 @@ def held_by_us(runtime: Runtime, subject: Subject, how: Recovering) -> str | Non
         assert composed is not None
         beat = runtime.store.read(lambda look: recovering_runs.our_claim(runtime, look, composed, how))
         return beat.process.id if beat else None
-    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
+    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how))
     return found.lease.holder if holder is not None and holder.mine else None
-
-
-def renewal(runtime: Runtime, token: str | None) -> Callable[[], None] | None:
-    """What keeps a claim alive while something takes long; it does nothing for one that was taken meanwhile."""
-    if token is None:
-        return None
-
-    def renew(tx: Writing) -> None:
-        if tx.beat_of(token) is not None:
-            tokens.renew(runtime, tx, token)
-
-    return lambda: runtime.store.write(renew)
 
 
 def _unreadable(runtime: Runtime, handoff: Handoff) -> dict[str, str]:
@@ -278,7 +269,7 @@ def _settled_with(
         claim, resume = operations.once(
             runtime,
             operation,
-            lambda tx: _written(runtime, tx, found, now, how, ran, accepting),
+            lambda tx: _written(runtime, tx, found, now, how, ran, accepting, composed),
             lambda answer: remembered(answer)[:2],
         )
     if claim is not None:
@@ -310,8 +301,9 @@ def _written(
     how: Recovering,
     ran: tuple[Evidence, ...],
     accepting: list[Reason],
+    composed: Composed | None,
 ) -> tuple[tuple[HandoffClaim | None, Resume], str | None]:
-    claim, resume = _write(runtime, tx, found, now, how, ran, accepting)
+    claim, resume = _write(runtime, tx, found, now, how, ran, accepting, composed)
     return (claim, resume), answer_of(claim, resume, ran)
 
 
@@ -342,13 +334,18 @@ def _write(
     how: Recovering,
     ran: tuple[Evidence, ...],
     accepting: list[Reason],
+    composed: Composed | None,
 ) -> tuple[HandoffClaim | None, Resume]:
-    lease = _unmoved(runtime, tx, found, now, how)
+    from holdfast.runtime import recovering_runs
+
+    lease = unmoved(runtime, tx, found, now.holder, how)
     at, by, token = runtime.clock.now(), how.actor, lease.holder if now.holder and now.holder.mine else None
     if token is not None:
         tokens.renew(runtime, tx, token)
+    held = any(one.code == "claimed" for one in now.verdict.contesting)
+    takes = how.take and held and not recovering_runs.is_executed(composed)
     standing = [
-        one for one in _open_reasons(found, now) if one not in accepting and not (one.code == "claimed" and how.take)
+        one for one in _open_reasons(found, now) if one not in accepting and not (one.code == "claimed" and takes)
     ]
     entries: list[tuple[str, dict[str, Any]]] = []
     if accepting:
@@ -361,8 +358,11 @@ def _write(
     if how.claim and not standing:
         resume = "attached"
         if token is None:
-            token, epoch = runtime.ids(), lease.epoch + 1
-            entries += _take(runtime, tx, found, now, lease, token, how)
+            token, epoch = recovering_runs.our_word(runtime, tx, composed, how) or runtime.ids(), lease.epoch + 1
+            entries += take(runtime, tx, found, now, lease, token, how)
+        elif not anchors.is_known_to_claimer(found):
+            entries.append(attached(token, now, how))
+        recovering_runs.take_too(runtime, tx, composed, token, how, takes=takes)
     elif how.claim:
         resume = "lost"
         if how.tell_losses and any(one.code != "claimed" for one in standing):
@@ -378,23 +378,23 @@ def _write(
     return claim, resume
 
 
-def _unmoved(runtime: Runtime, tx: Writing, found: Found, now: Judged, how: Recovering) -> LeaseRow:
+def unmoved(runtime: Runtime, tx: Writing, found: Found, before: Holder | None, how: Recovering) -> LeaseRow:
     """The lease, if nothing happened to the anchor since it was judged. Raises Moved."""
     lease = tx.lease_of_anchor(found.anchor.id)
     anchor = tx.anchor_by_key(found.anchor.key)
     if lease is None or anchor != found.anchor or (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):
         raise Moved
-    holder = _holder(runtime, tx, found._replace(lease=lease), how)
-    if (holder is None, holder and holder.mine) != (now.holder is None, now.holder and now.holder.mine):
+    holder = holder_of(runtime, tx, found._replace(lease=lease), how)
+    if (holder is None, holder and holder.mine) != (before is None, before and before.mine):
         raise Moved
     return lease
 
 
-def _take(
+def take(
     runtime: Runtime, tx: Writing, found: Found, now: Judged, lease: LeaseRow, token: str, how: Recovering
 ) -> list[tuple[str, dict[str, Any]]]:
     """Take the lease under a new claim, whose first use this is; what to write about it."""
-    tx.beat(tokens.beat_of(runtime, token))
+    tx.beat(tokens.beat_of(runtime, token, tx.beat_of(token)))
     tx.take_lease(lease, token)
     if lease.holder:
         tx.forget_process(lease.holder)
@@ -405,11 +405,15 @@ def _take(
         "handoff": found.handoff.id,
         "revision": found.handoff.revision,
     }
-    if now.holder is not None:
+    if now.holder is not None and not now.holder.mine:
         claimed |= {"taken_from": now.holder.who, "why": how.why}
+    return [("claimed", claimed | {"files": files}), attached(token, now, how)]
+
+
+def attached(token: str, now: Judged, how: Recovering) -> tuple[str, dict[str, Any]]:
+    """On what verdict the claim was given, or used for a revision that was stored since."""
     verdict = {"verdict": now.verdict.word, "reasons": [one.code for one in now.verdict.reasons]}
-    attached = {"by": how.actor, "claim": tokens.print_of(token), **verdict}
-    return [("claimed", claimed | {"files": files}), ("attached", attached)]
+    return "attached", {"by": how.actor, "claim": tokens.print_of(token), **verdict}
 
 
 def _claim(look: Reading, found: Found, token: str, epoch: int, actor: str) -> HandoffClaim:
@@ -453,6 +457,13 @@ def refusal(got: Recovered, how: Recovering) -> HandoffClaimed | HandoffConteste
     return HandoffContested(got.anchor, "; ".join(f"{one.code} ({one.subject}: {one.found})" for one in others))
 
 
+def _unclaimed(runtime: Runtime, found: Found, actor: str) -> ClaimLost | HandoffInvalid:
+    """What who renews is told when nobody holds the claim."""
+    lost = anchors.lost_error(runtime, found, tokens.asker(runtime, actor))
+    why, name = "nobody holds a claim on it now", found.anchor.anchor
+    return lost or HandoffInvalid("anchor", why, f"claim it: claim({name!r}) (holdfast handoff claim {quote(name)})")
+
+
 def renew(runtime: Runtime, asked: Asked, claim_id: str | None, actor: str) -> HandoffClaim:
     """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
     from holdfast.runtime import recovering_runs
@@ -470,9 +481,9 @@ def renew(runtime: Runtime, asked: Asked, claim_id: str | None, actor: str) -> H
         refuse_lost(runtime, found, claim_id)
         holder = anchors.holder_of(runtime, tx, found, tokens.asker(runtime, actor), claim_id=claim_id)
         if holder is not None and not holder.mine:
-            raise anchors.claimed_error(found.anchor.anchor, holder)
+            raise anchors.refused_error(runtime, found, holder, tokens.asker(runtime, actor))
         if holder is None:
-            raise ClaimLost("of yours", found.anchor.anchor, "nobody holds a claim on it now")
+            raise _unclaimed(runtime, found, actor)
         token = str(found.lease.holder)
         tokens.renew(runtime, tx, token)
         return _claim(tx, found, token, found.lease.epoch, actor)

@@ -12,13 +12,23 @@ from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Known, verdict_of
 from holdfast.domain.verdict import Reason, Verdict
 from holdfast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
-from holdfast.runtime import operations, task_states, tokens
+from holdfast.runtime import anchors, operations, task_states, tokens
 from holdfast.runtime.claims import claimed_by, is_executing
 from holdfast.runtime.composing import Claiming, Composed, give_back, note_checked, take_run
 from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation
-from holdfast.runtime.recovering import Moved, Recovering, look_at, refuse_unmatched
+from holdfast.runtime.recovering import (
+    Judged,
+    Moved,
+    Recovering,
+    holder_of,
+    judged,
+    look_at,
+    refuse_unmatched,
+    take,
+    unmoved,
+)
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.store.contract import Reading, Writing
 
@@ -31,7 +41,8 @@ def show(runtime: Runtime, composed: Composed | None, claim_id: str | None) -> b
     if composed is None or claim_id is None:
         return False
     lease = runtime.store.read(lambda look: look.lease_of(composed.run.run_id))
-    if lease is None or lease.holder != claim_id:
+    beside = composed.beside.lease.holder if composed.beside else None
+    if claim_id not in (lease.holder if lease else None, beside):
         why = "its run was resumed since, or somebody else has taken it"
         raise ClaimLost(tokens.named(claim_id), composed.handoff.anchor, why)
     first = claim_id not in runtime.tokens
@@ -50,7 +61,8 @@ def recover(
     """What the run gives, with its verdict here and now; claimed if that is asked for. Raises Moved."""
     handoff = composed.handoff
     root, seen = look_at(runtime, handoff, asked.repo_root, ran)
-    given = (*composed.reasons, *_held_beside(runtime, composed, how))
+    given, beside = reasons_of(runtime, composed, how), _beside(runtime, composed, asked, how)
+    given += _anchor_held(given, beside)
     known = Known(handoff=handoff, newest=handoff.revision, given=given, composed=True)
     verdict = verdict_of(known, seen, runtime.clock.now())
     refuse_unmatched(verdict, how)
@@ -59,7 +71,7 @@ def recover(
         raise HandoffInvalid("accept", why, "claim it as well: claim=True (--claim)")
     standing, accepting = _divided(verdict, composed, how)
     takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
-    asks = _Asks(how, ran, accepting, takes, claims=how.claim and not standing)
+    asks = _Asks(how, ran, accepting, takes, how.claim and not standing, beside)
     claim, notes = _written(runtime, composed, asks, operation)
     resume: Resume = ("attached" if claim is not None else "lost") if how.claim else ""
     claim = claim if how.claim or how.claim_id is not None else None
@@ -77,6 +89,27 @@ def recover(
         run=composed.run,
         notes=notes,
     )
+
+
+def reasons_of(runtime: Runtime, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
+    """What the task's run gives, as seen by who asks."""
+    if composed is None:
+        return ()
+    return composed.reasons if how is None else (*composed.reasons, *_held_beside(runtime, composed, how))
+
+
+def _beside(runtime: Runtime, composed: Composed, asked: Asked, how: Recovering) -> Judged | None:
+    """The verdict on the open handoff under the same anchor, whose claim goes with the run's."""
+    if composed.beside is None:
+        return None
+    return judged(runtime, composed.beside, asked.repo_root, (), None, how)
+
+
+def _anchor_held(given: tuple[Reason, ...], beside: Judged | None) -> tuple[Reason, ...]:
+    """Somebody else's claim on the anchor, unless it is told already who holds the run."""
+    if beside is None or any(one.code == "claimed" for one in given):
+        return ()
+    return tuple(one for one in beside.verdict.reasons if one.code == "claimed")
 
 
 def _held_beside(runtime: Runtime, composed: Composed, how: Recovering) -> tuple[Reason, ...]:
@@ -102,7 +135,7 @@ def _divided(verdict: Verdict, composed: Composed, how: Recovering) -> tuple[lis
         one for one in verdict.contesting if one.code == "claimed" or one.fingerprint not in composed.accepted
     ]
     accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
-    executes = composed.run.status == "running"
+    executes = is_executed(composed)
     taken = [one for one in contesting if one.code == "claimed" and how.take]
     standing = [one for one in contesting if one not in (*accepting, *taken) or (one.code == "claimed" and executes)]
     return standing, accepting
@@ -116,6 +149,7 @@ class _Asks(NamedTuple):
     accepting: tuple[Reason, ...] = ()
     takes: bool = False  # from somebody else
     claims: bool = False
+    beside: Judged | None = None  # the handoff whose claim goes with it
 
 
 Done = tuple[HandoffClaim | None, tuple[str, ...]]
@@ -128,7 +162,9 @@ def _written(runtime: Runtime, composed: Composed, asks: _Asks, operation: Opera
         notes = _keep(runtime, tx, composed, asks)
         ours = our_claim(runtime, tx, composed, asks.how)
         renews = ours is not None and not asks.how.claim
-        claim = _taken(runtime, tx, composed, asks, ours) if asks.claims or renews else None
+        claim = _taken(runtime, tx, composed, asks, ours) if asks.claims else None
+        if renews and ours is not None:
+            claim = _renewed(runtime, tx, composed, ours, asks.how.actor)
         resume: Resume = ("attached" if asks.claims else "lost") if asks.how.claim else ""
         return (claim, notes), answer_of(claim, resume, asks.ran)
 
@@ -155,19 +191,76 @@ def _taken(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, ours:
     if ours is None and not asks.takes and _claim_here(runtime, tx, composed) is not None:
         raise Moved  # another actor of this process was quicker
     beat = tokens.beat_of(runtime, ours.process.id if ours else runtime.ids(), ours)
+    _take_anchor(runtime, tx, composed, asks, beat.process.id)
     claiming = Claiming(how.actor, how.why if asks.takes else "", asks.accepting, how.why)
     epoch = take_run(runtime, tx, run_id, beat, claiming)
-    if how.claim:
-        entry = task_states.Entry("resumed", how.actor, {"run_id": run_id})
-        of = composed.handoff
-        task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
+    entry = task_states.Entry("resumed", how.actor, {"run_id": run_id})
+    of = composed.handoff
+    task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
     return _claim_of_run(composed, beat, epoch, how.actor)
 
 
+def _take_anchor(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, token: str) -> None:
+    """Take the lease of the anchor under the same claim. Raises Moved when something happened to it since."""
+    found, now, how = composed.beside, asks.beside, asks.how
+    if found is None or now is None:
+        return
+    lease = unmoved(runtime, tx, found, now.holder, how)
+    if lease.holder == token:
+        return
+    if now.holder is not None and not now.holder.mine and not asks.takes:
+        raise Moved  # the run was told to be held, and is free by now
+    told = take(runtime, tx, found, now, lease, token, how)
+    hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), runtime.clock.now()
+    tx.append(hold, [anchors.told(name, facts, at=at, epoch=hold.epoch) for name, facts in told])
+
+
+def _renewed(runtime: Runtime, tx: Writing, composed: Composed, ours: Beat, actor: str) -> HandoffClaim:
+    """Our claim, used: its time begins anew, for the run and the anchor."""
+    lease = tx.lease_of(composed.run.run_id)
+    return _claim_of_run(composed, tokens.renew(runtime, tx, ours.process.id), lease.epoch if lease else 0, actor)
+
+
+def is_executed(composed: Composed | None) -> bool:
+    """Whether somebody executes the task's run now: that is never taken."""
+    return composed is not None and composed.run.status == "running"
+
+
+def our_word(runtime: Runtime, look: Reading, composed: Composed | None, how: Recovering) -> str | None:
+    """The claim on the task's run that who asks holds already: the handoff is claimed under the same."""
+    beat = our_claim(runtime, look, composed, how) if composed is not None else None
+    return beat.process.id if beat else None
+
+
+def take_too(
+    runtime: Runtime, tx: Writing, composed: Composed | None, token: str, how: Recovering, *, takes: bool
+) -> None:
+    """Take the task's run under the claim on its handoff: there is one claimer of both.
+
+    Raises Moved when somebody was quicker, or the run is over.
+    """
+    if composed is None or is_executed(composed):
+        return
+    beside = _claim_here(runtime, tx, composed)
+    if beside is not None and not takes and not _is_of(runtime, beside, _claimed_by(tx, composed), how):
+        raise Moved  # another actor of this process was quicker
+    claiming = Claiming(how.actor, how.why if takes else "")
+    try:
+        take_run(runtime, tx, composed.run.run_id, tokens.renew(runtime, tx, token), claiming)
+    except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
+        raise Moved from error
+
+
 def our_claim(runtime: Runtime, look: Reading, composed: Composed, how: Recovering) -> Beat | None:
-    """The last sign of life of the claim by which who asks may resume the run; None without one."""
-    beat = _claim_here(runtime, look, composed)
-    return beat if beat is not None and _is_of(runtime, beat, _claimed_by(look, composed), how) else None
+    """The last sign of life of the claim of who asks, on the run or, where that was used up, on its anchor."""
+    beat, beside = _claim_here(runtime, look, composed), composed.beside
+    if beat is not None and _is_of(runtime, beat, _claimed_by(look, composed), how):
+        return beat
+    lease = look.lease_of_anchor(beside.anchor.id) if beside else None
+    if beside is None or lease is None or lease.holder is None:
+        return None
+    holder = holder_of(runtime, look, beside._replace(lease=lease), how)
+    return look.beat_of(lease.holder) if holder is not None and holder.mine else None
 
 
 def _claim_here(runtime: Runtime, look: Reading, composed: Composed) -> Beat | None:

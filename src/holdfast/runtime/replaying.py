@@ -66,6 +66,61 @@ class _Shut:
         raise AssertionError(f"a replay does not touch the store ({name})")
 
 
+class StandIn:
+    """Stands where a live object was. To be handed on to steps, which are not run; used by the body, it ends that."""
+
+    def __init__(self, key: str, used: Callable[[str], NoReturn]) -> None:
+        object.__setattr__(self, "_StandIn__key", key)
+        object.__setattr__(self, "_StandIn__used", used)
+
+    def __repr__(self) -> str:
+        return f"<stands in for resource {self.__key!r}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # asked by Python, to see what kind of object it is
+            raise AttributeError(name)
+        self.__used(f".{name}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        self.__used(f".{name} = …")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.__used("(…)")
+
+    def __getitem__(self, name: Any) -> NoReturn:
+        self.__used(f"[{name!r:.50}]")
+
+    def __setitem__(self, name: Any, value: Any) -> NoReturn:
+        self.__used(f"[{name!r:.50}] = …")
+
+    def __contains__(self, name: Any) -> NoReturn:
+        self.__used(" in a comparison")
+
+    def __len__(self) -> NoReturn:
+        self.__used(" with len")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> NoReturn:
+        self.__used(" in a loop")
+
+    def __await__(self) -> NoReturn:
+        self.__used(" with await")
+
+    def __enter__(self) -> NoReturn:
+        self.__used(" with with")
+
+    def __exit__(self, *_: object) -> None:
+        """It was never entered."""
+
+    async def __aenter__(self) -> NoReturn:
+        self.__used(" with async with")
+
+    async def __aexit__(self, *_: object) -> None:
+        """It was never entered."""
+
+
 class Replaying(Execution):
     """An execution on receipts only."""
 
@@ -81,6 +136,7 @@ class Replaying(Execution):
         self.was_cut = False  # the body was ended at a call: what comes after it was not reached
         self.effects: list[Past] = []  # in the order in which the body asked for them
         self.after_last: dict[str, Any] = {}  # the state when the last outcome was given
+        self.uses: dict[str, str] = {}  # live objects that the body uses by itself, and how
         self._unknown: dict[Call, Asked] = {}
 
     # -- calls -----------------------------------------------------------------------------------
@@ -169,6 +225,16 @@ class Replaying(Execution):
         self._lack(call, kind)
         self._cut()
         raise Paused
+
+    def resource(self, key: str) -> Any:
+        """Nothing is opened here, and nobody has to provide it."""
+
+        def used(how: str) -> NoReturn:
+            self.uses.setdefault(key, f"{key}{how}")
+            self._cut()
+            raise Paused
+
+        return StandIn(key, used)
 
     def write_phase(self) -> None:
         """Nobody looks at a replay."""

@@ -235,10 +235,10 @@ def compared(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
     left = [past for past in execution.never_asked() if names.get(past.call) not in known]
     is_over = recorded.status == "succeeded"
     calls, rest = diverged_calls(execution.lacking.values(), left, is_over=is_over)
-    end = _end(recorded, spec, came)
-    found = [*calls, *end]
+    end = _end(recorded, spec, came) if not execution.uses else []
+    found = [*_uses(execution), *calls, *end]
     waits = ended.how == "waits"
-    as_recorded = not end and not (waits and (is_over or calls))
+    as_recorded = not end and not execution.uses and not (waits and (is_over or calls))
     reached = ended.how == "returned" or (as_recorded and not execution.was_cut)
     if reached:
         found += [_unasked(past, names) for past in rest]
@@ -257,6 +257,11 @@ def compared(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
         tuple(one.label for one in execution.lacking.values() if one.kind != "emit") if waits and as_recorded else (),
         0 if reached else len(rest),
     )
+
+
+def _uses(execution: Replaying) -> list[Divergence]:
+    """Live objects that the body used by itself: what they would say is on no record, so it ended there."""
+    return [Divergence("resource_used", key, "used in steps only", how) for key, how in sorted(execution.uses.items())]
 
 
 def _left_before(recorded: Recorded) -> set[str]:

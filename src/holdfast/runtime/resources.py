@@ -31,7 +31,8 @@ class Resources:
         self._open: dict[str, Opened] = {}
         self._all: list[Opened] = []  # to be closed, in the order in which they were opened
         self._loops: dict[AbstractEventLoop, LoopResources] = {}
-        self._lock = threading.RLock()  # held while something is opened, looked after or closed
+        self._turns: dict[str, threading.RLock] = {}  # each held while that one is opened or looked after
+        self._lock = threading.Lock()  # of what is kept here; none of the user's code runs under it
         self._closed = False
 
     # -- providing -------------------------------------------------------------------------------
@@ -109,17 +110,39 @@ class Resources:
 
     def ready(self, key: str, check: bool) -> Opened:
         """The same as it is kept here, with those that it rests on."""
-        with self._lock:
-            self.refuse_closed(key)
-            provider = self.provider(key)
-            assert provider is not None
-            needs = {name: self.ready(each, check) for name, each in provider.needs.items()}
-            live = self._open.get(key)
-            if live is not None and (not check or self._is_fine(live)):
-                return live
-            live = self._open[key] = providers.opened(provider, needs)
-            self._all.append(live)
+        providers.refuse_cycle(key)
+        with self._turns.setdefault(key, threading.RLock()):
+            while True:
+                live = self._usable(key, check)
+                if live is not None:
+                    return live
+
+    def _usable(self, key: str, check: bool) -> Opened | None:
+        """One that is of use. None: what it rests on was closed while it was opened; it has to be opened again."""
+        self.refuse_closed(key)
+        provider = self.provider(key)
+        assert provider is not None
+        needs = {name: self.ready(each, check) for name, each in provider.needs.items()}
+        live = self._open.get(key)
+        if live is not None and (not check or self._is_fine(live)):
             return live
+        live = providers.opened(provider, needs)
+        if self._kept(live):
+            return live
+        self.close_one(live)
+        return None
+
+    def _kept(self, live: Opened) -> bool:
+        """Keep it until the end, unless it would rest on what is closed."""
+        with self._lock:
+            if self._closed or not all(self.is_open(each) for each in live.rests_on):
+                return False
+            self._open[live.provider.key] = live
+            self._all.append(live)
+            return True
+
+    def is_open(self, live: Opened) -> bool:
+        return self._open.get(live.provider.key) is live
 
     def refuse_closed(self, key: str) -> None:
         if self._closed:
@@ -129,15 +152,18 @@ class Resources:
         """Whether it is healthy. If not, it is closed, and first what rests on it."""
         if providers.is_healthy(live):
             return True
-        for each in self._resting_on(live):
-            del self._open[each.provider.key]
-            self._all.remove(each)
+        with self._lock:
+            useless = [each for each in self._resting_on(live) if each in self._all]
+            for each in useless:
+                self._open.pop(each.provider.key)
+                self._all.remove(each)
+        for each in useless:
             self.close_one(each)
         return False
 
     def _resting_on(self, live: Opened | None) -> list[Opened]:
         """It and what was made with it, the newest first."""
-        if live is None:
+        if live is None or not self.is_open(live):
             return []
         found = [live]
         for each in self._open.values():
@@ -164,9 +190,7 @@ class Resources:
 
         from holdfast.runtime.loop_resources import LoopResources
 
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            return self._loops.setdefault(loop, LoopResources(self))
+        return self._loops.setdefault(asyncio.get_running_loop(), LoopResources(self))
 
     # -- closing ---------------------------------------------------------------------------------
 
@@ -190,10 +214,12 @@ class Resources:
         """Close everything, in reverse order; what cannot be closed is told, and hides nothing."""
         with self._lock:
             self._closed = True
-            why = "its event loop is over, or another one; close the AsyncHoldfast on the loop that it was used on"
-            for live in [live for side in self._loops.values() for live in reversed(side.all) if live.end]:
-                self._warn(providers.trouble(live, why))
-            while self._all:
-                self.close_one(self._all.pop())
+            opened, self._all = self._all, []
+            sides = list(self._loops.values())
             self._open.clear()
             self._loops.clear()
+        why = "its event loop is over, or another one; close the AsyncHoldfast on the loop that it was used on"
+        for live in [live for side in sides for live in reversed(side.all) if live.end]:
+            self._warn(providers.trouble(live, why))
+        for live in reversed(opened):
+            self.close_one(live)

@@ -17,17 +17,17 @@ from holdfast.domain.handoff import ENDINGS, Bound, Ending, Evidence, Handoff, k
 from holdfast.domain.handoff_entries import Checked, Settled
 from holdfast.domain.recovered import Settlement
 from holdfast.domain.task import task_of
-from holdfast.domain.trust import Holder, label_of
+from holdfast.domain.trust import Holder, label_of, rival_of
 from holdfast.errors import ClaimLost, HandoffInvalid, NotSettled
 from holdfast.runtime import anchors, operations, task_states
 from holdfast.runtime.anchors import Found
 from holdfast.runtime.handoff_subjects import claimed_subject, finished
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation, check_id
-from holdfast.runtime.recovering import Moved, Recovering, renewal
+from holdfast.runtime.recovering import Moved, Recovering
 from holdfast.runtime.stopping import STOP, refuse_stopped
 from holdfast.runtime.storing import refuse_lost
-from holdfast.runtime.tokens import asker, print_of
+from holdfast.runtime.tokens import asker, print_of, renewal
 from holdfast.store.contract import LeaseRow, Reading, Writing
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Settling:
     run_checks: bool = True
     claim_id: str | None = None
     operation_id: str | None = None
-    task: bool = False  # it is a task's completion: its runs must be over too
+    task: bool = False  # it is a task's completion, for a session whose claims are its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,28 @@ def _settle_found(
 ) -> Settlement:
     """Raises Moved when the anchor is not as it was when the checks were run."""
     mine = _refuse(runtime, found, how)
+    rival = _rival(found, mine) if how.outcome == "completed" else ""
+    if rival and not how.override.strip():  # before its checks run: they are not those that were claimed
+        raise NotSettled(found.anchor.anchor, rival)
     shown = _show(runtime, found, repo_root, how, mine)
     if shown.lacking and not how.override.strip():
-        raise NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
+        raise _not_settled(runtime, found, shown)
     refuse_stopped()
     settled = operations.once(runtime, operation, lambda tx: _write(runtime, tx, found, shown, how), _again)
     runtime.tokens.discard(found.lease.holder or "")
     return settled
+
+
+def _not_settled(runtime: Runtime, found: Found, shown: _Shown) -> NotSettled:
+    """The error, with a note for each failed check of what it printed last."""
+    from holdfast.domain.reading import failed_of, last_lines
+
+    error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
+    for each in failed_of(shown.evidence):
+        if each.output and runtime.blobs.has(each.output):
+            printed = last_lines(runtime.blobs.get(each.output))
+            error.add_note("\n".join([f"{label_of(each.check)} printed:", *(f"  {line}" for line in printed)]))
+    return error
 
 
 def _again(answer: str) -> Settlement:
@@ -181,7 +196,7 @@ def _refuse(runtime: Runtime, found: Found, how: Settling) -> bool:
     refuse_lost(runtime, found, how.claim_id)
     holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
     if holder is not None and not holder.mine:
-        raise anchors.claimed_error(found.anchor.anchor, holder)
+        raise anchors.refused_error(runtime, found, holder, asker(runtime, how.actor, alone=how.task))
     return holder is not None
 
 
@@ -206,7 +221,8 @@ def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, 
         ran = checking.run_checks(runtime, forms, root, when="settle", by=how.actor, stop=stop, between=between)
     files = binding.observe(handoff, root).binding.files if root is not None else None
     lacking = _lacking(found, root, how, ran, said, files) if how.outcome == "completed" else ()
-    if how.task:
+    if how.outcome == "completed":
+        lacking += tuple(filter(None, [_rival(found, mine)]))
         lacking += runtime.store.read(lambda look: _running(runtime, look, found))
     return _Shown((*said, *ran), files, lacking, mine)
 
@@ -226,6 +242,18 @@ def _lacking(
     disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
     wrong = musts_lacking(found.handoff, root, how.acknowledged)
     return tuple(each for each in (*checks, *disproved, *wrong) if each)
+
+
+def _rival(found: Found, mine: bool) -> str:
+    """Why the newest revision is not the work that was claimed: somebody else stored it, and nobody accepted that."""
+    rival, handoff = rival_of(found.handoff), found.handoff
+    if rival is not None and rival.fingerprint not in anchors.accepted_since(found):
+        take = f"--accept 'rival:{rival.subject}' --why WHY"
+        return f"{rival.subject} is a rival, {rival.found}: {rival.advice}; or accept it: recover --claim {take}"
+    if mine and not anchors.is_known_to_claimer(found):
+        again = "read it and take it upon you: recover it with claim=True (--claim)"
+        return f"revision {handoff.revision} was stored by {handoff.actor} after your claim: {again}"
+    return ""
 
 
 def _recorded(found: Found, files: Mapping[str, Bound] | None) -> dict[str, Evidence]:
@@ -266,8 +294,9 @@ def musts_lacking(handoff: Handoff, root: Path | None, acknowledged: Collection[
 
 def _running(runtime: Runtime, look: Reading, found: Found) -> tuple[str, ...]:
     """The runs of the anchor's task that are not over."""
-    task = task_of(found.anchor.anchor) or ""
-    return task_states.words_of(runtime, look, task_states.unfinished(look, found.anchor.scope, task))
+    task = task_of(found.anchor.anchor)
+    rows = task_states.unfinished(look, found.anchor.scope, task) if task is not None else []
+    return task_states.words_of(runtime, look, rows)
 
 
 # -- the transaction ---------------------------------------------------------------------------------
@@ -275,8 +304,7 @@ def _running(runtime: Runtime, look: Reading, found: Found) -> tuple[str, ...]:
 
 def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Settling) -> tuple[Settlement, str]:
     lease = _unmoved(runtime, tx, found, shown, how)
-    if how.task:
-        _finish_runs(runtime, tx, found, how)
+    _finish_runs(runtime, tx, found, how)
     at = runtime.clock.now()
     settled = Settlement(
         anchor=found.anchor.anchor,
@@ -306,10 +334,19 @@ def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Sett
 
 def _finish_runs(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> None:
     """Raises NotSettled for a run that began since somebody looked; our claims on runs end."""
-    running = _running(runtime, tx, found)
+    from holdfast.runtime.composing import give_back
+
+    running = _running(runtime, tx, found) if how.outcome == "completed" else ()
     if running and not how.override.strip():
         raise NotSettled(found.anchor.anchor, "; ".join(running))
-    task_states.give_back_runs(runtime, tx, found.anchor.scope, task_of(found.anchor.anchor) or "")
+    task, token = task_of(found.anchor.anchor), found.lease.holder
+    if task is None:
+        return
+    facts = {"by": how.actor, "missing": list(how.missing), "note": how.note}
+    for row in task_states.unfinished(tx, found.anchor.scope, task):
+        if token is not None:
+            give_back(runtime, tx, row.id, token, facts)
+    task_states.give_back_runs(runtime, tx, found.anchor.scope, task)
 
 
 def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any]:
@@ -338,7 +375,7 @@ def _unmoved(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Se
     refuse_lost(runtime, now, how.claim_id)
     holder = _holder(runtime, tx, now, how)
     if holder is not None and not holder.mine:
-        raise anchors.claimed_error(anchor.anchor, holder)
+        raise anchors.refused_error(runtime, now, holder, asker(runtime, how.actor, alone=how.task))
     if shown.mine and lease.epoch != found.lease.epoch:
         raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
     if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):

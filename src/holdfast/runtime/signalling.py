@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.clock import moment
 from holdfast.domain.codec import decode, encode, pack_json
+from holdfast.domain.interrupt import NO_DEFAULT
 from holdfast.domain.run import FINISHED
 from holdfast.domain.signal import Signal
 from holdfast.errors import NameInvalid, RunFinished
@@ -17,7 +18,6 @@ from holdfast.runtime.claims import refuse_sealed
 from holdfast.runtime.decisions import pass_deadline
 from holdfast.runtime.home import check_name
 from holdfast.runtime.operations import Operation
-from holdfast.runtime.questions import NO_DEFAULT
 from holdfast.runtime.questions import signal as question
 from holdfast.store.contract import InterruptRow, NewSignal, RunRow, Writing
 

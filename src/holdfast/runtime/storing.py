@@ -239,6 +239,9 @@ def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
     if claim_id is None:
         return
     if found.lease.holder != claim_id:
+        told = anchors.lost_error(runtime, found, None, claim_id)
+        if told is not None:
+            raise told
         why = "nobody holds a claim on it now" if found.lease.holder is None else "somebody else has taken it"
         raise ClaimLost(named(claim_id), found.anchor.anchor, why)
     runtime.tokens.add(claim_id)
@@ -273,9 +276,9 @@ def _handoff(
 
 def _rivalry(look: Reading, anchor: AnchorRow, rival: str, supersedes: str | None) -> tuple[str, str]:
     """Who held the claim while somebody else stored, and the earlier revision that was stored so: it stays contested
-    until one says that it supersedes it."""
+    until who holds the claim, or anybody when nobody does, says that another one supersedes it."""
     if rival:
-        return ("", "") if supersedes else (rival, "")
+        return rival, ""
     newest = look.handoff_at(anchor.key, anchor.revision)
     if newest is None or anchor.status == "finished":
         return "", ""

@@ -6,6 +6,7 @@ when that is dead, or after the claim's time, somebody else may take it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -53,6 +54,18 @@ def renew(runtime: Runtime, tx: Writing, token: str) -> Beat:
     beat = _now(runtime, known.process if known else msgspec.structs.replace(runtime.process, id=token))
     tx.beat(beat)
     return beat
+
+
+def renewal(runtime: Runtime, token: str | None) -> Callable[[], None] | None:
+    """What keeps a claim alive while something takes long; it does nothing for one that was taken meanwhile."""
+    if token is None:
+        return None
+
+    def use(tx: Writing) -> None:
+        if tx.beat_of(token) is not None:
+            renew(runtime, tx, token)
+
+    return lambda: runtime.store.write(use)
 
 
 def until(beat: Beat) -> int:

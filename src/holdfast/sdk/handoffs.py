@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.forms import kind_of
-from holdfast.domain.handoff import Ending, Form, Handoff, HandoffClaim, Lint
+from holdfast.domain.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
 from holdfast.domain.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
 from holdfast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
 from holdfast.runtime.handoffs import Asked
@@ -260,6 +260,10 @@ class Handoffs:
 
         return history(self._runtime, self._asked(anchor, scope=scope))
 
+    def output(self, evidence: Evidence) -> bytes:
+        """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
+        return self._runtime.blobs.get(evidence.output) if evidence.output else b""
+
     def list(
         self, standing: Standing | None = None, *, limit: int = 50, look: bool = False, scope: str | None = None
     ) -> list[Listed]:
@@ -472,6 +476,7 @@ class AsyncHandoffs:
     settle = awaited(Handoffs.settle)
     get = awaited(Handoffs.get)
     history = awaited(Handoffs.history)
+    output = awaited(Handoffs.output)
     list = awaited(Handoffs.list)
     lint = awaited(Handoffs.lint)
     diff = awaited(Handoffs.diff)

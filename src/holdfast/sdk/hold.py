@@ -290,6 +290,7 @@ class AsyncHoldfast(Shared):
 
         await in_thread(self._runtime.settle)
         await self._runtime.resources.close_loop()
+        self._runtime.resources.close()  # where they were opened: some objects may be closed by that thread only
         await in_thread(self._runtime.close)
 
     async def __aenter__(self) -> AsyncHoldfast:

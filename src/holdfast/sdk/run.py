@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from holdfast.clock import moment
+from holdfast.domain.interrupt import NO_DEFAULT
 from holdfast.errors import NameInvalid, Refused, StepOutsideRun
 from holdfast.ids import chance
 from holdfast.runtime import waiting
@@ -16,8 +17,6 @@ from holdfast.runtime.calls import call_plain, drive_plain
 from holdfast.runtime.children import Child, spawn
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
-from holdfast.runtime.questions import NO_DEFAULT, Deadline, ask_async, ask_plain, question
-from holdfast.runtime.questions import signal as wait_for_signal
 from holdfast.runtime.specs import seconds
 from holdfast.sdk.flow import Flow, Step, as_step
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.domain.checkpoint import Checkpoint
     from holdfast.domain.handoff import Handoff
     from holdfast.domain.partial import Left
+    from holdfast.runtime.questions import Deadline
     from holdfast.sdk.workspace import RunWorkspace
 
 P = ParamSpec("P")
@@ -186,9 +186,6 @@ class _Run:
         inner = frame.within(f"{spec.name}[{number}]")
         return execution.ask_all(inner, spec, items)
 
-    def _inside_step(self) -> bool:
-        return self._frame().attempt is not None
-
 
 def _kind(function: Any) -> str:
     return function.spec.kind if isinstance(function, Step) else "step"
@@ -285,6 +282,8 @@ class Run(_Run):
         `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
         Raises DeadlinePassed without one, WaitCancelled.
         """
+        from holdfast.runtime.questions import ask_plain, question
+
         return ask_plain(self._frame(), question(type, payload, schema, deadline, default, assignee))
 
     def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
@@ -292,7 +291,9 @@ class Run(_Run):
 
         Raises DeadlinePassed, WaitCancelled.
         """
-        return ask_plain(self._frame(), wait_for_signal(signal, deadline, default))
+        from holdfast.runtime import questions
+
+        return questions.ask_plain(self._frame(), questions.signal(signal, deadline, default))
 
     def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
@@ -386,11 +387,15 @@ class AsyncRun(_Run):
         assignee: str = "",
     ) -> Any:
         """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
+        from holdfast.runtime.questions import ask_async, question
+
         return await ask_async(self._frame(), question(type, payload, schema, deadline, default, assignee))
 
     async def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
         """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
-        return await ask_async(self._frame(), wait_for_signal(signal, deadline, default))
+        from holdfast.runtime import questions
+
+        return await questions.ask_async(self._frame(), questions.signal(signal, deadline, default))
 
     async def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts; other branches go on meanwhile."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from holdfast.domain import checkpoint as boundaries
 from holdfast.domain.artifact import Artifact
@@ -14,15 +14,14 @@ from holdfast.runtime import artifacts, checkpoints
 from holdfast.runtime.artifact_content import Given
 from holdfast.runtime.artifacts import Draft
 from holdfast.runtime.home import check_name
+from holdfast.runtime.session_drafts import number
+from holdfast.sdk.awaited import awaited
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.context import Frame
     from holdfast.runtime.execution import Execution
     from holdfast.store.contract import RunRow
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Workspace:
@@ -60,15 +59,15 @@ class Workspace:
 
     def versions(self, name: str, *, limit: int = 1000, scope: str | None = None) -> list[Artifact]:
         """The versions of a name, the newest first. Raises ArtifactNotFound."""
-        return artifacts.versions(self._runtime, self._scope(scope), name, _number("limit", limit))
+        return artifacts.versions(self._runtime, self._scope(scope), name, number("limit", limit))
 
     def checkpoint(
         self,
         name: str,
-        *,
-        task: str,
         summary: str = "",
         refs: Iterable[str] = (),
+        *,
+        task: str,
         operation_id: str | None = None,
         scope: str | None = None,
         actor: str | None = None,
@@ -87,7 +86,7 @@ class Workspace:
         """The checkpoints of a task or a run, or of all tasks, the newest first."""
         if task is not None and run is not None:
             raise ValueRefused("run", "a task was named as well", "name one of them")
-        count = _number("limit", limit)
+        count = number("limit", limit)
         if run is not None:
             return checkpoints.of_run(self._runtime, run, count)
         if task is not None:
@@ -108,32 +107,11 @@ class Workspace:
         scope: str | None = None,
     ) -> builtins.list[Artifact]:
         """Artifacts, those saved last first: of each name the newest version; of a run, all versions that it saved."""
-        count = _number("limit", limit)
+        count = number("limit", limit)
         return artifacts.listed(self._runtime, self._scope(scope), prefix=prefix, tag=tag, run=run, limit=count)
 
     def _scope(self, scope: str | None) -> str:
         return self._runtime.scope if scope is None else check_name("scope", scope)
-
-
-def _number(name: str, value: int) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueRefused(name, f"{value!r:.100} is no such number", "give a whole number from 0 on")
-    return value
-
-
-def _awaited(
-    method: Callable[Concatenate[Workspace, P], T],
-) -> Callable[Concatenate[AsyncWorkspace, P], Awaitable[T]]:
-    """The same in a thread: content is read and written there, not on the loop."""
-
-    async def waits(self: AsyncWorkspace, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        from holdfast.runtime.async_calls import in_thread
-
-        done: T = await in_thread(lambda: method(self.blocking, *args, **kwargs))
-        return done
-
-    waits.__name__, waits.__doc__ = method.__name__, method.__doc__
-    return waits
 
 
 class AsyncWorkspace:
@@ -142,13 +120,13 @@ class AsyncWorkspace:
     def __init__(self, runtime: Runtime) -> None:
         self.blocking = Workspace(runtime)
 
-    save = _awaited(Workspace.save)
-    get = _awaited(Workspace.get)
-    versions = _awaited(Workspace.versions)
-    checkpoint = _awaited(Workspace.checkpoint)
-    checkpoints = _awaited(Workspace.checkpoints)
-    diff = _awaited(Workspace.diff)
-    list = _awaited(Workspace.list)
+    save = awaited(Workspace.save)
+    get = awaited(Workspace.get)
+    versions = awaited(Workspace.versions)
+    checkpoint = awaited(Workspace.checkpoint)
+    checkpoints = awaited(Workspace.checkpoints)
+    diff = awaited(Workspace.diff)
+    list = awaited(Workspace.list)
 
 
 class RunWorkspace:

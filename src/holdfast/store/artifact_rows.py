@@ -32,10 +32,15 @@ class ArtifactReader:
         """Those that everybody sees, the newest first."""
         return [ArtifactRow(*row) for row in self._all("artifact_versions", scope, name, before or _NEWEST, limit)]
 
-    def highest_version(self, scope: str, name: str) -> int:
-        """That was ever given, also to what nobody sees yet or will ever see; 0 when none was."""
-        found = self._one("highest_version", scope, name)
-        return int(found[0]) if found else 0
+    def next_version(self, scope: str, name: str, digest: str) -> int:
+        """The number for new content: one that no other content ever had.
+
+        What a dropped save had is given again for its very content, if nothing came after it since.
+        """
+        existing = self._one("existing_version", scope, name)[0] or 0
+        again = self._one("dropped_version", scope, name, digest, existing)[0]
+        highest = self._one("highest_version", scope, name)
+        return int(again or (highest[0] if highest else 0) + 1)
 
     def artifact_of_digest(self, digest: str) -> tuple[str, str] | None:
         """The blob that holds this content already, and how it is packed."""
@@ -110,6 +115,7 @@ class ArtifactWriter(ArtifactReader):
         key = int(self._one("add_artifact", *row[1:])[0])
         self._one("add_blob_ref", row.blob, 0, key)
         self._one("raise_version", row.scope, row.name, row.version)
+        self._one("forget_dropped", row.scope, row.name, row.digest, row.version)
         if not row.pending:
             self._one("raise_newest", row.scope, row.name, key)
         for tag in tags:
@@ -130,7 +136,8 @@ class ArtifactWriter(ArtifactReader):
         for key in keys:
             self._one("drop_artifact_tags", key)
             self._one("drop_artifact_ref", key)
-            self._one("drop_artifact", key)
+            if dropped := self._one("drop_artifact", key):
+                self._one("keep_dropped", *dropped)
 
     def add_checkpoint(self, row: CheckpointRow) -> None:
         self._one("add_checkpoint", *row[1:])

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.artifact import PREFIX, parse_ref
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import Row, decode_header, decode_payload, genesis
 from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow
@@ -26,15 +27,41 @@ def freeze(hold: Holdfast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]:
     """The run's own row, and what it stored, as JSON."""
 
     def look(reading: Reading) -> tuple[list[ArtifactRow], list[CheckpointRow]]:
-        return reading.artifacts_of_run(run.id, 0, _ALL), reading.checkpoints_of_run(run.id, 0, _ALL)
+        pinned = reading.checkpoints_of_run(run.id, 0, _ALL)
+        return _artifacts(reading, run, [*_refs_in(rows, run.inputs), *_pinned(pinned)]), pinned
 
     artifacts, checkpoints = hold._runtime.store.read(look)
     kept = {name: getattr(run, name) for name in ("scope", "task", "actor")}
     return kept | {
-        "artifacts": [_plain(row) for row in reversed(artifacts) if not row.pending],
+        "artifacts": [_plain(row) for row in artifacts],
         "checkpoints": [_plain(row) for row in reversed(checkpoints)],
         "handoffs": {anchor: _bundle(hold, run.scope, anchor) for anchor in _anchors(hold, rows)},
     }
+
+
+def _artifacts(look: Reading, run: RunRow, refs: Sequence[str]) -> list[ArtifactRow]:
+    """What the run saved and what its records name, whoever saved it, in the order in which it was saved."""
+    places = [place for ref in refs if (place := parse_ref(ref))]
+    named = [row for place in places if (row := look.artifact_at(*place)) is not None and not row.pending]
+    found = {row.key: row for row in (*look.artifacts_of_run(run.id, 0, _ALL), *named)}
+    return [found[key] for key in sorted(found)]
+
+
+def _pinned(checkpoints: Sequence[CheckpointRow]) -> list[str]:
+    return [ref for row in checkpoints for ref in decode(row.refs)]
+
+
+def _refs_in(rows: Sequence[Row], inputs: str) -> list[str]:
+    """Every ref of an artifact in a run's inputs and records: saved, returned, kept in the state."""
+    found: dict[str, None] = {}
+    left = [decode(inputs), *(decode(row.payload) for row in rows if row.payload and PREFIX.encode() in row.payload)]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and one.startswith(PREFIX):
+            found[one] = None
+        elif isinstance(one, dict | list):
+            left += one.values() if isinstance(one, dict) else one
+    return list(found)
 
 
 def blobs_of(stored: Mapping[str, Any]) -> set[str]:

@@ -10,6 +10,18 @@ SELECT * FROM artifacts WHERE scope = ? AND name = ? AND version < ? AND pending
 -- name: highest_version
 SELECT highest FROM artifact_names WHERE scope = ? AND name = ?
 
+-- name: existing_version
+SELECT max(version) FROM artifacts WHERE scope = ? AND name = ?
+
+-- name: dropped_version
+SELECT min(version) FROM artifact_dropped WHERE scope = ? AND name = ? AND digest = ? AND version > ?
+
+-- name: keep_dropped
+INSERT INTO artifact_dropped (scope, name, version, digest) VALUES (?, ?, ?, ?)
+
+-- name: forget_dropped
+DELETE FROM artifact_dropped WHERE scope = ? AND name = ? AND digest = ? AND version = ?
+
 -- name: raise_version
 INSERT INTO artifact_names (scope, name, highest) VALUES (?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET highest = max(highest, excluded.highest)
@@ -60,7 +72,7 @@ SELECT tag FROM artifact_tags WHERE artifact = ? ORDER BY tag
 UPDATE artifacts SET pending = 0 WHERE key = ? AND pending > 0 RETURNING scope, name
 
 -- name: drop_artifact
-DELETE FROM artifacts WHERE key = ? AND pending > 0
+DELETE FROM artifacts WHERE key = ? AND pending > 0 RETURNING scope, name, version, digest
 
 -- name: drop_artifact_tags
 DELETE FROM artifact_tags WHERE artifact = ?
