@@ -287,6 +287,19 @@ def test_an_old_answer_that_counts_again_stays_through_more_resumes(place: Place
     assert place.hold.verify().ok
 
 
+def test_a_question_that_was_changed_is_closed_when_the_new_one_is_asked(place: Place) -> None:
+    KNOBS["type"], KNOBS["payload"] = "input", {"question": "q"}
+    outcome = place.hold.run(asking)
+    old = only_wait(outcome)
+    KNOBS["payload"] = {"question": "q2"}
+    again = place.hold.resume(outcome.run_id)
+    assert [wait.payload for wait in place.hold.interrupts()] == [{"question": "q2"}]
+    with pytest.raises(AlreadyAnswered):
+        place.hold.answer(old, 7)
+    place.hold.answer(only_wait(again), 8)
+    assert place.hold.resume(outcome.run_id).unwrap() == 8
+
+
 def test_two_waits_of_one_run_are_told_apart(place: Place) -> None:
     first = only_wait(place.hold.run(twice))
     place.hold.answer(first, "one")

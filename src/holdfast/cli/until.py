@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Event, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.render import at, note
@@ -28,16 +31,17 @@ def until_done(
 
     A deadline is a matter of time; whoever answers before it is not waited for any longer.
     """
-    outcome, signal = first
-    while not signal and (due := wakes_at(hold, outcome)) is not None:
-        if not quiet and outcome.status == "waiting":
-            _tell(hold, outcome, due, door)
-        _nap_until(due, partial(_is_answered, hold, outcome.run_id, _open_ids(hold, outcome.interrupts)))
+    outcome, stopped = first
+    while not stopped and (due := wakes_at(hold, outcome)) is not None:
+        with _ctrl_c_noted() as pressed:
+            if not quiet and outcome.status == "waiting":
+                _tell(hold, outcome, due, door)
+            _nap_until(due, pressed, partial(_is_answered, hold, outcome.run_id, _open_ids(hold, outcome.interrupts)))
         try:
-            outcome, signal = resume(outcome.run_id)
+            outcome, stopped = resume(outcome.run_id)
         except (RunHeld, RunFinished):  # another process was quicker
             outcome = standing(hold, outcome.run_id)
-    return outcome, signal
+    return outcome, stopped
 
 
 def _tell(hold: Holdfast, outcome: Outcome[Any], due: datetime, door: Door | None) -> None:
@@ -100,6 +104,22 @@ def _over_at(hold: Holdfast, wait: Interrupt) -> datetime | None:
     return wait.due_at
 
 
-def _nap_until(due: datetime, is_over: Callable[[], bool]) -> None:
-    while (left := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over():
+def _nap_until(due: datetime, pressed: Event, is_over: Callable[[], bool]) -> None:
+    while (left := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over() and not pressed.is_set():
         time.sleep(min(left, NAP_SECONDS))
+
+
+@contextmanager
+def _ctrl_c_noted() -> Iterator[Event]:
+    """A Ctrl-C inside is raised at the end of the block, between two looks at the store and not amid one."""
+    pressed, before = Event(), signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed.is_set():
+            raise KeyboardInterrupt

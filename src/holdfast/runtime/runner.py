@@ -15,7 +15,7 @@ from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
 from holdfast.domain.codec import Decode, decode, encode, pack
 from holdfast.domain.digest import digest
-from holdfast.domain.interrupt import is_for_people
+from holdfast.domain.interrupt import is_for_people, is_told
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
@@ -24,7 +24,7 @@ from holdfast.runtime.children import let_end
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.context import CURRENT, Frame
 from holdfast.runtime.execution import Execution
-from holdfast.store.contract import Ending, Writing
+from holdfast.store.contract import Ending, InterruptRow, Writing
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -245,13 +245,19 @@ def _write_end(
 
     def work(tx: Writing) -> None:
         for wait in tx.waits_of(hold.run_key):
-            if status == "succeeded" or Call(*decode(wait.call)) in execution.settled:
+            call = Call(*decode(wait.call))
+            if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
                 tx.use_interrupt(wait.id)
         tx.end_run(hold.run_key, ending)
         tx.release_lease(hold)
 
     blob = str(decode(stored).get("blob", "")) if stored else ""
     runtime.store.finish(execution.last_entries(status, facts, work, blob).ticket)
+
+
+def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Call) -> bool:
+    """Whether a body that has come to wait does not ask this any more: nobody is to answer the old question."""
+    return status == "waiting" and wait.status == "open" and is_told(wait.type) and call not in execution.waits
 
 
 def _stored_result(runtime: Runtime, raw: bytes) -> str:

@@ -121,11 +121,12 @@ class SqliteStore:
         with self._lock:
             reader = self._reader
             try:
-                reader.execute("BEGIN")
                 try:
+                    reader.execute("BEGIN")
                     return look(reader)
                 finally:
-                    reader.execute("COMMIT")
+                    if not reader.connection.getautocommit():  # a Ctrl-C may come before or after it has begun
+                        reader.execute("COMMIT")
             except apsw.Error as error:
                 raise self.translate(error) from error
 
