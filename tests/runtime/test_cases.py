@@ -92,6 +92,7 @@ def test_a_rule_that_is_left_out_is_not_asked_for(place: Place, tmp_path: Path) 
     file.write_text(json.dumps(loose))
     KNOBS.update(end="!", state=5)
     Case.load(file).check(order)
+    assert Case.load(file).divergences(order) == ()
 
 
 def test_a_rule_can_be_changed_by_hand(place: Place, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.exits import MAKE_A_HOME
-from holdfast.errors import HoldfastError, HomeNotFound, NameInvalid
+from holdfast.errors import HoldfastError, HomeNotFound
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
@@ -45,9 +45,9 @@ class Door:
     def open(self, *, make: bool = False) -> Holdfast:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
         from holdfast import Holdfast
-        from holdfast.runtime.home import find_home
+        from holdfast.runtime.home import check_tenant, find_home
 
-        tenant = _checked("default" if self.tenant is None else self.tenant)
+        tenant = check_tenant("default" if self.tenant is None else self.tenant)
         scope = "default" if self.scope is None else self.scope
         if self.home and self.home.startswith(("http://", "https://")):
             return Holdfast(self.home, tenant=tenant, scope=scope)
@@ -104,15 +104,6 @@ SHARED = (
     click.option("--tenant", metavar="NAME", help="An isolated customer [default]."),
     click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default]."),
 )
-
-
-def _checked(tenant: str) -> str:
-    """A tenant's name that is one, before anything is looked for under it. Raises NameInvalid."""
-    from holdfast.runtime.home import _SAFE
-
-    if not _SAFE.fullmatch(tenant):
-        raise NameInvalid("tenant", tenant, "use 1 to 64 letters, digits, dot, dash, underscore")
-    return tenant
 
 
 def _door(given: dict[str, Any]) -> Door:

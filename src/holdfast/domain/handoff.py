@@ -115,7 +115,7 @@ class Binding:
 
     root: str
     host: str
-    files: dict[str, Bound] = field(default_factory=dict)  # by path from the root; of a folder its tracked files
+    files: dict[str, Bound] = field(default_factory=dict)  # by path from the root; of a folder all that git would add
     folders: tuple[str, ...] = ()  # the targets that are folders
     environment: dict[str, Bound] = field(default_factory=dict)
     commit: str = ""  # "" outside of git, or before the first commit

@@ -191,6 +191,13 @@ def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
     return None
 
 
+def refuse_lost(look: Reading, hold: Hold) -> None:
+    """Raises LeaseLost when another worker has taken the run: for writes that are no entries of its journal."""
+    lease = look.lease_of(hold.run_id)
+    if lease is None or lease.epoch != hold.epoch:
+        raise LeaseLost(hold.run_id, hold.epoch)
+
+
 def release(runtime: Runtime, claimed: Claim, status: str) -> None:
     """Give a run back as it was found, unless somebody has taken it or ended it meanwhile."""
 

@@ -38,11 +38,16 @@ def project_of(home: Path) -> Path | None:
     return home.parent.resolve() if home.name == FOLDER else None
 
 
-def tenant_folder(home: Path, tenant: str) -> Path:
-    """A tenant's own folder, made if need be. Raises NameInvalid for a name that could leave the home."""
+def check_tenant(tenant: str) -> str:
+    """A tenant's name. Raises NameInvalid for one that could leave the home."""
     if not isinstance(tenant, str) or not _SAFE.fullmatch(tenant):
         raise NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
-    folder = home / tenant
+    return tenant
+
+
+def tenant_folder(home: Path, tenant: str) -> Path:
+    """A tenant's own folder, made if need be. Raises NameInvalid."""
+    folder = home / check_tenant(tenant)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         ignore = home / ".gitignore"

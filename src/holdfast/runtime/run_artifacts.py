@@ -20,6 +20,7 @@ from holdfast.errors import IntegrityBroken, LeaseLost, Refused, Unavailable
 from holdfast.runtime import artifacts
 from holdfast.runtime.artifact_content import Given
 from holdfast.runtime.artifacts import Added, Draft
+from holdfast.runtime.claims import refuse_lost
 from holdfast.store.contract import RunRow, Writing
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: Draft, content:
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> Added:
-        _refuse_lost(tx, execution)
+        refuse_lost(tx, execution.hold)
         _drop_older(tx, execution)
         return artifacts.add(runtime, tx, draft, taken, execution.hold.epoch, own=attempt.saves)
 
@@ -159,13 +160,6 @@ def _count(execution: Execution, attempt: Attempt, added: Added) -> bool:
         if ref not in attempt.artifacts:
             attempt.artifacts = (*attempt.artifacts, ref)
     return True
-
-
-def _refuse_lost(tx: Writing, execution: Execution) -> None:
-    """Raises LeaseLost when another worker has taken the run: the old one's step saves nothing any more."""
-    lease = tx.lease_of(execution.id)
-    if lease is None or lease.epoch != execution.hold.epoch:
-        raise LeaseLost(execution.id, execution.hold.epoch)
 
 
 def _drop_older(tx: Writing, execution: Execution) -> None:

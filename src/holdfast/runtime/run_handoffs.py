@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from holdfast.domain.call import Call
@@ -12,11 +13,11 @@ from holdfast.domain.handoff import Handoff
 from holdfast.domain.task import anchor_of
 from holdfast.errors import HandoffInvalid, LeaseLost, Severed
 from holdfast.runtime.attempt import Attempt
+from holdfast.runtime.claims import refuse_lost
 from holdfast.runtime.context import Frame
 from holdfast.runtime.execution import Execution
 from holdfast.runtime.handoffs import Asked, get
 from holdfast.runtime.storing import Storing, store
-from holdfast.store.contract import Reading
 
 _OPTIONS = ("strict", "baseline", "redact", "bind", "expected_revision")
 
@@ -38,7 +39,7 @@ def store_from_run(
 
     def make(call: Call | None) -> str:
         place = identity(encode(call)) if call is not None else _in_step(execution, frame)
-        operation, guard = f"run:{run.id}:{place}", _ours(execution)
+        operation, guard = f"run:{run.id}:{place}", partial(refuse_lost, hold=execution.hold)
         how = Storing(scope=run.scope, actor=run.actor, operation_id=operation, guard=guard, **options)
         try:
             return store(runtime, given, how).id
@@ -57,15 +58,3 @@ def _in_step(execution: Execution, frame: Frame) -> str:
     assert attempt is not None
     attempt.handoffs += 1
     return f"{identity(encode(attempt.asked.call))}:{execution.hold.epoch}:{attempt.number}:{attempt.handoffs}"
-
-
-def _ours(execution: Execution) -> Callable[[Reading], None]:
-    """Raises LeaseLost, in the transaction that stores, when another worker has taken the run."""
-    run_id, epoch = execution.id, execution.hold.epoch
-
-    def guard(look: Reading) -> None:
-        lease = look.lease_of(run_id)
-        if lease is None or lease.epoch != epoch:
-            raise LeaseLost(run_id, epoch)
-
-    return guard

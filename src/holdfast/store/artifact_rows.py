@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow, Counted
+from holdfast.store.rows import Rows
 
 _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
 
 
-class ArtifactReader:
-    """Lookups. `Reader` says how a statement is run."""
-
-    def _one(self, name: str, *values: Any) -> Any:
-        raise NotImplementedError
-
-    def _all(self, name: str, *values: Any) -> list[Any]:
-        raise NotImplementedError
+class ArtifactReader(Rows):
+    """Lookups."""
 
     def artifact_at(self, scope: str, name: str, version: int) -> ArtifactRow | None:
         row = self._one("artifact_at", scope, name, version)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.store.contract import MemoRow, MessageRow, NewSession, SessionRow
+from holdfast.store.rows import Rows
 
 
-class SessionReader:
-    """Lookups. `Reader` says how a statement is run."""
-
-    def _one(self, name: str, *values: Any) -> Any:
-        raise NotImplementedError
-
-    def _all(self, name: str, *values: Any) -> list[Any]:
-        raise NotImplementedError
+class SessionReader(Rows):
+    """Lookups."""
 
     def session_of(self, scope: str, session_id: str) -> SessionRow | None:
         row = self._one("session_of", scope, session_id)

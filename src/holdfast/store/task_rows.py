@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.store.contract import NewTask, RunRow, TaskEventRow, TaskRow
+from holdfast.store.rows import Rows
 
 
-class TaskReader:
-    """Lookups. `Reader` says how a statement is run."""
-
-    def _one(self, name: str, *values: Any) -> Any:
-        raise NotImplementedError
-
-    def _all(self, name: str, *values: Any) -> list[Any]:
-        raise NotImplementedError
+class TaskReader(Rows):
+    """Lookups."""
 
     def task_of(self, scope: str, task: str) -> TaskRow | None:
         row = self._one("task_of", scope, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -41,17 +41,6 @@ _NEWEST = 1 << 62
 
 class Reader(SessionReader, TaskReader, ArtifactReader):
     """Lookups on a connection."""
-
-    def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
-        self.connection = connection
-        self.execute = connection.execute
-        self.sql = sql
-
-    def _one(self, name: str, *values: Any) -> Any:
-        return next(iter(self.execute(self.sql[name], values)), None)
-
-    def _all(self, name: str, *values: Any) -> list[Any]:
-        return list(self.execute(self.sql[name], values))
 
     def run_by_id(self, run_id: str) -> RunRow | None:
         row = self._one("run_by_id", run_id)
