@@ -17,10 +17,6 @@ from holdfast.cli.group import cli
 from holdfast.cli.render import CLOSED, emit, note
 from holdfast.errors import HoldfastError
 
-click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(
-    cli
-)  # like --home: before a command, too
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""

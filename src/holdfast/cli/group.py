@@ -107,9 +107,10 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .holdfast/ upward].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
-def cli(ctx: click.Context, /, **given: str | None) -> None:
+def cli(ctx: click.Context, /, **given: str | bool | None) -> None:
     """Agent work that survives being stopped: kill it anywhere, run the same
     command again, and finished steps are not repeated.
 
