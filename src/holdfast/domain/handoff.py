@@ -6,7 +6,7 @@ is read, in the one order that every door shares, is `reading.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -79,6 +79,9 @@ class Contract:
     def packet(self) -> Any:
         """`execution_packet_v1` as a value."""
         return None if self.execution_packet_v1 is None else decode(bytes(self.execution_packet_v1))
+
+
+CONTRACT_FIELDS = tuple(each.name for each in fields(Contract))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ class Rule:
     name: str
     kind: str  # as messages say it: "a GitHub token"
     look: Look
-    hints: tuple[str, ...] = ()  # a text without any of these, in large or small letters, holds none; (): ask `look`
+    hints: tuple[str, ...] = ()  # a text without any of these holds none; (): ask `look`
+    cased: bool = False  # the hints are in it just so; else in large or small letters
 
 
 def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[str], bool] | None = None) -> Rule:
@@ -36,7 +37,7 @@ def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[
         if not hints or any(hint in text for hint in hints):
             yield from (found.span(group) for found in compiled.finditer(text) if judge(found[group]))
 
-    return Rule(name, kind, look, hints)
+    return Rule(name, kind, look, hints, cased=True)
 
 
 def _is_no_filler(text: str) -> bool:
@@ -136,6 +137,11 @@ def name_kind(name: str) -> str:
     return "" if not found or _HARMLESS.search(end, 0, found.start()) else _kind_of(found[0])
 
 
+def has_secret_word(text: str) -> bool:
+    """Whether one of the words is in it that every name of a secret ends with."""
+    return any(map(_lowered(text).__contains__, _WORDS))
+
+
 def is_password(kind: str) -> bool:
     return kind == "a password"
 
@@ -146,8 +152,8 @@ def _kind_of(word: str) -> str:
 
 
 def _look_for_named(text: str) -> Iterator[Span]:
-    lowered = _lowered(text)
-    if any(word in lowered for word in _WORDS):
+    if has_secret_word(text):
+        lowered = _lowered(text)
         yield from _named(text, lowered, _ASSIGNED)
         yield from _named(text, lowered, _FLAG)
 
@@ -207,6 +213,7 @@ _SLACK_URL = r"hooks\.slack\.com/services/([A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]
 _JWT = rf"{_W}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}"
 _SENT = r"(?i:authorization)\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?i:bearer|basic|token)[ \t]+([\w.~+/=-]{8,})"
 _IN_URL = r"://[^\s/?#:@\"'<>]{0,128}:([^\s/?#\"'<>]{1,256})@(?!sha\d)"
+_GITLAB = ("gldt-", "glrt-", "glft-", "glpat-", "glptt-", "glcbt-", "glagent-", "glsoat-")
 _MORE = {  # by what each begins with
     "gsk_": r"gsk_[A-Za-z0-9]{40,}",
     "r8_": r"r8_[A-Za-z0-9]{30,}",
@@ -226,11 +233,11 @@ _MORE = {  # by what each begins with
 }
 
 RULES: tuple[Rule, ...] = (
-    Rule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",)),
+    Rule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",), cased=True),
     by_pattern("aws", "an AWS access key", _AWS, "AKIA", "ASIA", "ABIA", "ACCA"),
     by_pattern("github", "a GitHub token", rf"{_A}gh[oprsu]_[A-Za-z0-9]{{30,}}", *(f"gh{each}_" for each in "oprsu")),
     by_pattern("github_pat", "a GitHub token", rf"{_W}github_pat_[A-Za-z0-9_]{{22,}}", "github_pat_"),
-    by_pattern("gitlab", "a GitLab token", rf"{_W}gl(?:[drf]t|pat|ptt|cbt|agent|soat)-[A-Za-z0-9_-]{{20,}}", "gl"),
+    by_pattern("gitlab", "a GitLab token", rf"{_W}(?:{'|'.join(_GITLAB)})[A-Za-z0-9_-]{{20,}}", *_GITLAB),
     by_pattern("slack", "a Slack token", rf"{_W}(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{{10,}}", "xox", "xapp-"),
     by_pattern("slack_url", "a Slack webhook", _SLACK_URL, "hooks.slack.com"),
     by_pattern("stripe", "a Stripe key", rf"{_A}[rs]k_(?:live|test)_[A-Za-z0-9]{{16,}}", "k_live_", "k_test_"),

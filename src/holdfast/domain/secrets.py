@@ -16,7 +16,16 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from holdfast.domain.codec import decode, encode
-from holdfast.domain.secret_rules import LOOKED_AT, RULES, Rule, by_pattern, is_password, looks_real, name_kind
+from holdfast.domain.secret_rules import (
+    LOOKED_AT,
+    RULES,
+    Rule,
+    by_pattern,
+    has_secret_word,
+    is_password,
+    looks_real,
+    name_kind,
+)
 from holdfast.errors import SecretFound
 
 __all__ = ["MASK", "RULES", "Found", "Rule", "by_pattern", "check", "find", "is_secret_file", "mask", "masked"]
@@ -36,9 +45,10 @@ class Found(NamedTuple):
 
 def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
     """Every secret in a text, in order; those that overlap are one."""
-    if not any(map(text.lower().__contains__, _hints_of(rules))):
+    near = _near(text, rules)
+    if not near:
         return
-    spans = sorted((start, -end, rule.kind) for rule in rules for start, end in rule.look(text))
+    spans = sorted((start, -end, rule.kind) for rule in near for start, end in rule.look(text))
     open_: Found | None = None
     for start, negative, kind in spans:
         if open_ is not None and start < open_.end:
@@ -51,10 +61,24 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
         yield open_
 
 
-@lru_cache(maxsize=16)
-def _hints_of(rules: tuple[Rule, ...]) -> list[str]:
-    """One of these is in whatever the rules find something in: most texts need no second look."""
-    return sorted({hint.lower() for rule in rules for hint in rule.hints or ("",)})
+def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules that may find something in the text: it has one of their hints. Most texts have none."""
+    cased, other = _hints_of(rules)
+    lowered = text.lower()
+    found = [rule for hint, rule in cased if hint in text]
+    found += [rule for hint, rule in other if hint in lowered]
+    return tuple(dict.fromkeys(found))
+
+
+_Hints = list[tuple[str, Rule]]
+
+
+@lru_cache(maxsize=64)
+def _hints_of(rules: tuple[Rule, ...]) -> tuple[_Hints, _Hints]:
+    """Every hint with its rule: those that count just as they are written, and those in large or small letters."""
+    hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
+    cased = [(hint, rule) for hint, rule in hints if rule.cased]
+    return cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased]
 
 
 def mask(text: str, rules: tuple[Rule, ...] = RULES) -> str:
@@ -64,13 +88,18 @@ def mask(text: str, rules: tuple[Rule, ...] = RULES) -> str:
 
 def check(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> None:
     """Nothing, if no secret is in a JSON value. Raises SecretFound with the path of the first one."""
-    _clean(value, path, "", _Looking(rules, _refuse))
+    near = _near_value(value, rules)
+    if near is not None:
+        _clean(value, path, "", _Looking(near, _refuse))
 
 
 def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any, list[str]]:
     """The value with every secret masked, and the paths of the values that had one. Raw JSON is masked in its text."""
+    near = _near_value(value, rules)
+    if near is None:
+        return value, []
     paths: dict[str, None] = {}
-    clean = _clean(value, path, "", _Looking(rules, lambda place, kind: paths.update({_shown(place): None})))
+    clean = _clean(value, path, "", _Looking(near, lambda place, kind: paths.update({_shown(place): None})))
     return clean, list(paths)
 
 
@@ -87,6 +116,40 @@ def _mask_at(text: str, found: Iterator[Found]) -> str:
 
 
 # -- values ------------------------------------------------------------------------------------------
+
+
+def _near_value(value: Any, rules: tuple[Rule, ...]) -> tuple[Rule, ...] | None:
+    """The rules that may find something in one of a value's texts; None: nothing in it is secret, by rule or by name.
+
+    All texts are looked at as one, which may show too much and never too little.
+    """
+    texts: list[str] = []
+    names: list[str] = []
+    if not _gather(value, texts, names):
+        return rules
+    near = _near("\n".join(texts), rules) if texts else ()
+    return near if near or (names and has_secret_word("\n".join(names))) else None
+
+
+def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
+    """Every text of a value, and what its values are called. False where that cannot be told without reading it."""
+    match value:
+        case str():
+            texts.append(value)
+        case list() | tuple():
+            return all([_gather(item, texts, names) for item in value])
+        case dict():
+            names += (keys := [str(key) for key in value])
+            texts += keys
+            return all([_gather(item, texts, names) for item in value.values()])
+        case msgspec.Raw():
+            decode(raw := bytes(value))
+            texts.append(text := raw.decode())
+            names.append(text)
+            return "\\" not in text  # an escape may stand for any character
+        case _:
+            pass
+    return True
 
 
 @dataclass(frozen=True, slots=True)

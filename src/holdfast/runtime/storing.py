@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.domain.contracts import contract_of, expiry
-from holdfast.domain.handoff import Binding, Contract, Evidence, Handoff, Lint, encode_handoff
+from holdfast.domain.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint, encode_handoff
 from holdfast.domain.journal import genesis_of_anchor
 from holdfast.domain.task import task_of
 from holdfast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
@@ -89,20 +89,11 @@ def _without_secrets(contract: Contract, redact: bool) -> tuple[Contract, tuple[
     """The contract, masked where it holds secrets and that was asked for. Raises SecretFound otherwise."""
     from holdfast.domain import secrets
 
-    masked: list[str] = []
-    changed: dict[str, Any] = {}
-    for each in fields(contract):
-        value = getattr(contract, each.name)
-        if not value:
-            continue
-        if not redact:
-            secrets.check(value, each.name)
-            continue
-        plain = list(value) if isinstance(value, tuple) else value
-        changed[each.name], paths = secrets.masked(plain, each.name)
-        if isinstance(value, tuple):
-            changed[each.name] = tuple(changed[each.name])
-        masked += paths
+    given = {name: value for name in CONTRACT_FIELDS if (value := getattr(contract, name))}
+    if not redact:
+        secrets.check(given, "")
+        return contract, ()
+    changed, masked = secrets.masked(given, "")
     return (replace(contract, **changed) if masked else contract), tuple(masked)
 
 
@@ -251,7 +242,7 @@ def _handoff(
     runtime: Runtime, tx: Writing, prepared: _Prepared, how: Storing, anchor: AnchorRow, claim: str, rival: str
 ) -> Handoff:
     contract, at = prepared.contract, runtime.clock.now()
-    given = {each.name: getattr(contract, each.name) for each in fields(contract)}
+    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS}
     given["supersedes"] = _superseded(tx, contract.supersedes)
     rival, rival_id = _rivalry(tx, anchor, rival, given["supersedes"])
     return Handoff(
