@@ -1,13 +1,13 @@
 # Needs python3 (3.11 or newer) and make, nothing else. Every target may be repeated.
 
 PYTHON  ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 VENV    := .venv
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash clean
+.PHONY: help setup demo test check bench crash conformance clean
 
 help:
 	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
@@ -15,6 +15,7 @@ help:
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
 	@echo "make crash   the long crash suite"
 	@echo "make bench   the benchmarks"
+	@echo "make conformance  others' tools against our MCP server (needs the network)"
 	@echo "make clean   removes what make made"
 
 setup: $(VENV)/.installed
@@ -36,18 +37,24 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 demo: setup
 	@$(BIN)/holdfast demo
 
-# The examples are run by tests/docs, so that one list of failures says everything.
+# The examples are run by tests/docs, so that one list of failures says everything. Lint and types are looked at while
+# the tests run, and told after them: all three, whatever becomes of the others.
+LOOK = { code=0; $(BIN)/ruff check --quiet . || code=1; $(BIN)/ruff format --quiet --check . || code=1; \
+	$(BIN)/mypy --no-error-summary || code=1; exit $$code; }
 test check: setup
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/python -m pytest --quiet -n $(WORKERS)
+	@mkdir -p build; $(LOOK) > build/look.txt 2>&1 & look=$$!; trap 'kill $$look 2> /dev/null; exit 130' INT TERM; \
+	$(BIN)/python -m pytest --quiet -n $(WORKERS); tests=$$?; \
+	wait $$look; look=$$?; cat build/look.txt; test $$tests = 0 -a $$look = 0
 
 bench: setup
 	@$(BIN)/python bench/run.py --peers
 
 crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
+
+# Installs node and two npm packages into a temporary folder, and asks them.
+conformance: setup
+	@$(BIN)/python tests/conformance/run.py
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -29,6 +29,7 @@ class Plan:
     cold_rounds: int = 7
     import_rounds: int = 11
     handoffs: tuple[int, ...] = (10, 10_000, 100_000)
+    recalls: tuple[int, ...] = (1_000, 20_000, 200_000)
 
     def quick(self) -> Self:
         return replace(
@@ -40,6 +41,7 @@ class Plan:
             cold_rounds=3,
             import_rounds=5,
             handoffs=(10, 1_000),
+            recalls=(1_000, 20_000),
         )
 
 

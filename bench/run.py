@@ -15,7 +15,9 @@ from pathlib import Path
 
 import apsw
 import handoffs
+import hooks
 import imports
+import recall
 import resume
 import steps
 from homes import Homes
@@ -49,7 +51,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
-    parser.add_argument("--rows", default="1,2,3,4,5,6", help="which rows, such as 1,2")
+    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8", help="which rows, such as 1,2")
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
@@ -69,6 +71,8 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
         "4": lambda: resume.storage(plan, homes),
         "5": lambda: imports.imports(plan),
         "6": lambda: handoffs.handoffs(plan),
+        "7": lambda: hooks.hooks(plan),
+        "8": lambda: recall.recall(plan),
     }
     rows = []
     for number in options.rows.split(","):

@@ -2,20 +2,25 @@
 
     HoldfastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
-    │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, checkpoint_not_found
+    │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed, checkpoint_not_found,
+    │                 tenant_not_found, key_not_found, route_not_found, record_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
-    │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists
+    │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
-    │                 not_applicable, task_refused
+    │                 not_applicable, task_refused,
+    │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, keys_needed
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
-    │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found
+    │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
+    │                 secret_pattern_invalid,
+    │                 budget_too_small, settings_invalid,
+    │                 request_malformed, request_invalid, body_too_large, body_too_slow, media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
-    │                 network_filesystem, extra_missing
+    │                 network_filesystem, extra_missing, internal
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -205,6 +210,17 @@ class ArtifactNotFound(NotFound):
         super().__init__(ref=ref, scope=scope)
 
 
+class ArtifactRemoved(NotFound):
+    """Raised when the version of an artifact that was named has been removed by `gc`."""
+
+    code = "artifact_removed"
+    says = "{ref} was removed by {by} on {at}"
+    advice = "newer versions of it are there: `holdfast workspace versions NAME`"
+
+    def __init__(self, ref: str, by: str, at: str) -> None:
+        super().__init__(ref=ref, by=by, at=at)
+
+
 class CheckpointNotFound(NotFound):
     """Raised when no checkpoint has this id or id prefix."""
 
@@ -214,6 +230,17 @@ class CheckpointNotFound(NotFound):
 
     def __init__(self, checkpoint: str) -> None:
         super().__init__(checkpoint=checkpoint)
+
+
+class RecordNotFound(NotFound):
+    """Raised when no record has this ref, id or id prefix, or nobody may see it yet."""
+
+    code = "record_not_found"
+    says = "no record {record!r}"
+    advice = "see `holdfast workspace records`; a ref is `record:ID`"
+
+    def __init__(self, record: str) -> None:
+        super().__init__(record=record)
 
 
 class SessionNotFound(NotFound):
@@ -236,6 +263,39 @@ class TaskNotFound(NotFound):
 
     def __init__(self, task: str, scope: str) -> None:
         super().__init__(task=task, scope=scope)
+
+
+class TenantNotFound(NotFound):
+    """Raised by a server when a request names a tenant that its home does not have."""
+
+    code = "tenant_not_found"
+    says = "no tenant {tenant!r} here"
+    advice = "name one that exists; `holdfast keys create --tenant NAME --actor WHO` lets somebody in to a new one"
+
+    def __init__(self, tenant: str) -> None:
+        super().__init__(tenant=tenant)
+
+
+class KeyNotFound(NotFound):
+    """Raised when no API key has this id."""
+
+    code = "key_not_found"
+    says = "no key {key!r} in {home}"
+    advice = "see `holdfast keys list`"
+
+    def __init__(self, key: str, home: str) -> None:
+        super().__init__(key=key, home=home)
+
+
+class RouteNotFound(NotFound):
+    """Raised by a server for a path that it does not have."""
+
+    code = "route_not_found"
+    says = "there is nothing at {route!r}"
+    advice = "see /openapi.json for what there is"
+
+    def __init__(self, route: str) -> None:
+        super().__init__(route=route)
 
 
 # -- conflict ----------------------------------------------------------------------------------------
@@ -502,6 +562,17 @@ class TaskExists(Conflict):
         super().__init__(task=task, meta=meta)
 
 
+class AddressTaken(Conflict):
+    """Raised when a server cannot listen where it is told to, because another program does."""
+
+    code = "address_taken"
+    says = "cannot listen on {address}: {why}"
+    advice = "end the program that listens there, or name another one: `holdfast serve --port PORT` (0: a free one)"
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(address=address, why=why)
+
+
 # -- refused -----------------------------------------------------------------------------------------
 
 
@@ -739,6 +810,72 @@ class TaskRefused(Refused):
         super().__init__(task=task, action=action, why=why, remedy=remedy)
 
 
+class Unauthenticated(Refused):
+    """Raised by a server when a request has no key, or one that is unknown, expired or revoked."""
+
+    code = "unauthenticated"
+    says = "{why}"
+    advice = "send a key as `Authorization: Bearer hf_…`; `holdfast keys create --actor WHO` makes one on the server"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why=why)
+
+
+class Forbidden(Refused):
+    """Raised by a server when the key lacks the role, or the request comes from a place that is not let in."""
+
+    code = "forbidden"
+    says = "{why}"
+    advice = "{remedy}"
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why=why, remedy=remedy)
+
+
+class MethodRefused(Refused):
+    """Raised by a server for a path that it has, by another method."""
+
+    code = "method_refused"
+    says = "{method} cannot be used for {route}"
+    advice = "use {allowed}"
+
+    def __init__(self, method: str, route: str, allowed: str) -> None:
+        super().__init__(method=method, route=route, allowed=allowed)
+
+
+class NoFlows(Refused):
+    """Raised by a server that is asked to run a flow it was not given."""
+
+    code = "no_flows"
+    says = "this server may not run {flow!r}: it was started with {given}"
+    advice = "start it with the flow's module or file: `holdfast serve --flows MODULE`"
+
+    def __init__(self, flow: str, given: str) -> None:
+        super().__init__(flow=flow, given=given)
+
+
+class RunsOnHost(Refused):
+    """Raised by a server that is asked to look at files or run checks: only a host does."""
+
+    code = "runs_on_host"
+    says = "a server does not {what}"
+    advice = "{remedy}"
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what=what, remedy=remedy)
+
+
+class KeysNeeded(Refused):
+    """Raised when a server is to listen beyond this machine and nobody has a key."""
+
+    code = "keys_needed"
+    says = "{address} can be reached from other machines, and there is no usable key in {home}"
+    advice = "make one first: `holdfast keys create --actor WHO`; or listen on 127.0.0.1, which needs none"
+
+    def __init__(self, address: str, home: str) -> None:
+        super().__init__(address=address, home=home)
+
+
 # -- invalid -----------------------------------------------------------------------------------------
 
 
@@ -874,15 +1011,103 @@ class HandoffInvalid(Invalid):
         super().__init__(path=path, why=why, remedy=remedy)
 
 
+class SettingsInvalid(Invalid):
+    """Raised when a client's settings file cannot be changed without losing what is in it: nothing was written."""
+
+    code = "settings_invalid"
+    says = "{path} is not changed: {why}"
+    advice = "mend the file, or add the lines of `holdfast hook install --print` yourself"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class BudgetTooSmall(Invalid):
+    """Raised by recall when what must not be left out does not fit into the budget."""
+
+    code = "budget_too_small"
+    says = "{count} pinned or required items need {needed} tokens, and the budget is {budget}"
+    advice = "ask again with budget={needed} (--budget {needed}), or unpin what is no longer needed"
+
+    def __init__(self, budget: int, needed: int, count: int) -> None:
+        super().__init__(budget=budget, needed=needed, count=count)
+
+
 class SecretFound(Invalid):
     """Raised when a value looks like a secret: it is not stored."""
 
     code = "secret_found"
     says = "{path} holds what looks like {kind}"
-    advice = "take it out, or store with redact=True (--redact) to have it masked"
+    advice = "take it out; a handoff or record can be stored with redact=True (--redact) to have it masked"
 
     def __init__(self, path: str, kind: str) -> None:
         super().__init__(path=path, kind=kind)
+
+
+class SecretPatternInvalid(Invalid):
+    """Raised when a rule of one's own for secrets cannot be used: nothing is opened with it."""
+
+    code = "secret_pattern_invalid"
+    says = "{path}: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, path: str, why: str, remedy: str) -> None:
+        super().__init__(path=path, why=why, remedy=remedy)
+
+
+class RequestMalformed(Invalid):
+    """Raised by a server for a request that cannot be read: no JSON, not UTF-8, a key twice, nested too deeply."""
+
+    code = "request_malformed"
+    says = "the request cannot be read: {why}"
+    advice = "send one JSON object in UTF-8"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why=why)
+
+
+class RequestInvalid(Invalid):
+    """Raised by a server for a request whose fields are not those of the call; `path` names the field."""
+
+    code = "request_invalid"
+    says = "{path}: {why}"
+    advice = "see /openapi.json for the fields of this call"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class BodyTooLarge(Invalid):
+    """Raised by a server for a body over the limit. Nothing of it was used."""
+
+    code = "body_too_large"
+    says = "the body has more than {limit} bytes"
+    advice = "send less; content belongs in artifacts"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+
+
+class BodyTooSlow(Invalid):
+    """Raised by a server for a body that did not arrive in time."""
+
+    code = "body_too_slow"
+    says = "the body did not arrive within {seconds} s"
+    advice = "send it again"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds=seconds)
+
+
+class MediaTypeRefused(Invalid):
+    """Raised by a server for a body in another form than the call takes."""
+
+    code = "media_type_refused"
+    says = "{found} is not taken here"
+    advice = "send {wanted}"
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__(found=found, wanted=wanted)
 
 
 # -- unavailable -------------------------------------------------------------------------------------
@@ -974,6 +1199,17 @@ class ExtraMissing(Unavailable):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(what=what, extra=extra)
+
+
+class Internal(Unavailable):
+    """Raised to a client when a server failed in a way that nobody foresaw; its log says more under the request's id."""
+
+    code = "internal"
+    says = "the server failed (request {request})"
+    advice = "try again; if it stays, look for that id in the server's log"
+
+    def __init__(self, request: str) -> None:
+        super().__init__(request=request)
 
 
 # -- the user's own work -----------------------------------------------------------------------------

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli import exits, handoff, session, workspace
+from holdfast.cli import exits, handoff, keys, session, workspace
 from holdfast.cli.group import PLACES, Commands, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]
 
 
-GROUPS = {"handoff": handoff.SECTIONS, "session": session.SECTIONS, "workspace": workspace.SECTIONS}
+GROUPS = {"handoff": handoff.SECTIONS, "keys": keys.SECTIONS, "session": session.SECTIONS, "workspace": workspace.SECTIONS}
 NAMES = [*PLACES, *(f"{name} {each}" for name in GROUPS for section in GROUPS[name].values() for each in section)]
 
 
@@ -42,7 +42,7 @@ def test_the_options_of_a_command_are_documented(name: str) -> None:
 
 
 def test_no_other_command_is_documented() -> None:
-    shown = set(re.findall(r"`(?:\$ )?holdfast ((?:handoff|session|workspace) [a-z]+|[a-z]+)\b", TEXT))
+    shown = set(re.findall(r"`(?:\$ )?holdfast ((?:handoff|keys|session|workspace) [a-z]+|[a-z]+)\b", TEXT))
     assert shown <= set(NAMES)
 
 

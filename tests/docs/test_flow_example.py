@@ -20,6 +20,7 @@ import yaml
 from holdfast.domain.recipe import Command, Parallel, Pause, Repeat
 from holdfast.runtime.recipes import read_recipe
 
+from .. import ready
 from .test_snippets import PAGES, ROOT, environment, fences, named
 
 EXAMPLE = ROOT / "examples" / "coding_agent"
@@ -40,15 +41,8 @@ RUNNING = [(page, line, text) for page in PAGES for line, text in flows_on(page,
 
 
 def holdfast(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli", *words],
-        cwd=folder,
-        env=environment() | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = ready.run(("-m", "holdfast.cli", *words), cwd=folder, env=environment() | env)
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def told(folder: Path, *words: str) -> Any:

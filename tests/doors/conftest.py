@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from holdfast import Holdfast
 from holdfast.cli.inputs import find_flow
 from holdfast.clock import ManualClock
 
-COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
+from ..ready import environment, hear, run
+
 FLOWS = """
 import asyncio, os, time
 from pathlib import Path
@@ -143,16 +143,8 @@ class Answer:
         return json.loads(self.out)
 
 
-def environment(**more: str) -> dict[str, str]:
-    """What a command finds around it: nothing of ours, and a place for compiled code, so that the next one is quick."""
-    ours = ("HOLDFAST_", "PYTHONDONTWRITEBYTECODE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return kept | {"PYTHONPYCACHEPREFIX": COMPILED.name} | more
-
-
-def hear() -> None:
-    """A command hears Ctrl-C, also when these tests run in the background of a shell, which lets none through."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _text(said: bytes) -> str:
+    return said.decode().replace("\r\n", "\n")
 
 
 class Cli:
@@ -166,9 +158,9 @@ class Cli:
         self._started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *words: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Answer:
-        child = self.start(*words, cwd=cwd, **env)
-        out, err = child.communicate(stdin, timeout=60)
-        return Answer(child.returncode, out, err)
+        """One command, to its end, forked from a process that has read the code already."""
+        told = run(("-m", "holdfast.cli", *words), cwd=cwd or self.folder, env=environment(**env), stdin=stdin.encode())
+        return Answer(told.returncode, *(_text(said) for said in (told.stdout, told.stderr)))
 
     def start(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
         child = subprocess.Popen(

@@ -2,13 +2,14 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast import Holdfast, Run, flow
+
+from .. import ready
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -18,8 +19,8 @@ NOISE = os.urandom(50_000)
 
 def raw(cli: "Cli", *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command with bytes in and out."""
-    command = [sys.executable, "-m", "holdfast.cli", "workspace", *words]
-    return subprocess.run(command, cwd=cli.folder, env=cli.environment(), input=stdin, capture_output=True, timeout=60)
+    command = ("-m", "holdfast.cli", "workspace", *words)
+    return ready.run(command, cwd=cli.folder, env=cli.environment(), stdin=stdin)
 
 
 def blobs(cli: "Cli") -> list[Path]:

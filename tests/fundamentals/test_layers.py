@@ -30,9 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sdk": GROUND | {"domain", "store", "runtime"},
     "holdfast": INSIDE,  # the package's own __init__: the public names
     "testing": DOOR | {"store"},
-    "cli": DOOR,
-    "api": DOOR,
+    "cli": DOOR | {"mcp", "hooks"},
+    "api": DOOR | {"mcp"},
     "mcp": DOOR,
+    "hooks": DOOR,
     "console": DOOR,
 }
 

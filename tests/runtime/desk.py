@@ -1,7 +1,10 @@
 """A desk to hand work over at: a repository, a home beside it, and whoever sits down next."""
 
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +34,20 @@ def git(folder: Path, *words: str) -> str:
     return os.fsdecode(done.stdout).strip()
 
 
+@functools.cache
+def _template() -> "tempfile.TemporaryDirectory[str]":
+    """The repository that every desk begins with, made once."""
+    made = tempfile.TemporaryDirectory(prefix="holdfast-desk-")
+    root = Path(made.name, "repo")
+    (root / "src").mkdir(parents=True)
+    (root / "src/export.py").write_text("def export():\n    return 1\n")
+    (root / "src/other.py").write_text("OTHER = 1\n")
+    (root / "uv.lock").write_text("locked\n")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        git(root, *words)
+    return made
+
+
 @dataclass
 class Desk:
     """One repository and one home; `sit_down` opens the home as somebody else would."""
@@ -41,11 +58,8 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.repo, self.home = self.folder / "repo", self.folder / "home"
-        self.write("src/export.py", "def export():\n    return 1\n")
-        self.write("src/other.py", "OTHER = 1\n")
-        self.write("uv.lock", "locked\n")
-        git(self.repo, "init", "-q")
-        self.commit("first")
+        shutil.copytree(Path(_template().name, "repo"), self.repo, dirs_exist_ok=True)
+        self.git("update-index", "-q", "--refresh")  # the copies are other files than the index knows
         self.hold = self.sit_down()
 
     def sit_down(self, actor: str = "local", **settings: Any) -> Holdfast:

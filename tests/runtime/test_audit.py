@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from holdfast.errors import AmbiguousPrefix, FlowNotFound, RunNotFound
 from holdfast.runtime.audit_python import is_live
 from holdfast.runtime.audit_runs import look_at, protected
 
+from .. import ready
 from ..crash.command_folder import Folder
 from . import place as place_module
 from .place import KNOBS, Place, ran, reach
@@ -727,6 +727,10 @@ def loud(run: Run) -> str:
 """
 
 
+def said(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    return ready.run(("-m", "holdfast.cli", *words), cwd=folder, env=ready.environment())
+
+
 @pytest.mark.parametrize("source", ["loud_flows.py:loud", "loud_package.inner:loud"])
 def test_a_run_is_audited_without_importing_its_flow(tmp_path: Path, source: str) -> None:
     log = tmp_path / "log"
@@ -734,15 +738,12 @@ def test_a_run_is_audited_without_importing_its_flow(tmp_path: Path, source: str
     file = tmp_path / f"{place}.py"
     file.parent.mkdir(exist_ok=True)
     file.write_text(LOUD.format(log=str(log)))
-    run = [sys.executable, "-m", "holdfast.cli", "run", source, "--json"]
-    ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
-    run_id = json.loads(ran.stdout)["run_id"]
+    run_id = json.loads(said(tmp_path, "run", source, "--json").stdout)["run_id"]
     imported = log.read_text()
 
     def audited() -> tuple[int, str]:
-        command = [sys.executable, "-m", "holdfast.cli", "audit", run_id]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        return done.returncode, done.stdout
+        done = said(tmp_path, "audit", run_id)
+        return done.returncode, done.stdout.decode()
 
     code, told = audited()
     assert code == 0, told

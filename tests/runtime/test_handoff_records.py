@@ -12,6 +12,7 @@ from holdfast.domain.lease import is_over
 from holdfast.runtime.claims import DAY_US
 from holdfast.runtime.processes import is_alive
 
+from .. import ready
 from .anchored import anchor_row, beat, checked, claim, journal, lease_row, revise, settle, story
 from .families import add_run, age_blobs, ids
 from .place import Place
@@ -299,8 +300,10 @@ def test_verify_and_doctor_tell_of_handoffs(place: Place) -> None:
     place.close()
 
     def said(*words: str) -> str:
-        command = [sys.executable, "-m", "holdfast.cli", *words, "--home", str(place.home)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        command = ("-m", "holdfast.cli", *words, "--home", str(place.home))
+        done = ready.run(command, cwd=place.folder, env=ready.environment())
+        done.check_returncode()
+        return done.stdout.decode()
 
     assert "0 runs, 2 handoffs, 4 journal records, 5 blobs checked" in said("verify")
     assert "1 open, 0 finished" in said("doctor")

@@ -1,7 +1,7 @@
 """Rows that somebody changed behind our back: `verify` names the record, and no call falls over it."""
 
+import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +15,10 @@ from .desk import TASK, Desk
 OTHER = "task:other"
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """Two anchors; one of them with two revisions, evidence, and a claim under which it was given back."""
-    found = Desk(tmp_path)
+    found = Desk(tmp_path_factory.mktemp("made"))
     found.store(anchor=OTHER, target_files=["src/other.py"])
     found.store(baseline=True)
     found.recover(claim=True, run_checks=True)
@@ -26,8 +26,18 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     found.store(summary="Further on", symbol="export")
     found.recover(claim=True)
     found.close()
-    yield found
-    found.close()
+    found.home.rename(found.folder / "untouched")
+    return found
+
+
+@pytest.fixture
+def desk(made: Desk) -> Iterator[Desk]:
+    """The desk that was made, with a home that nobody has touched since."""
+    shutil.copytree(made.folder / "untouched", made.home)
+    yield made
+    made.close()
+    shutil.rmtree(made.home)
+    (made.folder / "out.hold").unlink(missing_ok=True)
 
 
 def anchor(sets: str) -> str:

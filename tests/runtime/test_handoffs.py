@@ -475,7 +475,7 @@ def test_an_unknown_ending_is_refused(desk: Desk) -> None:
 # -- listing, history --------------------------------------------------------------------------------
 
 
-def test_handoffs_are_listed_by_how_they_stand(desk: Desk) -> None:
+def test_handoffs_are_listed_by_how_they_stand(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("open", "claimed", "contested", "finished", "expired"):
         files = ["src/other.py"] if name == "contested" else ["src/export.py"]
         desk.store(anchor=f"task:{name}", target_files=files, expires="1h" if name == "expired" else None)
@@ -484,7 +484,7 @@ def test_handoffs_are_listed_by_how_they_stand(desk: Desk) -> None:
     desk.clock.advance(3600)
     desk.recover("task:claimed")
     desk.write("src/other.py", "edited\n")
-    os.chdir(desk.repo)
+    monkeypatch.chdir(desk.repo)
     listed = desk.hold.handoff.list
     for name in ("open", "claimed", "contested", "finished", "expired"):
         wanted: Any = name

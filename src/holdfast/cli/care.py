@@ -39,6 +39,10 @@ def verify(door: Door, run_id: str | None) -> int:
         parts.insert(-1, counted(found.artifacts, "artifact"))
     if found.checkpoints:
         parts.insert(-1, counted(found.checkpoints, "checkpoint"))
+    if found.records:
+        parts.insert(-1, counted(found.records, "record"))
+    if found.links:
+        parts.insert(-1, counted(found.links, "link"))
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
@@ -106,10 +110,15 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
-            ("workspace", f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"),
+            ("workspace", _workspace(known)),
             ("open waits", str(known["waits"])),
         ]
     )
+
+
+def _workspace(known: dict[str, Any]) -> str:
+    saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
+    return f"{saved}, {known['records']} records, {known['links']} links"
 
 
 def _without_home(door: Door, known: dict[str, Any], error: Any) -> int:

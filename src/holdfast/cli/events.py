@@ -90,7 +90,8 @@ def _plain(event: Event) -> dict[str, Any]:
 
 def _line(event: Event) -> str:
     step = f"{event.step} (attempt {event.attempt})" if event.attempt > 1 else event.step
-    carries = "  ".join(part for part in (clean(step), clean(_body(event.body))) if part)
+    masked = f"({event.masked} masked)" if event.masked else ""
+    carries = "  ".join(part for part in (clean(step), masked, clean(_body(event.body))) if part)
     line = f"{event.seq:>5}  {event.at:%Y-%m-%d %H:%M:%S}  {clean(event.name):<16}  {carries}".rstrip()
     return fit(line, shutil.get_terminal_size().columns if sys.stdout.isatty() else LONGEST)
 

@@ -90,7 +90,7 @@ ADVICE: dict[type[HoldfastError], str] = {
     NotSettled: "mend it, acknowledge musts in prose word for word (--ack TEXT), or say why it counts all the same: "
     "--override WHY",
     RevisionConflict: "recover it, take what is new into account, and store again with --expect {found}",
-    SecretFound: "take it out, or have it masked: --redact",
+    SecretFound: "take it out; of a handoff or record it can be masked: --redact",
 }
 
 

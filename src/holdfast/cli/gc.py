@@ -43,9 +43,18 @@ def bytes_of(text: str) -> int:
 @click.option("--older-than", metavar="AGE", help="Runs that ended so long ago: 12h, 30d.")
 @click.option("--keep", metavar="N", type=click.IntRange(0), help="All but the newest N of each flow.")
 @click.option("--max-size", metavar="SIZE", help="The oldest, until the rest is smaller: 500M, 2G.")
+@click.option("--artifacts", is_flag=True, help="Old versions of artifacts too, that nothing needs.")
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @click.option("--vacuum", is_flag=True, help="Shrink the database file too, if no run is being executed.")
-def gc(door: Door, older_than: str | None, keep: int | None, max_size: str | None, yes: bool, vacuum: bool) -> int:
+def gc(
+    door: Door,
+    older_than: str | None,
+    keep: int | None,
+    max_size: str | None,
+    artifacts: bool,
+    yes: bool,
+    vacuum: bool,
+) -> int:
     """Remove finished runs and blobs that nobody needs; says what would go unless --yes is given.
 
     A run goes only if every rule given lets it go, and never while it, or a run it belongs to, is unfinished.
@@ -61,6 +70,7 @@ def gc(door: Door, older_than: str | None, keep: int | None, max_size: str | Non
             keep=keep,
             max_bytes=size,
             scope=door.scope,
+            artifacts=artifacts,
             dry_run=not yes,
             vacuum=vacuum,
             progress=_progress,
@@ -70,7 +80,8 @@ def gc(door: Door, older_than: str | None, keep: int | None, max_size: str | Non
     else:
         given = {"--older-than": older_than, "--keep": keep, "--max-size": max_size}
         words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        _say_swept(door, swept, [*words, *(["--vacuum"] if vacuum else [])])
+        words += [name for name, given in (("--artifacts", artifacts), ("--vacuum", vacuum)) if given]
+        _say_swept(door, swept, words)
     return FAILED if swept.troubles else SUCCEEDED
 
 
@@ -110,7 +121,9 @@ def _say_runs(swept: Swept, would: str) -> None:
 
 def _lines(swept: Swept, would: str) -> list[str]:
     """Everything else that goes, a line each."""
+    old, size = len(swept.artifacts), sum(each.size_bytes for each in swept.artifacts)
     found = [
+        (old, f"{counted(old, 'old version')} of artifacts ({sized(size)}) {would}removed"),
         (swept.blobs, f"{counted(swept.blobs, 'blob')} ({sized(swept.blob_bytes)}) {would}moved to the trash"),
         (swept.trash, f"{counted(swept.trash, 'blob')} ({sized(swept.trash_bytes)}) {would}gone from the trash"),
         (swept.restored, f"{counted(swept.restored, 'blob')} back from the trash: needed again"),

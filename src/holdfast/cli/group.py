@@ -44,6 +44,12 @@ SECTIONS: Sections = {
         "handoff": ("handoff:handoff", "Store work for whoever continues it, and recover it."),
         "task": ("task:task", "Open, pause, resume and complete a task."),
     },
+    "Connect": {
+        "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
+        "keys": ("keys:keys", "API keys: who may ask a server for what."),
+        "hook": ("hook:hook", "Let coding agents leave handoffs by themselves, and start from them."),
+        "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
+    },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
         "audit": ("audit:audit", "The six acceptance questions about a flow or a run, from facts."),

@@ -35,6 +35,7 @@ OPTIONS = (
     click.option("--must-remove", multiple=True, metavar="M", help="What must go; repeat."),
     click.option("--must-keep", multiple=True, metavar="M", help="What must stay; repeat."),
     click.option("--rollback", multiple=True, metavar="R", help="How to go back; repeat."),
+    click.option("--ref", "refs", multiple=True, metavar="REF", help="What it rests on, in the workspace; repeat."),
     click.option("--entry", "file_path", metavar="FILE", help="Where to begin [the first --file]."),
     click.option("--symbol", metavar="NAME", help="Where in that file."),
     click.option("--env", "environment", multiple=True, metavar="FILE", help="A file of the environment; repeat."),
@@ -66,7 +67,7 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     if anchor is not None and fields.get("anchor", anchor) != anchor:
         raise click.UsageError(f"ANCHOR is {anchor!r}, and the object of --from says {fields['anchor']!r}")
     fields |= {name: given[name] for name in ("anchor", *TEXTS) if given[name] is not None}
-    fields |= {name: list(given[name]) for name in ("tags",) if given[name]}
+    fields |= {name: list(given[name]) for name in ("tags", "refs") if given[name]}
     fields |= {name: [form_of(text) for text in given[name]] for name in FORMS if given[name]}
     fields |= {name: content(given[name], f"--{name.split('_')[1]}") for name in PACKETS if given[name] is not None}
     if given["handoff_text"] is not None:

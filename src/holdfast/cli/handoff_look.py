@@ -68,8 +68,8 @@ def list_(door: Door, standing: Any, look: bool, limit: int) -> int:
 
 
 def _listed_json(one: Listed) -> dict[str, Any]:
-    from holdfast.cli.outcomes import verdict_json
     from holdfast.domain.codec import jsonable
+    from holdfast.domain.shown import verdict_json
 
     return {**jsonable(one), "verdict": verdict_json(one.verdict)}
 

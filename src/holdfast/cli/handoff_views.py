@@ -104,6 +104,7 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])
     for name, title in MUSTS.items():
         _say_list(title, [label_of(form) for form in getattr(handoff, name)])
+    _say_list("evidence", handoff.refs)
     facts(
         [
             ("risk", handoff.risk),

@@ -73,7 +73,7 @@ def _say_going(door: Door, going: Sequence[str]) -> None:
 
 
 def _json(door: Door, item: InboxItem, tops: Mapping[str, str]) -> dict[str, Any]:
-    from holdfast.cli.outcomes import wait_json
+    from holdfast.domain.shown import wait_json
     from holdfast.cli.ways import ways
 
     commands = dict(ways(door, item.interrupt, resume=True, top=tops.get(item.interrupt.run_id, "")))

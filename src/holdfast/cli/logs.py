@@ -14,7 +14,7 @@ import click
 from holdfast.cli.completion import run_argument, step_argument
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import SUCCEEDED, exit_code, told
-from holdfast.cli.render import COMPACT, clean, emit, note, say
+from holdfast.cli.render import COMPACT, clean, counted, emit, note, say
 from holdfast.errors import HoldfastError, IntegrityBroken
 
 if TYPE_CHECKING:
@@ -122,6 +122,9 @@ def _show(door: Door, run_id: str, found: list[Log]) -> int:
             paper.end()
             note(f"error: the transcript of {log.step} (attempt {log.attempt}): {told(error)} [{error.code}]")
             code = exit_code(error)
+        if log.masked:
+            paper.end()
+            note(f"{counted(log.masked, 'secret')} masked in the transcript of {log.step} (attempt {log.attempt})")
         if log.incomplete:
             paper.end()
             note(f"the transcript of {log.step} (attempt {log.attempt}) is incomplete: {log.incomplete}")
@@ -164,7 +167,7 @@ class _Decoders:
 def _plain(log: Log) -> dict[str, Any]:
     from holdfast.domain.codec import jsonable
 
-    names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete")
+    names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete", "masked")
     return {name: jsonable(getattr(log, name)) for name in names}
 
 

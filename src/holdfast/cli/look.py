@@ -123,7 +123,7 @@ def _whole(hold: Holdfast, run_id: str) -> Sequence[Receipt]:
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
-    from holdfast.cli.outcomes import verdict_json, wait_json
+    from holdfast.domain.shown import verdict_json, wait_json
     from holdfast.domain.codec import jsonable
 
     return {

@@ -10,10 +10,8 @@ from holdfast.cli.door import Door
 from holdfast.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
 from holdfast.cli.render import STYLES, as_json, counted, emit, say, say_all
 from holdfast.cli.ways import say_waits
-from holdfast.domain.codec import jsonable
-from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.run import Outcome
-from holdfast.domain.verdict import Verdict
+from holdfast.domain.shown import outcome_json
 from holdfast.errors import CommandFailed, HoldfastError, StepTimedOut
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -27,29 +25,6 @@ def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
         _say(door, outcome)
     code = exit_code_of(outcome)
     return 128 + signal if signal and code in (1, INTERRUPTED) else code
-
-
-def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
-    return {
-        "run_id": outcome.run_id or None,
-        "status": outcome.status,
-        "result": jsonable(outcome.result),
-        "interrupts": [wait_json(wait) for wait in outcome.interrupts],
-        "error": outcome.error,
-        "verdict": verdict_json(outcome.verdict),
-        "replayed_steps": outcome.replayed_steps,
-        "unasked": list(outcome.unasked),
-    }
-
-
-def wait_json(wait: Interrupt) -> dict[str, Any]:
-    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices), "digest": wait.digest}
-
-
-def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    return {"word": verdict.word, "reasons": [reason.to_dict() for reason in verdict.reasons]}
 
 
 def _say(door: Door, outcome: Outcome[Any]) -> None:

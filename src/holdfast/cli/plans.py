@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.cli.door import Door
-from holdfast.cli.outcomes import verdict_json, wait_json
 from holdfast.cli.render import STYLES, brief, emit, say, table
 from holdfast.cli.ways import say_waits, say_ways, step_ways
-from holdfast.domain.codec import jsonable
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.plan import Plan, PlanStep
 from holdfast.domain.run import RunRecord
+from holdfast.domain.shown import plan_json
 from holdfast.domain.verdict import Verdict
 from holdfast.errors import RunSealed
 
@@ -25,14 +24,6 @@ ACTIONS = {
 }
 DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decides; the ways on follow
 SHOWN = 50
-
-
-def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
-    return {
-        **jsonable(plan),
-        "verdict": verdict_json(plan.verdict),
-        "interrupts": [wait_json(wait) for wait in waits],
-    }
 
 
 def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt]) -> int:

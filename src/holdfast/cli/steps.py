@@ -38,6 +38,7 @@ def step_json(step: Receipt) -> dict[str, Any]:
         "attempts": step.attempt,
         "exit": step.facts.get("exit"),
         "left": step.facts.get("left"),
+        "masked": step.facts.get("masked", 0),
         "started_at": jsonable(step.started_at),
         "ended_at": jsonable(step.ended_at),
         "error": step.error,
@@ -100,7 +101,7 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
     return [
         ("  exit", exit_of(receipt)),
         ("  printed", f"{size:,} bytes" if size is not None else ""),
-        ("  masked", f"{known['masked']} secrets" if known.get("masked") else ""),
+        ("  masked", counted(known["masked"], "secret") if known.get("masked") else ""),
         ("  wrote", written + more),
         ("  left", left),
         ("  note", "" if left else _note(receipt)),
@@ -109,11 +110,16 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
 
 def _say_notes(steps: Sequence[Receipt]) -> None:
     """Why steps were left out, how loops ended, what unfinished attempts left."""
-    lines = [f"{clean(step.label)}: {text}" for step in steps if (text := _note(step))]
+    lines = [f"{clean(step.label)}: {text}" for step in steps for text in (_note(step), _masked(step)) if text]
     for line in lines[-NOTES:]:
         say(line, "dim", prose=True)
     if len(lines) > NOTES:
         say(f"… and {len(lines) - NOTES:,} more notes, in `holdfast receipts`")
+
+
+def _masked(step: Receipt) -> str:
+    number = step.facts.get("masked", 0)
+    return f"{counted(number, 'secret')} masked in its transcript" if number else ""
 
 
 def _note(step: Receipt) -> str:

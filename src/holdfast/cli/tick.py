@@ -157,7 +157,7 @@ def _say(door: Door, hold: Holdfast, one: Woken, why: str) -> None:
 
 
 def _plain(one: Woken) -> dict[str, Any]:
-    from holdfast.cli.outcomes import wait_json
+    from holdfast.domain.shown import wait_json
 
     told = {"run_id": one.run_id, "reason": one.reason, "status": one.status, "error": one.error}
     return told | {"interrupts": [wait_json(wait) for wait in one.interrupts]}

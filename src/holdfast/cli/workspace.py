@@ -18,14 +18,29 @@ SECTIONS: Sections = {
         "checkpoints": ("workspace_checkpoints:checkpoints", "What was pinned, the newest first."),
         "diff": ("workspace_checkpoints:diff", "What changed between two checkpoints."),
     },
+    "Records": {
+        "record": ("workspace_records:record", "Record an observation, a decision, evidence or a note."),
+        "records": ("workspace_records:records", "What was recorded, the newest first."),
+        "pin": ("workspace_records:pin", "Let recall never leave a record out."),
+        "unpin": ("workspace_records:unpin", "Take a pin away."),
+    },
+    "Recall": {
+        "recall": ("workspace_recall:recall", "What matters for a goal, within a number of tokens."),
+    },
+    "Evidence": {
+        "link": ("workspace_records:link", "Say how two things with refs bear on each other."),
+        "links": ("workspace_records:links", "The links from and to a ref."),
+        "why": ("workspace_records:why", "What a ref rests on, and how that stands."),
+    },
 }
 
 
 @click.group("workspace", cls=Commands, sections=SECTIONS)
 def workspace() -> None:
-    """Content that outlives a run, and named boundaries of tasks.
+    """Content that outlives a run, named boundaries of tasks, records and links.
 
     REF is what saving gave: artifact:SCOPE/NAME@VERSION; or a name, for its
     newest version; or NAME@2. A name is only a name, never a path. What is
-    read is checked, and refused if it is not what was saved.
+    read is checked, and refused if it is not what was saved. Records and links
+    take refs of every kind: also record:ID, checkpoint:ID, handoff:ID, run:ID.
     """

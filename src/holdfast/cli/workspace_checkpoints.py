@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NAME")
 @click.option("--task", metavar="TASK", required=True, help="The task it is a boundary of.")
 @click.option("--summary", metavar="TEXT", default="", help="What has been reached.")
-@click.option("--ref", "refs", metavar="REF", multiple=True, help="An artifact that belongs to it; may be repeated.")
+@click.option("--ref", "refs", metavar="REF", multiple=True, help="A ref of what belongs to it; may be repeated.")
 @click.option("--operation-id", metavar="ID", help="The same one again pins nothing twice.")
 @click.option("--actor", metavar="WHO", help="Who pins it [local].")
 def checkpoint(door: Door, name: str, **given: Any) -> int:

@@ -76,7 +76,7 @@ def _change(key: str, before: dict[str, Any], after: dict[str, Any]) -> Change |
     return None if before[key] == after[key] else Change(key, before[key], after[key])
 
 
-def check_refs(refs: Any) -> tuple[str, ...]:
+def check_refs(refs: Any, limit: int = REFS) -> tuple[str, ...]:
     """Refs as they were given, each once. Raises ValueRefused for what is none."""
     if isinstance(refs, str) or not hasattr(refs, "__iter__"):
         raise ValueRefused("refs", f"{type(refs).__qualname__} is no list of refs", "give a list: refs=[draft.ref]")
@@ -85,8 +85,8 @@ def check_refs(refs: Any) -> tuple[str, ...]:
         if not isinstance(ref, str):
             raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
     found = tuple(dict.fromkeys(given))
-    if len(found) > REFS:
+    if len(found) > limit:
         raise ValueRefused(
-            "refs", f"they are {len(found):,}; the limit is {REFS:,}", "save a list of them as an artifact"
+            "refs", f"they are {len(found):,}; the limit is {limit:,}", "save a list of them as an artifact"
         )
     return found

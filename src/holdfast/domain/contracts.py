@@ -8,8 +8,8 @@ is for the host to see. The forms of checks and musts are in `forms.py`, secrets
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import MISSING, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -32,7 +32,7 @@ from holdfast.domain.forms import (
     refuse,
     rule_of,
 )
-from holdfast.domain.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, STALE_SECONDS, Contract
+from holdfast.domain.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, MAX_REFS, STALE_SECONDS, Contract
 from holdfast.errors import HandoffInvalid, ValueRefused
 
 __all__ = ["Command", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
@@ -41,6 +41,7 @@ REQUIRED = ("anchor", "summary", "handoff_text")
 LONGEST_ANCHOR = 500
 MAX_TAGS = 100
 LONGEST_TAG = 200
+LONGEST_REF = 3000  # a scope, each of its characters written as three, a name and a version
 MAX_DEPTH = 200  # of a packet: what can be read again from wherever it is asked for
 _DAY = 86_400_000_000
 _NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]')
@@ -57,7 +58,7 @@ def contract_of(**given: Any) -> Contract:
 
     Raises HandoffInvalid for the first field that cannot be used.
     """
-    values = dict(_values(given))
+    values = _values(given)
     for name in REQUIRED:
         if name not in given:
             refuse(name, "is missing", "every handoff has an anchor, a summary and a handoff_text")
@@ -70,16 +71,18 @@ def contract_of(**given: Any) -> Contract:
 def draft_of(**given: Any) -> Contract:
     """The same for a handoff that is still being written: anchor, summary and handoff_text may be empty or left out."""
     begun = {name: value for name, value in given.items() if name not in REQUIRED or value != ""}
-    contract = Contract(**dict.fromkeys(REQUIRED, "") | dict(_values(begun)))
+    contract = Contract(**dict.fromkeys(REQUIRED, "") | _values(begun))
     _refuse_oversize(contract)
     return contract
 
 
-def _values(given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _values(given: dict[str, Any]) -> dict[str, Any]:
+    values = {}
     for name, value in given.items():
         if name not in _READERS:
             refuse(name[:100], "is no field of a handoff", nearest(name, _READERS, "the fields are"))
-        yield name, _READERS[name](value, name)
+        values[name] = value if value is _LEFT_OUT.get(name, MISSING) else _READERS[name](value, name)
+    return values
 
 
 def expiry(expires: str | None, at: int) -> int:
@@ -125,8 +128,8 @@ def _read_line(value: Any, path: str, longest: int) -> str:
         refuse(path, f"has {len(text):,} characters", f"give at most {longest}")
     if text != text.strip():
         refuse(path, "has blanks around it", f"write {text.strip()!r}")
-    odd = next((place for place, each in enumerate(text) if not each.isprintable()), None)
-    if odd is not None:
+    if not text.isprintable():
+        odd = next(place for place, each in enumerate(text) if not each.isprintable())
         refuse(path, f"has {text[odd]!r} at character {odd}", "use printable characters, in one line")
     return text
 
@@ -137,6 +140,10 @@ def _read_anchor(value: Any, path: str) -> str:
 
 def _read_tag(value: Any, path: str) -> str:
     return _read_line(value, path, LONGEST_TAG)
+
+
+def _read_ref(value: Any, path: str) -> str:
+    return _read_line(value, path, LONGEST_REF)
 
 
 # -- lists -------------------------------------------------------------------------------------------
@@ -155,8 +162,11 @@ def _list_of(read: Reader, most: int) -> Reader:
     return read_all
 
 
+_paths = _list_of(read_path, MAX_FILES)
+
+
 def _read_paths(value: Any, path: str) -> tuple[str, ...]:
-    found: tuple[str, ...] = _list_of(read_path, MAX_FILES)(value, path)
+    found: tuple[str, ...] = _paths(value, path)
     seen: dict[str, int] = {}
     for place, text in enumerate(found):
         first = seen.setdefault(text.removesuffix("/"), place)
@@ -283,6 +293,7 @@ def _seconds_text(microseconds: int, path: str) -> str:
     return f"{whole}s" if not rest else f"{whole}.{rest:06}s"
 
 
+_LEFT_OUT = {each.name: each.default for each in fields(Contract) if each.default is not MISSING}
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)
 _READERS: dict[str, Reader] = {
     "anchor": _read_anchor,
@@ -306,4 +317,5 @@ _READERS: dict[str, Reader] = {
     "environment": _read_paths,
     "expires": _optional(_read_expires),
     "supersedes": _optional(_read_anchor),
+    "refs": _list_of(_read_ref, MAX_REFS),
 }

@@ -18,6 +18,7 @@ from holdfast.domain.digest import identity
 
 MAX_FILES = 200
 MAX_CHECKS = 200
+MAX_REFS = 100
 MAX_BYTES = 1 << 20  # of a whole record
 STALE_SECONDS = 30 * 86_400
 
@@ -58,6 +59,7 @@ class Contract:
     environment: tuple[str, ...] = ()
     expires: str | None = None
     supersedes: str | None = None
+    refs: tuple[str, ...] = ()  # the evidence it rests on, in the workspace
 
     @property
     def entry(self) -> tuple[str, str]:

@@ -60,6 +60,7 @@ class Payload(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     next: str = ""
     artifacts: list[str] = []
     facts: Any = None
+    masked: int = 0  # of an event: how many secrets were masked in what it says
 
 
 class Entry(NamedTuple):

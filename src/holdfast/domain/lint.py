@@ -46,6 +46,9 @@ _UNSTABLE = {
     "a timestamp": re.compile(r"(?<!\d)(?:1\d{9}|1\d{12}|1\d{15})(?!\d)|\d\d:\d\d:\d\d|(?<!\d)[0-2]\d:[0-5]\d(?!\d)"),
     "a commit hash": _HASH,
 }
+_NUMBER = re.compile(r"#?\d+")
+_WORD = re.compile(r"[^\W_]+")
+_DIGEST = re.compile(r"(?<=\w-)[0-9a-f]{12}$")
 _CHECK_OF = {
     "npm test": ("ts", "tsx", "js", "jsx", "mjs", "vue", "svelte"),
     "cargo test": ("rs",),
@@ -77,19 +80,21 @@ def unstable(anchor: str) -> str:
         return "there is no anchor"
     if kind == "branch":
         return ""
-    if re.fullmatch(r"#?\d+", anchor.strip()):
+    if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if set(re.findall(r"[^\W_]+", name.lower())) <= _NO_NAME:
+    if _NO_NAME.issuperset(_WORD.findall(name.lower())):
         return f"{anchor!r} names no task"
-    named = re.sub(r"(?<=\w-)[0-9a-f]{12}$", "", anchor)  # a task's own name ends in a digest of its inputs
-    found = next((kind for kind, pattern in _UNSTABLE.items() if pattern.search(named)), "")
-    return f"{anchor!r} has {found} in it" if found else ""
+    named = _DIGEST.sub("", anchor)  # a task's own name ends in a digest of its inputs
+    for found, pattern in _UNSTABLE.items():
+        if pattern.search(named):
+            return f"{anchor!r} has {found} in it"
+    return ""
 
 
 def _slug(contract: Contract) -> str:
     """A name from the summary, or else from what is to be done, or where."""
     for text in (contract.summary, contract.next_action or "", *contract.target_files[:1], contract.handoff_text):
-        words = [word for word in re.findall(r"[^\W_]+", text.lower()) if not re.search(r"\d{5}|\d[a-f]|[a-f]\d", word)]
+        words = [word for word in _WORD.findall(text.lower()) if not re.search(r"\d{5}|\d[a-f]|[a-f]\d", word)]
         slug = "-".join(word[:30] for word in words[:6])
         if slug and not unstable(f"task:{slug}"):
             return slug
@@ -194,6 +199,8 @@ def _packets(contract: Contract) -> Iterator[Finding]:
 
 def _said(contract: Contract) -> Iterator[tuple[str, str, Any]]:
     """What the packets say of the contract's own fields: where, which field, what. A null says nothing."""
+    if contract.execution_state_v1 is None and contract.execution_packet_v1 is None:
+        return
     for name, packet in (("execution_state_v1", contract.state), ("execution_packet_v1", contract.packet)):
         top = packet if isinstance(packet, dict) else {}
         inner = {f"{name}.{key}": top[key] for key in top if key.removesuffix("_v1") in _PACKET_KEYS}

@@ -30,7 +30,7 @@ from holdfast.errors import HandoffInvalid
 PROMPT_TOKENS = 1500
 
 _FIRST = ("anchor", "entry", "next_action", "summary", "handoff_text")
-_SECOND = ("target_files", "acceptance_checks", "must_change", "must_remove", "must_keep", "rollback")
+_SECOND = ("target_files", "acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "refs")
 _REST = (
     "file_path",
     "symbol",
@@ -256,6 +256,7 @@ def _parts(recovered: Recovered) -> Iterator[str | Part]:
     if handoff.musts:
         yield "\n".join(["## Musts", *(f"- {name}: {_form(form)}" for name, form in handoff.musts)])
     yield from _list(4, "## Rollback", [_form(each) for each in handoff.rollback], "ways to roll back")
+    yield from _list(4, "## Evidence", [_inline(ref) for ref in handoff.refs], "refs: holdfast workspace why REF")
     yield from _list(7, "## Context", list(_context(recovered)), "details")
     for name in _PACKETS:
         if (packet := getattr(handoff, name)) is not None:

@@ -78,6 +78,7 @@ class Event:
     call: str = ""  # the call it is about: the same in its receipts and waits
     interrupt: str = ""  # the wait that was answered by it
     artifacts: tuple[str, ...] = ()  # of a receipt: what it refers to
+    masked: int = 0  # how many secrets were masked in what it carries
 
 
 ReadBlob = Callable[[str], bytes]
@@ -225,6 +226,7 @@ def _event(run_id: str, row: Row, header: Header, trace_id: str) -> Event:
         call=_call_of(header),
         interrupt=_interrupt(payload) if not said else "",
         artifacts=tuple(payload.artifacts),
+        masked=payload.masked,
     )
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+
+from holdfast.domain.secret_tokens import TOKENS, Token, more_tokens
 
 Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
@@ -26,6 +29,7 @@ class Rule:
     look: Look
     hints: tuple[str, ...] = ()  # a text without any of these holds none; (): ask `look`
     cased: bool = False  # the hints are in it just so; else in large or small letters
+    in_word: bool = False  # it has no blank in it, at least `WORD` characters, and one of the hints
 
 
 def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[str], bool] | None = None) -> Rule:
@@ -38,6 +42,36 @@ def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[
             yield from (found.span(group) for found in compiled.finditer(text) if judge(found[group]))
 
     return Rule(name, kind, look, hints, cased=True)
+
+
+def by_token(token: Token) -> Rule:
+    """A rule that looks for a kind of token where its hints are, and nowhere else."""
+
+    def look(text: str) -> Iterator[Span]:
+        compiled = _compiled(token.pattern)
+        group = min(compiled.groups, 1)
+        for place in (place - offset for place in _places(text, token.hints) for offset in token.offsets):
+            found = compiled.match(text, place) if place >= 0 else None
+            if found is not None and _is_no_filler(found[group]):
+                yield found.span(group)
+
+    return Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)  # when it is first needed: most are never
+
+
+def _places(text: str, words: Iterable[str]) -> list[int]:
+    """Where these words are in a text."""
+    found = []
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            found.append(at)
+            at = text.find(word, at + 1)
+    return sorted(found)
 
 
 def _is_no_filler(text: str) -> bool:
@@ -109,13 +143,14 @@ def _is_url_password(text: str) -> bool:
 # -- named values: password=…, "client_secret": "…", --token … ---------------------------------------
 
 _PASSWORD = r"pass(?:word|wd|phrase|code|(?<=[_-]pass))|pwd"
-_NAMED = (
-    rf"(?:{_PASSWORD}|secret(?:[_-]?access)?(?:[_-]?key)?|token|credentials?"
-    r"|(?:api|access|private|encryption|signing|auth|account|master|storage|shared)[_ -]?key)"
-)
+_OWNER = r"(?:api|access|private|encryption|signing|auth|account|master|storage|shared)[_ -]?"  # of a key
+_OTHER = rf"{_PASSWORD}|secret(?:[_-]?access)?(?:[_-]?key)?|token|credentials?"
+_NAMED = rf"(?:{_OTHER}|{_OWNER}key)"
 _TYPE = r":[ \t]*[a-z_][\w.\[\]]{0,30}(?:[ \t]*\|[ \t]*none)?[ \t]*=(?!=)"  # password: str | None = "…"
-_ASSIGNED = re.compile(rf"({_NAMED})(?:\\?[\"'`])?\]?(?:[ \t]*(?:{_TYPE}|=>|:=|[=:](?![=:])))[ \t]*")
-_FLAG = re.compile(rf"--(?:[a-z0-9]{{1,20}}-){{0,3}}({_NAMED})[ \t]+(?!-)")
+_ASSIGNED = re.compile(rf"({_OTHER}|key)(?:\\?[\"'`])?\]?[ \t]*(?:{_TYPE}|=>|:=|[=:](?![=:]))[ \t]*")
+_FLAG = re.compile(rf"({_OTHER}|key)[ \t]+(?!-)")
+_FLAG_BEGIN = re.compile(r"--(?:[a-z0-9]{1,20}-){0,3}\Z")
+_KEY_OWNER = re.compile(rf"{_OWNER}\Z")
 _SECRET_NAME = re.compile(rf"{_NAMED}\Z")
 _WORDS = ("pass", "pwd", "secret", "token", "credential", "key")
 _HARMLESS = re.compile(r"(?:next|page|continuation|cancel|cancellation|pad|eos|bos|unk|sep|cls|stop|public)[_ -]?\Z")
@@ -152,24 +187,38 @@ def _kind_of(word: str) -> str:
 
 
 def _look_for_named(text: str) -> Iterator[Span]:
-    if has_secret_word(text):
-        lowered = _lowered(text)
-        yield from _named(text, lowered, _ASSIGNED)
-        yield from _named(text, lowered, _FLAG)
+    has_flags = "--" in text
+    if not has_flags and ":" not in text and "=" not in text:  # nothing has a value
+        return
+    lowered, at = _lowered(text), 0
+    for place in _places(lowered, _WORDS):
+        name = _name_at(lowered, place, has_flags) if place >= at else None
+        span = _value_at(text, name) if name is not None else None
+        if span is not None:
+            yield span
+            at = span[1]
+
+
+def _name_at(lowered: str, place: int, has_flags: bool) -> re.Match[str] | None:
+    """The name that has one of the words there, with what sets its value apart; None where it names no secret."""
+    name, begin = _ASSIGNED.match(lowered, place), place
+    if name is None:
+        name = _FLAG.match(lowered, place) if has_flags else None
+        if name is None:
+            return None
+    if name[1] == "key":
+        owner = _KEY_OWNER.search(lowered, max(0, place - 11), place)
+        if owner is None:
+            return None
+        begin = owner.start()
+    if _HARMLESS.search(lowered, max(0, begin - 16), begin):
+        return None
+    is_flag = name.re is _FLAG
+    return None if is_flag and not _FLAG_BEGIN.search(lowered, max(0, begin - 66), begin) else name
 
 
 def _lowered(text: str) -> str:
     return text.replace("İ", "i").lower()  # the only character whose small form is longer: places must stay
-
-
-def _named(text: str, lowered: str, pattern: re.Pattern[str]) -> Iterator[Span]:
-    at = 0
-    while name := pattern.search(lowered, at):
-        at = name.end()
-        span = _value_at(text, name)
-        if span is not None and not _HARMLESS.search(lowered, max(0, name.start(1) - 16), name.start(1)):
-            yield span
-            at = span[1]
 
 
 def _value_at(text: str, name: re.Match[str]) -> Span | None:
@@ -192,8 +241,7 @@ def _is_code(text: str, name: re.Match[str], seen: re.Match[str]) -> bool:
 
 
 def _look_for_pem(text: str) -> Iterator[Span]:
-    if "PRIVATE KEY" in text:
-        yield from (found.span() for found in _PEM.finditer(text) if _PEM_BODY.search(found[1]))
+    yield from (found.span() for found in _PEM.finditer(text) if _PEM_BODY.search(found[1]))
 
 
 _PEM = re.compile(
@@ -205,54 +253,13 @@ _PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{16}")
 
 # -- the rules ---------------------------------------------------------------------------------------
 
-_A = r"(?<![A-Za-z0-9])"  # where bodies of letters and digits begin
-_W = r"(?<![A-Za-z0-9_-])"  # and those with `-` and `_`
-_AWS = rf"{_A}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Za-z0-9])"
-_OPENAI = rf"{_W}sk-(?:(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{{20,}}|[A-Za-z0-9]{{20,}})"
-_SLACK_URL = r"hooks\.slack\.com/services/([A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,})"
-_JWT = rf"{_W}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}"
 _SENT = r"(?i:authorization)\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?i:bearer|basic|token)[ \t]+([\w.~+/=-]{8,})"
 _IN_URL = r"://[^\s/?#:@\"'<>]{0,128}:([^\s/?#\"'<>]{1,256})@(?!sha\d)"
-_GITLAB = ("gldt-", "glrt-", "glft-", "glpat-", "glptt-", "glcbt-", "glagent-", "glsoat-")
-_MORE = {  # by what each begins with
-    "gsk_": r"gsk_[A-Za-z0-9]{40,}",
-    "r8_": r"r8_[A-Za-z0-9]{30,}",
-    "lin_api_": r"lin_api_[A-Za-z0-9]{32,}",
-    "shp": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32,}",
-    "AGE-SECRET-KEY-1": r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
-    "hvs.": r"hvs\.[A-Za-z0-9_-]{24,}",
-    "dckr_pat_": r"dckr_pat_[A-Za-z0-9_-]{20,}",
-    "xai-": r"xai-[A-Za-z0-9]{40,}",
-    "glsa_": r"glsa_[A-Za-z0-9_]{32,}",
-    "nvapi-": r"nvapi-[A-Za-z0-9_-]{40,}",
-    "whsec_": r"whsec_[A-Za-z0-9+/=]{24,}",
-    "tskey-": r"tskey-[a-z]{3,8}-[A-Za-z0-9-]{20,}",
-    "ATATT3": r"ATATT3[A-Za-z0-9_=-]{40,}",
-    "GOCSPX-": r"GOCSPX-[A-Za-z0-9_-]{20,}",
-    "ya29.": r"ya29\.[A-Za-z0-9_-]{20,}",
-}
+
 
 RULES: tuple[Rule, ...] = (
     Rule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",), cased=True),
-    by_pattern("aws", "an AWS access key", _AWS, "AKIA", "ASIA", "ABIA", "ACCA"),
-    by_pattern("github", "a GitHub token", rf"{_A}gh[oprsu]_[A-Za-z0-9]{{30,}}", *(f"gh{each}_" for each in "oprsu")),
-    by_pattern("github_pat", "a GitHub token", rf"{_W}github_pat_[A-Za-z0-9_]{{22,}}", "github_pat_"),
-    by_pattern("gitlab", "a GitLab token", rf"{_W}(?:{'|'.join(_GITLAB)})[A-Za-z0-9_-]{{20,}}", *_GITLAB),
-    by_pattern("slack", "a Slack token", rf"{_W}(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{{10,}}", "xox", "xapp-"),
-    by_pattern("slack_url", "a Slack webhook", _SLACK_URL, "hooks.slack.com"),
-    by_pattern("stripe", "a Stripe key", rf"{_A}[rs]k_(?:live|test)_[A-Za-z0-9]{{16,}}", "k_live_", "k_test_"),
-    by_pattern("anthropic", "an Anthropic key", rf"{_W}sk-ant-[A-Za-z0-9_-]{{20,}}", "sk-ant-"),
-    by_pattern("openai", "an OpenAI key", _OPENAI, "sk-"),
-    by_pattern("google", "a Google key", rf"{_W}AIza[A-Za-z0-9_-]{{30,}}", "AIza"),
-    by_pattern("npm", "an npm token", rf"{_A}npm_[A-Za-z0-9]{{30,}}", "npm_"),
-    by_pattern("pypi", "a PyPI token", rf"{_W}pypi-Ag[A-Za-z0-9_-]{{30,}}", "pypi-Ag"),
-    by_pattern("sendgrid", "a SendGrid key", rf"{_W}SG\.[A-Za-z0-9_-]{{16,64}}\.[A-Za-z0-9_-]{{16,}}", "SG."),
-    by_pattern("twilio", "a Twilio key", rf"{_A}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),
-    by_pattern("hugging_face", "a Hugging Face token", rf"{_A}hf_[A-Za-z0-9]{{30,}}", "hf_"),
-    by_pattern("digital_ocean", "a DigitalOcean token", rf"{_A}do[opr]_v1_[0-9a-f]{{32,}}", "_v1_"),
-    by_pattern("telegram", "a Telegram token", rf"{_A}\d{{8,10}}:AA[A-Za-z0-9_-]{{32,}}", ":AA"),
-    by_pattern("provider", "a provider's key", rf"{_A}(?:{'|'.join(_MORE.values())})", *_MORE),
-    by_pattern("jwt", "a JWT", _JWT, "eyJ"),
+    *map(by_token, (*TOKENS, *more_tokens())),
     by_pattern("authorization", "an Authorization header", _SENT, "uthorization", "UTHORIZATION", real=_is_sent),
     by_pattern("bearer", "a bearer token", r"\b[Bb]earer[ \t]+([\w.~+/=-]{20,})", "earer", real=_is_sent),
     by_pattern("url_password", "a password in a URL", _IN_URL, "://", real=_is_url_password),

@@ -26,11 +26,25 @@ from holdfast.domain.secret_rules import (
     looks_real,
     name_kind,
 )
+from holdfast.domain.secret_tokens import WORD
 from holdfast.errors import SecretFound
 
-__all__ = ["MASK", "RULES", "Found", "Rule", "by_pattern", "check", "find", "is_secret_file", "mask", "masked"]
+__all__ = [
+    "MASK",
+    "RULES",
+    "Found",
+    "Rule",
+    "by_pattern",
+    "check",
+    "counted",
+    "find",
+    "is_secret_file",
+    "mask",
+    "masked",
+]
 
 MASK = "***"
+_MANY = 1 << 14  # characters: words of a longer text are not taken apart
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
 Place = str | tuple["Place", str | int]  # a path in parts: most are never shown, and showing takes time
 
@@ -63,22 +77,31 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
 
 def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
-    cased, other = _hints_of(rules)
+    hints = _hints_of(rules)
     lowered = text.lower()
-    found = [rule for hint, rule in cased if hint in text]
-    found += [rule for hint, rule in other if hint in lowered]
+    found = [rule for hint, rule in hints.cased if hint in text]
+    found += [rule for hint, rule in hints.other if hint in lowered]
+    words = [text] if len(text) > _MANY else text.replace('"', " ").split()
+    if max(map(len, words), default=0) >= WORD:
+        long = "\n".join([word for word in words if len(word) >= WORD])
+        found += [rule for hint, rule in hints.in_words if hint in long]
     return tuple(dict.fromkeys(found))
 
 
-_Hints = list[tuple[str, Rule]]
+class _Hints(NamedTuple):
+    """Every hint with its rule: as it is written, in large or small letters, as it is written in a long word."""
+
+    cased: list[tuple[str, Rule]]
+    other: list[tuple[str, Rule]]
+    in_words: list[tuple[str, Rule]]
 
 
 @lru_cache(maxsize=64)
-def _hints_of(rules: tuple[Rule, ...]) -> tuple[_Hints, _Hints]:
-    """Every hint with its rule: those that count just as they are written, and those in large or small letters."""
+def _hints_of(rules: tuple[Rule, ...]) -> _Hints:
     hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
-    cased = [(hint, rule) for hint, rule in hints if rule.cased]
-    return cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased]
+    in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
+    cased = [(hint, rule) for hint, rule in hints if rule.cased and not rule.in_word]
+    return _Hints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
 
 
 def mask(text: str, rules: tuple[Rule, ...] = RULES) -> str:
@@ -90,7 +113,7 @@ def check(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> None:
     """Nothing, if no secret is in a JSON value. Raises SecretFound with the path of the first one."""
     near = _near_value(value, rules)
     if near is not None:
-        _clean(value, path, "", _Looking(near, _refuse))
+        _clean(value, path, "", _Looking(near, lambda place, kind, _: _refuse(place, kind, near)))
 
 
 def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any, list[str]]:
@@ -99,12 +122,22 @@ def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any,
     if near is None:
         return value, []
     paths: dict[str, None] = {}
-    clean = _clean(value, path, "", _Looking(near, lambda place, kind: paths.update({_shown(place): None})))
+    clean = _clean(value, path, "", _Looking(near, lambda place, kind, _: paths.update({_shown(place, near): None})))
     return clean, list(paths)
 
 
-def _refuse(place: Place, kind: str) -> NoReturn:
-    raise SecretFound(_shown(place), kind)
+def counted(value: Any, rules: tuple[Rule, ...] = RULES) -> tuple[Any, int]:
+    """The value with every secret masked, and how many they were."""
+    near = _near_value(value, rules)
+    if near is None:
+        return value, 0
+    numbers: list[int] = []
+    clean = _clean(value, "", "", _Looking(near, lambda place, kind, number: numbers.append(number)))
+    return clean, sum(numbers)
+
+
+def _refuse(place: Place, kind: str, rules: tuple[Rule, ...]) -> NoReturn:
+    raise SecretFound(_shown(place, rules), kind)
 
 
 def _mask_at(text: str, found: Iterator[Found]) -> str:
@@ -133,29 +166,31 @@ def _near_value(value: Any, rules: tuple[Rule, ...]) -> tuple[Rule, ...] | None:
 
 def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
     """Every text of a value, and what its values are called. False where that cannot be told without reading it."""
-    match value:
-        case str():
-            texts.append(value)
-        case list() | tuple():
-            return all([_gather(item, texts, names) for item in value])
-        case dict():
-            names += (keys := [str(key) for key in value])
-            texts += keys
-            return all([_gather(item, texts, names) for item in value.values()])
-        case msgspec.Raw():
-            decode(raw := bytes(value))
-            texts.append(text := raw.decode())
-            names.append(text)
-            return "\\" not in text  # an escape may stand for any character
-        case _:
-            pass
-    return True
+    known = True
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
+        names += (keys := [str(key) for key in value])
+        texts += keys
+        known = _gather([*value.values()], texts, names)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if type(item) is str:
+                texts.append(item)
+            elif not _gather(item, texts, names):
+                known = False
+    elif isinstance(value, msgspec.Raw):
+        decode(raw := bytes(value))
+        texts.append(text := raw.decode())
+        names.append(text)
+        known = "\\" not in text  # an escape may stand for any character
+    return known
 
 
 @dataclass(frozen=True, slots=True)
 class _Looking:
     rules: tuple[Rule, ...]
-    report: Callable[[Place, str], None]  # told where something was found, and what kind it is
+    report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
 
 
 def _clean(value: Any, place: Place, name: str, looking: _Looking) -> Any:
@@ -179,11 +214,11 @@ def _clean(value: Any, place: Place, name: str, looking: _Looking) -> Any:
 def _clean_text(text: str, place: Place, name: str, looking: _Looking) -> str:
     kind = name_kind(name) if name else ""
     if kind and looks_real(text[:LOOKED_AT], password=is_password(kind)):
-        looking.report(place, kind)
+        looking.report(place, kind, 1)
         return MASK
     found = list(find(text, looking.rules))
     if found:
-        looking.report(place, found[0].kind)
+        looking.report(place, found[0].kind, len(found))
     return _mask_at(text, iter(found))
 
 
@@ -191,7 +226,7 @@ def _clean_number(value: int, place: Place, name: str, looking: _Looking) -> int
     """A number is secret only as a password: `pin`s and counts are too alike."""
     kind = name_kind(name) if name else ""
     if is_password(kind) and 100_000 <= value < 10**50:
-        looking.report(place, kind)
+        looking.report(place, kind, 1)
         return MASK
     return value
 
@@ -211,17 +246,17 @@ def _numbered(key: str, taken: Container[str]) -> str:
     return next(each for each in numbers if each not in taken)
 
 
-def _shown(place: Place) -> str:
+def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
     """The path in one text: `state.env[0]['odd key']`. It never tells a secret."""
     parts: list[str] = []
     while isinstance(place, tuple):
         place, part = place
-        parts.append(f"[{part}]" if isinstance(part, int) else _shown_key(part))
+        parts.append(f"[{part}]" if isinstance(part, int) else _shown_key(part, rules))
     return "".join([place, *reversed(parts)]).removeprefix(".")
 
 
-def _shown_key(key: str) -> str:
-    shown = mask(key)
+def _shown_key(key: str, rules: tuple[Rule, ...]) -> str:
+    shown = mask(key, rules)
     if len(shown) > 100:
         return f"[{shown[:100]!r}…]"
     return f".{shown}" if shown.isidentifier() else f"[{shown!r}]"

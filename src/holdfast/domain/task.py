@@ -107,6 +107,7 @@ class TaskContext:
     opened_at: datetime | None
     updated_at: datetime | None
     trouble: str = ""  # why its handoff cannot be shown
+    records: tuple[Any, ...] = ()  # the newest ones of the task
 
     def allows(self, name: str) -> bool:
         """Whether that action may be tried now."""

@@ -59,6 +59,8 @@ class Known:
     evidence: tuple[Evidence, ...] = ()  # recorded since the revision was stored, oldest first
     given: tuple[Reason, ...] = ()  # what the task's unfinished run gives
     composed: bool = False
+    fallen: Mapping[str, str] = field(default_factory=dict)  # refs of its evidence that do not stand, and why
+    lost: tuple[tuple[str, str, str], ...] = ()  # code, ref and what was found, of evidence that is not what it was
 
 
 def verdict_of(known: Known, seen: Observed | None, at: int) -> Verdict:
@@ -75,6 +77,7 @@ def reasons_of(known: Known, seen: Observed | None, at: int) -> list[Reason]:
     found = [
         *known.given,
         *_record(known, at),
+        *_evidence(known),
         *_files(known, seen),
         *_repository(known.handoff.binding, seen),
         *_checks(known, seen),
@@ -91,7 +94,7 @@ def command(handoff: Handoff, verb: str, *words: str, anchor: str = "") -> str:
     name = anchor or handoff.anchor
     rest = [*words, *(() if handoff.scope == "default" else ("--scope", handoff.scope))]
     named = [*rest, "--", name] if name.startswith("-") else [name, *rest]
-    return join(["holdfast", "handoff", verb, *named])
+    return f"holdfast handoff {verb} {join(named)}"
 
 
 def _accept(handoff: Handoff, code: str, subject: str, *words: str) -> str:
@@ -151,6 +154,17 @@ def rival_of(handoff: Handoff) -> Reason | None:
     replaced = handoff.rival_id or handoff.id
     advice = f"store what counts with --supersedes {replaced}; to compare: {command(handoff, 'diff')}"
     return Reason("rival", f"revision {handoff.revision}", "stored by who holds the claim", found, advice)
+
+
+def _evidence(known: Known) -> Iterator[Reason]:
+    """What became of the evidence that it rests on."""
+    handoff, code = known.handoff, "evidence_contradicted"
+    for ref, why in sorted(known.fallen.items()):
+        see = f"holdfast workspace why {quote(ref)}"
+        yield Reason(code, ref, "stands", why, f"{see}; or accept it: {_accept(handoff, code, ref)}")
+    for code, ref, found in known.lost:
+        advice = f"restore it from a copy; or accept it: {_accept(handoff, code, ref)}"
+        yield Reason(code, ref, "what was saved", found, advice)
 
 
 def _weaknesses(handoff: Handoff) -> str:
@@ -288,8 +302,8 @@ def _passed(evidence: Evidence) -> str:
 
 def _all_passed(handoff: Handoff, seen: Observed | None) -> bool:
     """Whether every check there is was run by the runner just now, and passed."""
-    keys = [key_of(form) for form in handoff.acceptance_checks]
     now = seen.checks if seen else {}
+    keys = [key_of(form) for form in handoff.acceptance_checks] if now else []
     return bool(keys) and all(key in now and now[key].passed and now[key].runner == "runner" for key in keys)
 
 

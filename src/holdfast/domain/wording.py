@@ -109,43 +109,50 @@ _COMPLETED = word_set(
     """
 )
 
-# What is said about the time after the handoff, wherever it stands in a sentence.
-_FORWARD = re.compile(
+# What is said about the time after the handoff: at the beginning of a sentence, and wherever it stands.
+_FORWARD_FIRST = re.compile(
     r"""
-      ^\W*\[\s?\]
-    | ^\W*(?:next|todos?|remaining|left|pending|outstanding|open|plan|follow[- ]?ups?|unresolved|blockers?|missing)
+      \W*\[\s?\]
+    | \W*(?:next|todos?|remaining|left|pending|outstanding|open|plan|follow[- ]?ups?|unresolved|blockers?|missing)
         \b[^.:]{0,30}(?::|$)
-    | ^next\b | \bnext\ (?:steps?|actions?|move|up|task|thing|is|for)\b | ^to\ \w+[^,]{0,60},
-    | \b(?:todo|fixme|tbd|to-do|wip|must|should|shall|will|won't|gonna|ought\ to|you'll|i'll|we'll|let's|please)\b
-    | (?<!the\ )(?<!no\ )\bneeds?\b
-    | \b(?:has|have|is|are|remains?|left|yet|want|wants|plan|plans|planning|going|about|intend|intends|where|what)\ to\b
-    | \bstill\b(?!\ (?:pass|passes|work|works|green|holds?|compiles?|valid|builds?|fine)\b)
-    | \b(?:not\ yet|haven't|hasn't|unfinished|incomplete|untested|half[- ](?:done|finished|way)|remains?|remaining)\b
-    | \bnot\ (?:been\ )?(?:done|finished|started|fixed|implemented|tested|merged|pushed|committed|wired|covered)\b
-    | \b(?:waiting|blocked)\ (?:for|on|by)\b | \b(?:is|are)\ (?:needed|required|missing|next)\b
-    | \byou\ (?:can|could|may|might|want|only|have)\b | \b(?:would|might)\ be\ (?:good|nice|worth|better|best)\b
-    | \b(?:i|we)\ (?:recommend|suggest|propose)\b
+    | next\b | to\ \w+[^,]{0,60},
     """,
     re.VERBOSE,
 )
-# What looks like it and says that nothing is to come.
+_FORWARD = re.compile(
+    r"""\b(?:
+      next\ (?:steps?|actions?|move|up|task|thing|is|for)\b
+    | (?:todo|fixme|tbd|to-do|wip|must|should|shall|will|won't|gonna|ought\ to|you'll|i'll|we'll|let's|please)\b
+    | (?<!the\ )(?<!no\ )needs?\b
+    | (?:has|have|is|are|remains?|left|yet|want|wants|plan|plans|planning|going|about|intend|intends|where|what)\ to\b
+    | still\b(?!\ (?:pass|passes|work|works|green|holds?|compiles?|valid|builds?|fine)\b)
+    | (?:not\ yet|haven't|hasn't|unfinished|incomplete|untested|half[- ](?:done|finished|way)|remains?|remaining)\b
+    | not\ (?:been\ )?(?:done|finished|started|fixed|implemented|tested|merged|pushed|committed|wired|covered)\b
+    | (?:waiting|blocked)\ (?:for|on|by)\b | (?:is|are)\ (?:needed|required|missing|next)\b
+    | you\ (?:can|could|may|might|want|only|have)\b | (?:would|might)\ be\ (?:good|nice|worth|better|best)\b
+    | (?:i|we)\ (?:recommend|suggest|propose)\b
+    )""",
+    re.VERBOSE,
+)
+# What looks like it and says that nothing is to come. One of the hints is in whatever it finds.
+_NOTHING_HINTS = ("no", "n/a", "n't", "should", "will", "ought", "would")
 _NOTHING_MORE = re.compile(
-    r"""
-      \b(?:next(?:\ steps?|\ actions?)?|todos?|remaining(?:\ work|\ items|\ steps)?|open\ (?:items|questions|issues)
+    r"""\b(?:
+      (?:next(?:\ steps?|\ actions?)?|todos?|remaining(?:\ work|\ items|\ steps)?|open\ (?:items|questions|issues)
         |follow[- ]?ups?|blockers?|pending|outstanding|left)
         \s{0,9}(?:[:—-]|\n)[\s*-]{0,9}(?:none|nothing|n/a|no)\b[^\n.]*
-    | \b(?:nothing|none|no(?:\ (?:more|further|other|remaining|outstanding|open|known|additional|pending))*)
+    | (?:nothing|none|no(?:\ (?:more|further|other|remaining|outstanding|open|known|additional|pending))*)
         (?:\ (?:else|more|further))?
         (?:\ (?:work|steps?|actions?|todos?|issues?|blockers?|follow[- ]?ups?|changes?|tasks?))?
         (?:\ (?:is|are|was|remains?|left|needs?|needed|required|remaining|pending|to\ (?:be\ done|do|fix|add)))+\b
-    | \bno\ (?:more|further|other|remaining|outstanding|open|known|additional|pending)\ \w+
-    | \bno\ (?:longer|need)\b\ (?:needs?|has\ to|must|to|for)\b
-    | \b(?:does|do|did)(?:n't|\ not)\ need\b
-    | \b(?:should|will|ought\ to)(?:\ (?:now|all|just))*
+    | no\ (?:more|further|other|remaining|outstanding|open|known|additional|pending)\ \w+
+    | no\ (?:longer|need)\b\ (?:needs?|has\ to|must|to|for)\b
+    | (?:does|do|did)(?:n't|\ not)\ need\b
+    | (?:should|will|ought\ to)(?:\ (?:now|all|just))*
         \ (?:work|pass|be\ (?:fine|ok|okay|good|fixed|done|ready|green|working|stable|resolved|gone|faster|safe))\b
-    | \b(?:so(?:\ that)?\ (?!you|next|the\ next|please|we\b|i\b)(?:[\w']+\ ){1,5}|which\ )
+    | (?:so(?:\ that)?\ (?!you|next|the\ next|please|we\b|i\b)(?:[\w']+\ ){1,5}|which\ )
         (?:will|should|would)\b[^.,;:]*
-    """,
+    )""",
     re.VERBOSE,
 )
 _DONE_HEAD = re.compile(
@@ -155,20 +162,57 @@ _DONE_HEAD = re.compile(
 )
 
 
+# A text that begins so is an order, whatever follows: a verb that is no noun, or one with an article behind it.
+_BEGINNING = re.compile(r"([A-Za-z]+) (?:(the|a|an|this|that|these|those|my|our|your|its|their|all|each|every|both) )?")
+_ORDERS = _BASE - _NOUNS_TOO - _FILLERS - word_set("complete do open")  # "Open questions: none" orders nothing
+_ORDERS_WITH_ARTICLE = _NOUNS_TOO & _BASE - _FILLERS
+
+# How a text is taken apart.
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s")
+_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d{1,3}[.)])\s+")
+_TICKED = re.compile(r"\W*\[x\]")
+_BETWEEN = re.compile(r"(?<=[.!?;])\s+")  # two sentences
+_CLAUSE_END = re.compile(r"[,;—–()]|\s-+\s|\bthen\b")
+_WORD = re.compile(r"[a-z][a-z'-]*")
+_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_QUOTED = re.compile(r"`[^`\n]*`")
+_SHORTENED = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf)\.")
+_WRAPPED = re.compile(r"(?<=[^\n]{50})(?<![.!?:;])\n(?=[a-z(])")
+_LIKE_A_PATH = re.compile(r"(?<!\S)[^\s./]*(?:[./]|(?<=Makefile)|(?<=Dockerfile))\S*")  # all that `is_path` may take
+
+
 # -- the rules ------------------------------------------------------------------------------
 
 
 def only_past(text: str) -> bool:
     """Whether the text says what happened and nothing of what comes next."""
-    tenses = {tense_of(sentence, done) for sentence, done in _sentences(text)}
-    return "past" in tenses and "forward" not in tenses
+    if _begins_with_order(text):
+        return False
+    past = False
+    for sentence, done in _sentences(text):
+        tense = tense_of(sentence, done)
+        if tense == "forward":
+            return False
+        past = past or tense == "past"
+    return past
+
+
+def _begins_with_order(text: str) -> bool:
+    """Whether the first words alone tell, so that no more has to be read."""
+    found = _BEGINNING.match(text)
+    if found is None:
+        return False
+    verb, article = found[1].lower(), found[2]
+    return verb in _ORDERS or (article is not None and verb in _ORDERS_WITH_ARTICLE)
 
 
 def tense_of(sentence: str, done: bool = False) -> Tense:
     """What one sentence speaks of. `done`: it stands under a heading such as "What I did"."""
-    low = _NOTHING_MORE.sub(" ", sentence.lower().replace("’", "'"))
+    low = sentence.lower().replace("’", "'")
+    if any(map(low.__contains__, _NOTHING_HINTS)):
+        low = _NOTHING_MORE.sub(" ", low)
     done = done or bool(_DONE_HEAD.match(low))
-    if _FORWARD.search(low) or (not done and _commands(low)):
+    if (not done and _commands(low)) or _FORWARD_FIRST.match(low) or _FORWARD.search(low):
         return "forward"
     return "past" if done or _tells(low) else "other"
 
@@ -177,14 +221,14 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     """Each sentence, and whether it stands under a heading about what is done."""
     done = blank = False
     for line in _plain(text).splitlines():
-        bullet = bool(re.match(r"\s*(?:[-*+•]|\d{1,3}[.)])\s", line))
-        body = re.sub(r"^\s*(?:[-*+•>#]+|\d{1,3}[.)])\s+", "", line).strip().strip("*_ ")
+        bullet = bool(_BULLET.match(line))
+        body = _MARK.sub("", line).strip().strip("*_ ")
         if _heads(line, body):
             done, blank = bool(_DONE_HEAD.match(body.lower())), False
         elif blank and body and not bullet:
             done = False
         blank = not body
-        yield from ((sentence, done) for sentence in re.split(r"(?<=[.!?;])\s+", body) if sentence)
+        yield from ((sentence, done) for sentence in _BETWEEN.split(body) if sentence)
 
 
 def _heads(line: str, body: str) -> bool:
@@ -193,27 +237,32 @@ def _heads(line: str, body: str) -> bool:
 
 def _plain(text: str) -> str:
     """The text with code and paths as the word `code`, and wrapped lines made one."""
-    text = re.sub(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", " ", text, flags=re.DOTALL)
-    text = re.sub(r"`[^`\n]*`", "code", text)
-    text = re.sub(r"\b(?:e\.g|i\.e|etc|vs|cf)\.", " ", text)
-    text = re.sub(r"(?<=[^\n]{50})(?<![.!?:;])\n(?=[a-z(])", " ", text)
-    return re.sub(r"\S+", lambda word: _without_path(word[0]), text)
+    if "```" in text or "~~~" in text:
+        text = _FENCED.sub(" ", text)
+    if "`" in text:
+        text = _QUOTED.sub("code", text)
+    if any(map(text.__contains__, ("e.g.", "i.e.", "etc.", "vs.", "cf."))):
+        text = _SHORTENED.sub(" ", text)
+    if "\n" in text:
+        text = _WRAPPED.sub(" ", text)
+    return _LIKE_A_PATH.sub(_without_path, text)
 
 
-def _without_path(word: str) -> str:
+def _without_path(found: re.Match[str]) -> str:
+    word = found[0]
     inner = word.strip("()[]{}<>\"',;.:!?")
     return word.replace(inner, "code", 1) if is_path(inner) else word
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z][a-z'-]*", text)
+    return _WORD.findall(text)
 
 
 def _commands(low: str) -> bool:
     """Whether a clause of the sentence is an order: it begins with a verb as the dictionary has it."""
     for sentence in low.split(":"):
         leading = True
-        for words in map(_words, re.split(r"[,;—–()]|\s-+\s|\bthen\b", sentence)):
+        for words in map(_words, _CLAUSE_END.split(sentence)):
             rest = words[sum(1 for _ in takewhile(_FILLERS.__contains__, words)) :]
             if rest and _orders(rest, leading=leading or len(rest) < len(words)):
                 return True
@@ -248,7 +297,7 @@ def _is_subject(words: list[str]) -> bool:
 def _tells(low: str) -> bool:
     """Whether the first verb of the sentence is in the past."""
     words = _words(low)
-    if words in (["complete"], ["all", "set"]) or re.match(r"^\W*\[x\]", low):
+    if words in (["complete"], ["all", "set"]) or _TICKED.match(low):
         return True
     for at, word in enumerate(words):
         following = next((each for each in words[at + 1 : at + 4] if not _is_adverb(each)), "")
@@ -331,13 +380,17 @@ _RUNNERS = word_set(
 )
 
 
+_PATH = re.compile(r"[\w@+~./-]+")
+_EXTENSION = re.compile(r"[A-Za-z]\w{0,7}")
+
+
 def is_path(word: str) -> bool:
     """Whether the word is written like a path from a repository's root."""
-    if not re.fullmatch(r"[\w@+~./-]+", word) or "//" in word or word.lower() in _NO_PATHS:
+    if not _PATH.fullmatch(word) or "//" in word or word.lower() in _NO_PATHS:
         return False
     name, _, extension = word.rpartition("/")[2].rpartition(".")
     if "/" in word:
-        return bool(name and re.fullmatch(r"[A-Za-z]\w{0,7}", extension)) or word.endswith("/") or word.count("/") > 1
+        return bool(name and _EXTENSION.fullmatch(extension)) or word.endswith("/") or word.count("/") > 1
     return bool(name and extension.lower() in _EXTENSIONS) or word in ("Makefile", "Dockerfile")
 
 

@@ -36,6 +36,7 @@ from holdfast.runtime.execution import Execution
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
 from holdfast.runtime.names import KNOWN_RECIPES, is_recipe, lasting, load
+from holdfast.runtime.own_secrets import SecretRules, read_own
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.resources import Resources
 from holdfast.runtime.runner import Acceptance
@@ -67,6 +68,8 @@ _PAGE = 200
 class Runtime:
     """One process's hands on one tenant's ledger."""
 
+    secret_rules = SecretRules()
+
     def __init__(
         self,
         home: str | Path | None = None,
@@ -83,25 +86,21 @@ class Runtime:
         self.home = find_home(home)
         self.project = project_of(self.home)
         self.scope, self.actor = check_name("scope", scope), check_name("actor", actor)
-        self.tenant = tenant
-        self.clock = clock or SystemClock()
-        self.ids = ids
-        self.settings = settings or Settings()
-        folder = tenant_folder(self.home, tenant)
-        self.folder = folder
+        self.tenant, self.ids, self._facade = tenant, ids, facade
+        self.clock, self.settings = clock or SystemClock(), settings or Settings()
+        self.own_secrets = read_own(self.home, self.settings)
+        self.folder = folder = tenant_folder(self.home, tenant)
         self.blobs = Blobs(folder / "blobs")
         self.store = SqliteStore(folder / "holdfast.db", **(store_options or {}))
-        self.process = this_process(ids)
-        self.resources = Resources(self.warn)
+        self.process, self.resources = this_process(ids), Resources(self.warn)
         self.live: dict[str, Execution] = {}
         self.claimed: set[str] = set()  # by this process, and not live yet
         self.tokens: set[str] = set()  # of the claims that this runtime may use
         self.claimer: Process | None = None  # in whose name it acts: that one's claims are its own too
-        self._lock = threading.Lock()
-        self._idle = threading.Event()  # set while nothing executes here
+        self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
         self._idle.set()
         self.heart = Heart(self)
-        self._facade = facade
+        self.looks = True  # at files; a server does not: they are where its clients are
         self._closed = self._settled = False
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
@@ -225,12 +224,12 @@ class Runtime:
             at=self.clock.now(),
         )
 
-    def begin(self, spec: FlowSpec, new: NewRun, *, fresh: bool = False) -> Claim | Outcome[Any]:
+    def begin(self, spec: FlowSpec, new: NewRun, *, fresh: bool = False, operation: Any = None) -> Claim | Outcome[Any]:
         """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
 
         Raises InputsConflict, RunHeld.
         """
-        started = claims.begin(self, new)
+        started = claims.begin(self, new, operation)
         if isinstance(started, Claim):
             return started
         if fresh:
@@ -238,14 +237,14 @@ class Runtime:
 
             with suppress(RunFinished):  # then there is nothing to give up
                 decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
-            return self.begin(spec, new)
+            return self.begin(spec, new, operation=operation)
         claims.refuse_sealed(started)
         if started.inputs_digest != new.inputs_digest:
             raise InputsConflict(new.task, started.id)
         try:
             return self._standing(started) or claims.claim(self, started.id)
         except RunFinished:  # a moment ago, by whoever else was running it
-            return self.begin(spec, new)
+            return self.begin(spec, new, operation=operation)
 
     def _standing(self, row: RunRow) -> Outcome[Any] | None:
         """How a waiting run stands, when nothing has happened that lets it go on."""
@@ -410,12 +409,13 @@ class Runtime:
         kept = decode(row.result) if row.result else {}
         return decode(self.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
-    def runs(self, status: str | None, limit: int) -> list[RunRecord]:
+    def runs(self, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
         """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
+        start = 0 if before is None else self.row(before).key
         stored = ("running", "crashed") if status == "crashed" else (status,)
         page = max(1, min(limit, _PAGE))
         found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-        for row in merge(*(self.rows(each, page) for each in stored), key=lambda row: -row.key):
+        for row in merge(*(self.rows(each, page, start) for each in stored), key=lambda row: -row.key):
             if len(found) >= limit:
                 break
             with suppress(RunNotFound):  # removed since it was listed
@@ -424,9 +424,8 @@ class Runtime:
                     found[record.id] = record
         return list(found.values())
 
-    def rows(self, status: str | None = None, page: int = _PAGE) -> Iterator[RunRow]:
+    def rows(self, status: str | None = None, page: int = _PAGE, before: int = 0) -> Iterator[RunRow]:
         """Every run of a recorded status, or every run, the newest first, read page by page."""
-        before = 0
 
         def look(reading: Reading) -> list[RunRow]:
             return reading.newest_runs(status, page, before)
@@ -469,7 +468,8 @@ class Runtime:
         counted = {"runs": runs, "handoffs": {"open": 0, "finished": 0} | handoffs}
         counted |= {"artifacts": {"saved": saved.artifacts - saved.pending, "pending": saved.pending}}
         known = {"home": str(self.home), "tenant": self.tenant, **self.store.facts(), **counted}
-        return known | {"checkpoints": pinned}
+        recorded = self.store.read(lambda look: look.count_records())
+        return known | {"checkpoints": pinned, **recorded._asdict()}
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""

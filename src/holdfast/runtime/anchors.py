@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.clock import moment
+from holdfast.domain.digest import digest
 from holdfast.domain.handoff import Bound, Evidence, Handoff, decode_handoff
 from holdfast.domain.handoff_entries import (
     UNREADABLE,
@@ -18,7 +19,7 @@ from holdfast.domain.handoff_entries import (
     evidence_in,
     facts_of,
 )
-from holdfast.domain.journal import Break, Entry, Header, Row, check, entry, genesis_of_anchor
+from holdfast.domain.journal import Break, Entry, Header, Row, check, encode_header, encode_payload, genesis_of_anchor
 from holdfast.domain.journal import Payload as EntryPayload
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.recovered import HandoffEvent
@@ -57,9 +58,11 @@ class Found(NamedTuple):
 
 
 def told(name: str, facts: Any, *, at: int, epoch: int, blobs: Iterable[str] = ()) -> Entry:
-    """An entry for an anchor's journal. `facts` is a dict, or JSON that is kept byte for byte."""
-    header = Header("handoff", name, delivered=True, started_at=at, ended_at=at, epoch=epoch)
-    return entry(header, EntryPayload(facts=facts))._replace(blobs=tuple(sorted(set(blobs))))
+    """An entry for an anchor's journal. `facts` is a dict or a revision, or JSON that is kept byte for byte."""
+    payload = encode_payload(EntryPayload(facts=facts))
+    proof = digest(payload)
+    header = Header("handoff", name, delivered=True, started_at=at, ended_at=at, epoch=epoch, payload=proof)
+    return Entry(encode_header(header), payload, tuple(sorted(set(blobs))))
 
 
 def hold_of(anchor: AnchorRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
@@ -79,7 +82,7 @@ def find(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> Found:
         broken = _misplaced(handoff, anchor, revision)
     if broken is None:
         since, broken = _since(anchor, rows[1:])
-    newest = look.handoff_at(anchor.key, anchor.revision)
+    newest = revision if revision.revision == anchor.revision else look.handoff_at(anchor.key, anchor.revision)
     newest_id, superseded = newest.id if newest else "", _superseded(look, anchor, revision)
     return Found(anchor, lease, handoff, broken, since, newest_id, superseded, revision.seq)
 
@@ -92,22 +95,23 @@ def _before(anchor: AnchorRow, seq: int, rows: list[Row]) -> tuple[bytes, list[R
 
 
 def _handoff(rows: list[Row], anchor: AnchorRow, revision: HandoffRow) -> Handoff:
-    record = name_of(anchor.scope, anchor.anchor, revision.revision)
     if not rows or rows[0].payload is None:
-        raise IntegrityBroken(record, "its entry is missing")
+        raise IntegrityBroken(name_of(anchor.scope, anchor.anchor, revision.revision), "its entry is missing")
     try:
         return decode_handoff(facts_of(rows[0].payload))
     except UNREADABLE as error:
+        record = name_of(anchor.scope, anchor.anchor, revision.revision)
         raise IntegrityBroken(record, f"it cannot be read: {error}") from error
 
 
 def _misplaced(handoff: Handoff, anchor: AnchorRow, revision: HandoffRow) -> Break | None:
-    record = name_of(anchor.scope, anchor.anchor, revision.revision)
     if (handoff.id, handoff.revision) != (revision.id, revision.revision):
-        return Break(record, "it is listed as another revision")
-    if (handoff.scope, handoff.anchor) != (anchor.scope, anchor.anchor):
-        return Break(record, "it was stored under another anchor")
-    return None
+        why = "it is listed as another revision"
+    elif (handoff.scope, handoff.anchor) != (anchor.scope, anchor.anchor):
+        why = "it was stored under another anchor"
+    else:
+        return None
+    return Break(name_of(anchor.scope, anchor.anchor, revision.revision), why)
 
 
 def _since(anchor: AnchorRow, rows: list[Row]) -> tuple[tuple[Told, ...], Break | None]:

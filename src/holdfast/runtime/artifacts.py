@@ -27,7 +27,7 @@ from holdfast.domain.artifact import (
     version_of,
 )
 from holdfast.domain.codec import decode, encode
-from holdfast.errors import ArtifactNotFound, RunRemoved, StoreFailed, ValueRefused
+from holdfast.errors import ArtifactNotFound, ArtifactRemoved, RunRemoved, StoreFailed, ValueRefused
 from holdfast.runtime import operations
 from holdfast.runtime.artifact_content import (
     Given,
@@ -38,7 +38,7 @@ from holdfast.runtime.artifact_content import (
     pieces_of,
 )
 from holdfast.runtime.operations import Operation
-from holdfast.store.artifact_contract import ArtifactRow
+from holdfast.store.artifact_contract import ArtifactRow, RemovedRow
 from holdfast.store.contract import Reading, Writing
 from holdfast.store.spool import Taken, take_in
 
@@ -96,13 +96,28 @@ def save(runtime: Runtime, given: Draft, content: Given, operation_id: str | Non
     done: Added | str = operations.once(runtime, operation, work, again)
     if isinstance(done, Added):
         return artifact_of(runtime, done.row, replayed=not done.is_new)
-    row = runtime.store.read(lambda look: look.artifact_by_key(int(done)))
-    assert row is not None  # no artifact is ever removed
-    return artifact_of(runtime, row, replayed=True)
+    return _again(runtime, int(done))
+
+
+def _again(runtime: Runtime, key: int) -> Artifact:
+    """What the first of equal saves gave. Raises ArtifactRemoved if `gc` has removed it since."""
+    row = runtime.store.read(lambda look: look.artifact_by_key(key))
+    if row is not None:
+        return artifact_of(runtime, row, replayed=True)
+    stone = runtime.store.read(lambda look: look.removed_by_key(key))
+    assert stone is not None  # nothing else removes one
+    raise _removed(stone)
 
 
 def stage(runtime: Runtime, given: Draft, content: Given) -> Taken:
-    """Make the content durable. Nobody sees it yet; `gc` finds it should this process die now."""
+    """Make the content durable. Nobody sees it yet; `gc` finds it should this process die now.
+
+    Raises SecretFound for a secret in what is said of it; the content itself is the caller's own.
+    """
+    from holdfast.domain import secrets
+
+    said = {"name": given.name, "summary": given.summary, "source": given.source.origin, "tags": given.tags}
+    secrets.check(said, "", runtime.secret_rules)
 
     def known(digest: str) -> tuple[str, str] | None:
         return runtime.store.read(lambda look: look.artifact_of_digest(digest))
@@ -172,8 +187,20 @@ def get(runtime: Runtime, scope: str, asked: str, own: Collection[int] = ()) -> 
         raise ValueRefused("ref", f"{type(asked).__qualname__} is no text", "give a ref or a name")
     row = runtime.store.read(lambda look: _found(look, scope, asked, own))
     if row is None or (row.pending and row.key not in own):
-        raise ArtifactNotFound(asked, scope)
+        raise runtime.store.read(lambda look: missing(look, scope, asked))
     return artifact_of(runtime, row)
+
+
+def missing(look: Reading, scope: str, asked: str) -> ArtifactNotFound | ArtifactRemoved:
+    """Why there is no such artifact: it was removed, or never there."""
+    place = parse_ref(asked) or version_of(scope, asked)
+    stone = look.removed_artifact(*place) if place else None
+    return _removed(stone) if stone else ArtifactNotFound(asked, scope)
+
+
+def _removed(stone: RemovedRow) -> ArtifactRemoved:
+    ref = Place(stone.scope, stone.name, stone.version).ref
+    return ArtifactRemoved(ref, stone.by, f"{moment(stone.removed_at):%Y-%m-%d}")
 
 
 def _found(look: Reading, scope: str, asked: str, own: Collection[int]) -> ArtifactRow | None:

@@ -12,6 +12,7 @@ from holdfast.runtime.specs import StepSpec
 
 if TYPE_CHECKING:
     from holdfast.domain.partial import Left, Seen
+    from holdfast.store.record_contract import Kept
 
 
 class Asked(Struct, eq=False):
@@ -49,7 +50,7 @@ class Attempt(Struct, eq=False):
     done: str = ""
     next: str = ""
     artifacts: tuple[str, ...] = ()
-    saves: tuple[int, ...] = ()  # keys of what it saved: seen by all when it succeeds
+    kept: Kept | None = None  # what it put into the workspace: seen by all when it succeeds
     handoffs: int = 0  # that it stored
     facts: dict[str, Any] | None = None  # for its next entry: how files were, the process group; then what became of it
     blobs: tuple[str, ...] = ()  # that these facts name

@@ -30,6 +30,7 @@ from holdfast.runtime.roots import place_of, relative_to, root_of
 from holdfast.store.blobs import Blobs
 
 if TYPE_CHECKING:
+    from holdfast.domain.secret_rules import Rule
     from holdfast.runtime import Runtime
 
 __all__ = ["bind", "observe", "place_of", "relative_to", "root_of"]
@@ -55,9 +56,10 @@ def bind(runtime: Runtime, contract: Contract, root: Path) -> Binding:
     seeing = _Seeing(root, Path(os.path.realpath(runtime.folder)) if root.is_relative_to(home) else home)
     targets, folders = seeing.targets(contract)
     environment = {text(path): bare.bound for path, bare in seeing.environment(contract)}
-    files = _keep(runtime.blobs, targets)
+    files = _keep(runtime.blobs, targets, runtime.secret_rules)
     state = git.look(root)
-    patch, patch_why = _patch(runtime.blobs, state) if state else ("", git.why_unknown() if git.top_of(root) else "")
+    unknown = git.why_unknown() if not state and git.top_of(root) else ""
+    patch, patch_why = _patch(runtime.blobs, state, runtime.secret_rules) if state else ("", unknown)
     bound = _binding(root, state, files, folders, environment)
     return replace(bound, patch=patch, patch_why=patch_why)
 
@@ -201,7 +203,7 @@ def _walked(root: Path, folder: str) -> Iterator[str]:
 # -- keeping -----------------------------------------------------------------------------------------
 
 
-def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]]) -> dict[str, Bound]:
+def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[Rule, ...]) -> dict[str, Bound]:
     """The files as they are, content durable as blobs (`kept`) or `why` says why not. The same content counts once."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -211,7 +213,7 @@ def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]]) -> dict[str, Bound]:
     with ThreadPoolExecutor(_KEEPERS) as keepers:
         for path, (bound, content) in looks:
             need = 0 if bound.digest in puts else bound.size
-            why = "" if bound.mode == "absent" else _why_not(path, content, fits=need <= room)
+            why = "" if bound.mode == "absent" else _why_not(path, content, rules, fits=need <= room)
             if content is not None and not why and bound.digest not in puts:
                 puts[bound.digest] = keepers.submit(blobs.put, content)
                 room -= need
@@ -221,7 +223,7 @@ def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]]) -> dict[str, Bound]:
     return found
 
 
-def _why_not(path: str, content: bytes | None, *, fits: bool) -> str:
+def _why_not(path: str, content: bytes | None, rules: tuple[Rule, ...], *, fits: bool) -> str:
     from holdfast.domain.secrets import is_secret_file
 
     if is_secret_file(path):
@@ -230,16 +232,16 @@ def _why_not(path: str, content: bytes | None, *, fits: bool) -> str:
         return "too_large"
     if not fits:
         return "over_budget"
-    return "secret" if _holds_secret(content) else ""
+    return "secret" if _holds_secret(content, rules) else ""
 
 
-def _holds_secret(content: bytes) -> bool:
+def _holds_secret(content: bytes, rules: tuple[Rule, ...]) -> bool:
     from holdfast.domain.secrets import find
 
-    return any(True for _ in find(content.decode("utf-8", "replace")))
+    return any(True for _ in find(content.decode("utf-8", "replace"), rules))
 
 
-def _patch(blobs: Blobs, state: git.State) -> tuple[str, str]:
+def _patch(blobs: Blobs, state: git.State, rules: tuple[Rule, ...]) -> tuple[str, str]:
     """The blob with what is uncommitted in tracked files, or why there is none."""
     from holdfast.domain.secrets import is_secret_file
 
@@ -251,7 +253,7 @@ def _patch(blobs: Blobs, state: git.State) -> tuple[str, str]:
     if any(map(is_secret_file, paths)):
         return "", "secret"
     content, why = git.patch(state.top, paths, PATCH_BYTES)
-    if not why and _holds_secret(content):
+    if not why and _holds_secret(content, rules):
         why = "secret"
     return (blobs.put(content) if content and not why else ""), why
 

@@ -164,7 +164,7 @@ def _run_to_end(
 ) -> tuple[Ended, Printed]:
     env = _environment(command)
     try:
-        printed = Printed()
+        printed = Printed(runtime.secret_rules)
     except OSError as error:
         raise CommandNotStarted(command.run, f"its output cannot be taken ({error})") from error
     try:

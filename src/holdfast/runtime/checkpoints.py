@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.clock import moment
-from holdfast.domain.artifact import PREFIX, SUMMARY_LENGTH, check_text, proof_of
+from holdfast.domain.artifact import SUMMARY_LENGTH, check_text, proof_of
 from holdfast.domain.checkpoint import Checkpoint, check_refs
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.plan import state_of
-from holdfast.errors import AmbiguousPrefix, ArtifactNotFound, CheckpointNotFound, Refused, RunRemoved, ValueRefused
-from holdfast.runtime import artifacts, operations
+from holdfast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved
+from holdfast.runtime import operations
+from holdfast.runtime import refs as refs_of
 from holdfast.runtime.home import check_name
 from holdfast.runtime.operations import Operation
 from holdfast.store.artifact_contract import CheckpointRow
@@ -56,11 +57,12 @@ def asked(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str)
 
 def pin(runtime: Runtime, given: Asked, operation_id: str | None) -> Checkpoint:
     """Pin a boundary from outside: where the task's newest run stands now, if it has one."""
+    _refuse_secrets(runtime, given)
     operation = Operation(operation_id, "checkpoint", list(given))
-    stands = runtime.store.read(lambda look: _standing(look, given))
+    whole, stands = runtime.store.read(lambda look: (_whole(look, given), _standing(look, given)))
 
     def work(tx: Writing) -> tuple[CheckpointRow | str, str]:
-        row = _row(runtime, given, stands)
+        row = _row(runtime, whole, stands)
         tx.add_checkpoint(row)
         return row, row.id
 
@@ -70,7 +72,7 @@ def pin(runtime: Runtime, given: Asked, operation_id: str | None) -> Checkpoint:
 
 def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, refs: Any) -> Checkpoint:
     """Pin the boundary at which a body is. On replay it is the one that was pinned first."""
-    from holdfast.runtime.run_artifacts import remember, told
+    from holdfast.runtime.run_workspace import remember, told
 
     if frame.attempt is not None:
         raise Refused(detail="a checkpoint is pinned by the flow's body, not by a step; pin it after the step")
@@ -80,7 +82,8 @@ def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, re
     call, answer = told(execution, frame, CHECKPOINT, given.name)
     if answer is not None:
         return get(runtime, answer)
-    runtime.store.read(lambda look: _refuse_unknown(look, given))
+    _refuse_secrets(runtime, given)
+    given = runtime.store.read(lambda look: _whole(look, given))
     state = encode(dict(execution.state)).decode()
 
     def work(tx: Writing) -> tuple[CheckpointRow, str]:
@@ -92,18 +95,20 @@ def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, re
     return checkpoint_of(remember(execution, call, work))
 
 
-def _refuse_unknown(look: Reading, given: Asked) -> None:
-    """Every ref must name what exists."""
-    for place, ref in enumerate(given.refs):
-        if not ref.startswith(PREFIX):
-            raise ValueRefused(f"refs[{place}]", f"{ref!r:.100} is no ref", "give a ref such as artifact:SCOPE/NAME@1")
-        if not artifacts.exists(look, ref):
-            raise ArtifactNotFound(ref, given.scope)
+def _refuse_secrets(runtime: Runtime, given: Asked) -> None:
+    """Raises SecretFound for what must not be shown to everybody who comes later."""
+    from holdfast.domain import secrets
+
+    secrets.check({"name": given.name, "summary": given.summary}, "", runtime.secret_rules)
+
+
+def _whole(look: Reading, given: Asked) -> Asked:
+    """With refs that each name something. Raises ValueRefused, NotFound."""
+    return given._replace(refs=refs_of.all_whole(look, given.refs, given.scope))
 
 
 def _standing(look: Reading, given: Asked) -> _At:
-    """Where the task stands. Raises ArtifactNotFound, ValueRefused for a ref that names nothing."""
-    _refuse_unknown(look, given)
+    """Where the task stands."""
     run = next(iter(look.runs_of_task(given.scope, given.task, 1)), None)
     if run is None:
         return _At()

@@ -13,6 +13,7 @@ from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.run import FINISHED
 from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime.names import is_gone, refuse_while_loading
+from holdfast.runtime.operations import Operation, Repeated
 from holdfast.runtime.processes import is_alive
 from holdfast.runtime.tokens import is_ours, print_of
 from holdfast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
@@ -40,16 +41,20 @@ def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") 
     return entry(header, Payload(facts=facts))
 
 
-def begin(runtime: Runtime, run: NewRun) -> Claim | RunRow:
-    """Start a run, or give the task's unfinished one: two starters meet in one run."""
+def begin(runtime: Runtime, run: NewRun, operation: Operation | None = None) -> Claim | RunRow:
+    """Start a run, or give the task's unfinished one: two starters meet in one run. Raises Repeated."""
     refuse_while_loading()
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
     facts = {"flow": run.flow, "task": run.task, "actor": run.actor}
 
     def work(tx: Writing) -> Claim | RunRow:
+        if operation is not None and (before := operation.answered(tx)) is not None:
+            raise Repeated(before)
         existing = tx.unfinished_run(run.scope, run.task, run.flow) or _moved(runtime, tx, run)
         if existing is not None:
             return existing
+        if operation is not None:
+            operation.note(tx, run.id, run.at)
         return add(runtime, tx, run, start, facts)
 
     return runtime.store.write(work)

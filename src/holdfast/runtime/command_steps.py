@@ -183,7 +183,8 @@ class CommandAttempt:
         self.exit: int | None = None
         label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
         sink = execution.runtime.sink
-        self._transcript = Transcript(folder / TAIL, work.secrets, (lambda out: sink(label, out)) if sink else None)
+        shown = (lambda out: sink(label, out)) if sink else None
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, execution.runtime.secret_rules)
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> Held:

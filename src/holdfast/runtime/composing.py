@@ -46,6 +46,7 @@ INHERITED = (
     "symbol",
     "risk",
     "tags",
+    "refs",
 )
 
 

@@ -41,6 +41,7 @@ from holdfast.runtime.state import State
 from holdfast.store.contract import Hold, NewWait, Writing
 
 if TYPE_CHECKING:
+    from holdfast.domain.secret_rules import Rule
     from holdfast.runtime import Runtime
     from holdfast.runtime.branches import Branches
     from holdfast.runtime.children import Child
@@ -353,15 +354,16 @@ class Execution:
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
         """An event, without secrets. From the body it has an identity and is written once; from a step, per attempt."""
         seen = digest_inputs({"body": body}, f"emit({name!r})")
-        body = _masked(body)
+        body, masked = _masked(body, self.runtime.secret_rules)
         if frame.attempt is not None:
             said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
-            self.pen.note(self.pen.fact("emit", name, body, place, kind, said_in.asked.spec.name, said_in=said_in))
+            agent = said_in.asked.spec.name
+            self.pen.note(self.pen.fact("emit", name, body, place, kind, agent, said_in=said_in, masked=masked))
             return
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
         if call not in self.ledger.calls:
-            self.pen.note(self.pen.fact("emit", name, body, call, kind))
+            self.pen.note(self.pen.fact("emit", name, body, call, kind, masked=masked))
 
     def open_wait(
         self,
@@ -449,13 +451,13 @@ class Execution:
         return given | self.needs.get_all(wanted, again=attempt.number > 1)
 
 
-def _masked(body: Any) -> Any:
-    """What an event says, without its secrets."""
+def _masked(body: Any, rules: tuple[Rule, ...]) -> tuple[Any, int]:
+    """What an event says, without its secrets, and how many they were."""
     if body is None or isinstance(body, bool | int | float):
-        return body
-    from holdfast.domain.secrets import masked
+        return body, 0
+    from holdfast.domain.secrets import counted
 
-    return masked(decode(encode(body)), "body")[0]
+    return counted(decode(encode(body)), rules)
 
 
 def shown(asked: Asked) -> dict[str, Any]:

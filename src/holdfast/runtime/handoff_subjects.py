@@ -11,8 +11,9 @@ from holdfast.domain.task import task_of
 from holdfast.errors import Finished, HandoffNotFound
 from holdfast.runtime import anchors, handoffs
 from holdfast.runtime.anchors import Found
-from holdfast.runtime.handoffs import Asked
+from holdfast.runtime.handoffs import Asked, Place
 from holdfast.runtime.tokens import asker
+from holdfast.store.contract import Reading
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
@@ -35,11 +36,9 @@ class Subject(NamedTuple):
 
 def subject_of(runtime: Runtime, asked: Asked) -> Subject:
     """The explicit handoff, unless the task's unfinished run has gone on since: then what is composed from that."""
-    place = handoffs.place_of(runtime, asked)
-    if place is not None and place.anchor.scope != asked.scope:
-        raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
-    found = runtime.store.read(lambda look: anchors.find(look, *place)) if place else None
-    composed = composed_of(runtime, asked, found)
+    place = None if handoffs.is_named(asked) else handoffs.place_of(runtime, asked)
+    found, task = runtime.store.read(lambda look: _explicit(look, asked, place))
+    composed = _composed(runtime, asked, task, found) if task is not None else None
     if found is None and composed is None:
         raise handoffs.not_found(runtime, asked)
     if composed is None or found is None:
@@ -49,6 +48,19 @@ def subject_of(runtime: Runtime, asked: Asked) -> Subject:
     if not is_base and found.anchor.status == "open":
         composed = replace(composed, beside=found)
     return Subject(found if is_base else None, composed, found)
+
+
+def _explicit(look: Reading, asked: Asked, place: Place | None) -> tuple[Found | None, str | None]:
+    """The explicit handoff, and the task it is of if that has a run which is not finished."""
+    place = place or handoffs.named_place(look, asked)
+    if place is not None and place.anchor.scope != asked.scope:
+        raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
+    found = anchors.find(look, *place) if place else None
+    anchor = found.anchor.anchor if found else asked.anchor
+    task = task_of(anchor) if anchor is not None else None
+    if task is None or asked.revision is not None or asked.handoff_id is not None:
+        return found, None
+    return found, task if look.unfinished_of_task(asked.scope, task) else None
 
 
 def claimed_subject(runtime: Runtime, asked: Asked, claim_id: str | None, actor: str) -> Subject:
@@ -63,12 +75,8 @@ def claimed_subject(runtime: Runtime, asked: Asked, claim_id: str | None, actor:
     return subject._replace(found=explicit) if holder is not None and holder.mine else subject
 
 
-def composed_of(runtime: Runtime, asked: Asked, found: Found | None) -> Composed | None:
-    """What the unfinished run of the task that was asked for gives; None when it is no task, or has no such run."""
-    anchor = found.anchor.anchor if found else asked.anchor
-    task = task_of(anchor) if anchor is not None else None
-    if task is None or asked.revision is not None or asked.handoff_id is not None:
-        return None
+def _composed(runtime: Runtime, asked: Asked, task: str, found: Found | None) -> Composed | None:
+    """What the unfinished run of the task gives; None when it has none that could go on here."""
     from holdfast.runtime.composing import compose
 
     return compose(runtime, asked.scope, task, found.handoff if found else None)

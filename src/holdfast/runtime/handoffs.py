@@ -61,13 +61,24 @@ def place_of(runtime: Runtime, asked: Asked) -> Place | None:
 
     Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
     """
-    if asked.handoff_id is not None:
-        return runtime.store.read(lambda look: _by_id(look, asked))
-    if asked.anchor is not None:
-        check_anchor(asked.anchor)
-        return runtime.store.read(lambda look: _by_anchor(look, asked))
+    if is_named(asked):
+        return runtime.store.read(lambda look: named_place(look, asked))
     row = _of_file(runtime, asked) if asked.file_path is not None else _of_branch(runtime, asked)
     return runtime.store.read(lambda look: _newest(look, row))
+
+
+def is_named(asked: Asked) -> bool:
+    """Whether an id or an anchor says which one is meant."""
+    return asked.handoff_id is not None or asked.anchor is not None
+
+
+def named_place(look: Reading, asked: Asked) -> Place | None:
+    """Where the handoff of an id or an anchor is; None when an anchor has none. Raises as `place_of`, NameInvalid."""
+    if asked.handoff_id is not None:
+        return _by_id(look, asked)
+    assert asked.anchor is not None
+    check_anchor(asked.anchor)
+    return _by_anchor(look, asked)
 
 
 def check_anchor(anchor: str) -> str:
@@ -166,6 +177,9 @@ def _here(runtime: Runtime, root: Path, rows: Iterable[AnchorRow]) -> Iterator[A
     from holdfast.domain.partial import text
     from holdfast.runtime.git import has_commit
 
+    if not runtime.looks:
+        yield from rows  # nobody here can tell them apart
+        return
     has = cache(partial(has_commit, root))
     for row in rows:
         if row.root in ("", text(str(root))) or ((commit := _commit_of(runtime, row)) and has(commit)):
@@ -187,9 +201,8 @@ def _commit_of(runtime: Runtime, row: AnchorRow) -> str:
 _Page = Callable[[AnchorRow | None, Reading], list[AnchorRow]]  # what comes after a row; at first after none
 
 
-def _paged(runtime: Runtime, page: _Page) -> Iterator[AnchorRow]:
-    """All rows, read page by page as they are used."""
-    last: AnchorRow | None = None
+def _paged(runtime: Runtime, page: _Page, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
+    """All rows after the last one seen, read page by page as they are used."""
     while rows := runtime.store.read(partial(page, last)):
         yield from rows
         last = rows[-1]
@@ -232,30 +245,47 @@ def history(runtime: Runtime, asked: Asked) -> list[HandoffEvent]:
 # -- listing -----------------------------------------------------------------------------------------
 
 
-def listed(runtime: Runtime, scope: str, standing: Standing | None, limit: int, looking: bool) -> list[Listed]:
+def listed(
+    runtime: Runtime, scope: str, standing: Standing | None, limit: int, looking: bool, before: str | None = None
+) -> list[Listed]:
     """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now.
 
-    One that cannot be read is contested. Raises HandoffInvalid for a limit that is none.
+    `before` is the id of the last one of a list that this one continues. One that cannot be read is contested.
+    Raises HandoffInvalid for a limit that is none, HandoffNotFound.
     """
     from itertools import islice
 
     if type(limit) is not int or limit < 1:
         raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
     looking = looking or standing == "contested"
-    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing))
+    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing, _last(runtime, before)))
     return [*islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))]
 
 
-def _rows(runtime: Runtime, scope: str, standing: Standing | None) -> Iterator[AnchorRow]:
-    """The anchors that may stand so, each read when it is needed."""
+def _last(runtime: Runtime, handoff_id: str | None) -> AnchorRow | None:
+    """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
+    if handoff_id is None:
+        return None
+    anchor, revision = runtime.store.read(lambda look: _by_id(look, Asked("", handoff_id=handoff_id)))
+    if anchor.newest == revision.key:
+        return anchor
+    found = runtime.store.read(lambda look: anchors.find(look, anchor, revision))
+    return anchor._replace(newest=revision.key, expires_at=found.handoff.expires_us)
+
+
+def _rows(
+    runtime: Runtime, scope: str, standing: Standing | None, last: AnchorRow | None = None
+) -> Iterator[AnchorRow]:
+    """The anchors that may stand so, after the last one seen, each read when it is needed."""
     from heapq import merge
 
     if standing == "expired":
-        return _paged(runtime, partial(_expired, scope, runtime.clock.now()))
+        return _paged(runtime, partial(_expired, scope, runtime.clock.now()), last)
     if standing == "claimed":
-        return iter(runtime.store.read(lambda look: look.claimed_anchors(scope, -1)))
+        claimed = runtime.store.read(lambda look: look.claimed_anchors(scope, -1))
+        return (row for row in claimed if last is None or row.newest < last.newest)
     statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
-    pages = [_paged(runtime, partial(_of_status, scope, status)) for status in statuses]
+    pages = [_paged(runtime, partial(_of_status, scope, status), last) for status in statuses]
     return merge(*pages, key=lambda row: row.newest, reverse=True)
 
 

@@ -50,14 +50,19 @@ def tenant_folder(home: Path, tenant: str) -> Path:
     folder = home / check_tenant(tenant)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        ignore = home / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+        keep_out_of_git(home)
         (folder / "blobs").mkdir(exist_ok=True)
     except OSError as error:
         if not (folder / "holdfast.db").exists():
             raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
     return folder
+
+
+def keep_out_of_git(home: Path) -> None:
+    """Nothing of a home belongs in a repository."""
+    ignore = home / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
 
 
 def check_name(kind: str, name: str) -> str:

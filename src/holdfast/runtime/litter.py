@@ -56,12 +56,12 @@ def find_litter(runtime: Runtime, freed: Iterable[str] = ()) -> Litter:
 
 
 def drop_abandoned(runtime: Runtime) -> None:
-    """Forget what killed attempts saved: nobody has seen it, and its content is free then."""
+    """Forget what killed attempts put into the workspace: nobody has seen it, and its content is free then."""
 
     def work(tx: Writing) -> None:
-        tx.drop_artifacts([key for key, _ in tx.abandoned_artifacts()])
+        tx.drop(tx.abandoned())
 
-    if runtime.store.read(lambda look: look.abandoned_artifacts()):
+    if any(runtime.store.read(lambda look: look.abandoned())):
         runtime.store.write(work)
 
 

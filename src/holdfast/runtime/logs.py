@@ -44,6 +44,7 @@ class Log:
     ended_at: datetime | None
     size_bytes: int | None  # of the transcript; None while it may grow
     incomplete: str  # why something of it is missing
+    masked: int | None  # how many secrets were masked in it; None while nobody has counted
     read: Pieces = field(repr=False, compare=False)
 
     def pieces(self) -> Iterator[bytes]:
@@ -120,6 +121,7 @@ def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, re
         ended_at=moment(header.ended_at) if header.ended_at else None,
         size_bytes=size,
         incomplete=str(facts.get("transcript_incomplete", "")),
+        masked=int(facts.get("masked", 0)) if "transcript" in facts else None,
         read=read,
     )
 

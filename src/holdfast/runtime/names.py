@@ -63,19 +63,23 @@ def load(source: str, *folders: Path) -> Any:
     place, _, name = source.rpartition(":")
     if not place or not name:
         raise FlowNotFound(source, "it has no name after a colon")
-    try:
-        with _loading(source):
-            module = _module(place, folders or (Path.cwd(),))
-    except (FlowNotFound, RunsOnImport):
-        raise
-    except Exception as error:
-        raise FlowNotFound(source, f"{type(error).__name__}: {error}") from error
-    found: Any = module
+    found: Any = load_module(place, *folders, source=source)
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
         raise FlowNotFound(source, f"{place} has no {name!r}")
     return found
+
+
+def load_module(place: str, *folders: Path, source: str = "") -> ModuleType:
+    """A module by its name or its file, looked for in these folders. Raises FlowNotFound, RunsOnImport."""
+    try:
+        with _loading(source or place):
+            return _module(place, folders or (Path.cwd(),))
+    except (FlowNotFound, RunsOnImport):
+        raise
+    except Exception as error:
+        raise FlowNotFound(source or place, f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager

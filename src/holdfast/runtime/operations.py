@@ -23,12 +23,20 @@ def check_id(operation_id: str | None) -> None:
         check_name("operation_id", operation_id)
 
 
+class Repeated(Exception):
+    """Raised inside a write that was done before, for a caller who gives the first answer his own way."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
 class Operation:
     """One write by its id (None: it can be repeated freely), with a print of what was asked for."""
 
     def __init__(self, operation_id: str | None, kind: str, content: Any) -> None:
         self.id, self.kind = operation_id, kind
-        self.print = identity(encode([kind, content]))
+        self.print = identity(encode([kind, content])) if operation_id is not None else ""
 
     def answered(self, look: Reading) -> str | None:
         """The first answer, if it was done before. Raises OperationConflict when the id was used for another one."""

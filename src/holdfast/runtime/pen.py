@@ -99,6 +99,7 @@ class Pen:
         agent: str = "",
         blob: str = "",
         said_in: Attempt | None = None,
+        masked: int = 0,
     ) -> Entry:
         """An entry that is no receipt."""
         scope, inputs, occurrence = (call.scope, call.inputs, call.occurrence) if call else ("", "", 0)
@@ -119,7 +120,7 @@ class Pen:
             attempt=said_in.number if said_in else 0,
             key=id_of(said_in.asked.call) if said_in else "",
         )
-        return entry(header, Payload(facts=facts, blob=blob))
+        return entry(header, Payload(facts=facts, blob=blob, masked=masked))
 
     # -- what waits (the first two take the lock themselves) -------------------------------------
 
@@ -156,12 +157,12 @@ class Pen:
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
     def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
-        """The receipt of an attempt, in one transaction with what becomes of what it saved. With the lock held."""
+        """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
         made = self.receipt(attempt, status, delivered, mark, payload)
-        if attempt.saves:
-            from holdfast.runtime.run_artifacts import fate_of_saves
+        if attempt.kept is not None:
+            from holdfast.runtime.run_workspace import fate_of
 
-            fate = fate_of_saves(attempt, status, delivered, mark)
+            fate = fate_of(attempt, status, delivered, mark)
             return self.queue_work(fate, made) if fate is not None else self.queue(made)
         return self.queue(made)
 

@@ -9,9 +9,13 @@ import os
 import select
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.runtime.masking import spans_in
 from holdfast.runtime.transcripts import MASK
+
+if TYPE_CHECKING:
+    from holdfast.domain.secret_rules import Rule
 
 FIRST_BYTES = 256 * 1024  # kept of what is printed, when it is more than both together
 LAST_BYTES = 768 * 1024
@@ -44,7 +48,8 @@ class Content(NamedTuple):
 class Printed:
     """What one check prints. Hand `writer` to it, then `begin()`; when it is over, `close()` and see `content()`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: tuple[Rule, ...] | None = None) -> None:
+        self._rules = rules
         self._reader, self.writer = os.pipe()
         self._first, self._last, self._size = bytearray(), bytearray(), 0
         self._thread: threading.Thread | None = None
@@ -105,10 +110,10 @@ class Printed:
         """What is kept of it, with secrets masked."""
         first, last = bytes(self._first), bytes(self._last[-LAST_BYTES - _NEAR_BYTES :])
         if self._size <= FIRST_BYTES + LAST_BYTES:
-            whole = _cut(first[:FIRST_BYTES] + last, 0, self._size)
+            whole = _cut(first[:FIRST_BYTES] + last, 0, self._size, self._rules)
             return Content(whole.kept, self._size, 0, whole.masked, self._left_open)
-        begin = _cut(first, 0, _line_end(first, FIRST_BYTES))
-        end = _cut(last, _line_begin(last, len(last) - LAST_BYTES), len(last))
+        begin = _cut(first, 0, _line_end(first, FIRST_BYTES), self._rules)
+        end = _cut(last, _line_begin(last, len(last) - LAST_BYTES), len(last), self._rules)
         left_out = self._size - begin.taken - end.taken
         between = b"%s[%d bytes were left out here]\n" % (b"" if begin.kept.endswith(b"\n") else b"\n", left_out)
         masked = begin.masked + end.masked
@@ -121,28 +126,15 @@ class _Cut(NamedTuple):
     masked: int
 
 
-def _cut(data: bytes, begin: int, end: int) -> _Cut:
+def _cut(data: bytes, begin: int, end: int, rules: tuple[Rule, ...] | None) -> _Cut:
     """That part of the data, with secrets masked. A secret that lies across an edge is left out whole."""
-    spans = list(_secrets(data))
+    spans = list(spans_in(data, rules))
     begin = max([begin, *(stop for start, stop in spans if start < begin < stop)])
     end = max(begin, min([end, *(start for start, stop in spans if start < end < stop)]))
     spans = [(start, stop) for start, stop in spans if begin <= start and stop <= end]
     edges = [begin, *(edge for span in spans for edge in span), end]
     parts = [data[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
     return _Cut(MASK.encode().join(parts), end - begin, len(spans))
-
-
-def _secrets(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where secrets are. What is no text is passed over."""
-    from holdfast.domain.secrets import find
-
-    text = data.decode("utf-8", "surrogateescape")
-    seen = at = 0
-    for found in find(text):
-        start = at + len(text[seen : found.start].encode("utf-8", "surrogateescape"))
-        at = start + len(text[found.start : found.end].encode("utf-8", "surrogateescape"))
-        seen = found.end
-        yield start, at
 
 
 def _line_end(data: bytes, limit: int) -> int:

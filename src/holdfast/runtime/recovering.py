@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.codec import jsonable
-from holdfast.domain.handoff import Evidence, Handoff, HandoffClaim
+from holdfast.domain.handoff import Binding, Evidence, Handoff, HandoffClaim
+from holdfast.domain.partial import text
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Holder, Known, Observed, verdict_of
 from holdfast.domain.verdict import Reason, Verdict, unaccepted
-from holdfast.errors import (
-    ClaimLost,
-    HandoffClaimed,
-    HandoffContested,
-    HandoffInvalid,
-    IntegrityBroken,
-)
+from holdfast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from holdfast.runtime import anchors, handoffs, operations, task_states, tokens
 from holdfast.runtime.anchors import Found
 from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
@@ -82,11 +77,9 @@ def recover(runtime: Runtime, asked: Asked, how: Recovering) -> Recovered:
 
     Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid.
     """
-    from holdfast.runtime import recovering_runs
-
-    check(how)
+    check(runtime, how)
     operation = operation_of(asked, how)
-    before = runtime.store.read(operation.answered)
+    before = runtime.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
         return _again(runtime, asked, how, before)
     ran: tuple[Evidence, ...] = ()
@@ -95,7 +88,7 @@ def recover(runtime: Runtime, asked: Asked, how: Recovering) -> Recovered:
         subject = subject_of(runtime, asked)
         if subject.found is not None:
             _refuse_over(runtime, subject.found, how)
-        elif recovering_runs.show(runtime, subject.composed, how.claim_id):
+        elif _shown(runtime, subject.composed, how.claim_id):
             continue  # it was judged as for somebody else
         checks = (subject.handoff.id, subject.handoff.acceptance_checks)
         if how.run_checks and ran_for != checks:  # what came of another revision's checks says nothing about this one
@@ -110,14 +103,20 @@ def _judged_and_written(
     runtime: Runtime, subject: Subject, asked: Asked, how: Recovering, operation: Operation, ran: tuple[Evidence, ...]
 ) -> Recovered:
     """Raises Moved."""
-    from holdfast.runtime import recovering_runs
-
     found, composed = subject.found, subject.composed
     if found is None:
+        from holdfast.runtime import recovering_runs
+
         assert composed is not None
         return recovering_runs.recover(runtime, composed, asked, how, operation, ran)
     now = judged(runtime, found, asked.repo_root, ran, composed, how)
     return _settled_with(runtime, found, now, how, operation, ran, composed)
+
+
+def _shown(runtime: Runtime, composed: Composed | None, claim_id: str | None) -> bool:
+    from holdfast.runtime import recovering_runs
+
+    return recovering_runs.show(runtime, composed, claim_id)
 
 
 def _refuse_over(runtime: Runtime, found: Found, how: Recovering) -> None:
@@ -138,14 +137,15 @@ def _again(runtime: Runtime, asked: Asked, how: Recovering, answer: str) -> Reco
     return replace(recover(runtime, asked, looking), claim=claim, resume=resume, evidence=evidence)
 
 
-def check(how: Recovering) -> None:
+def check(runtime: Runtime, how: Recovering) -> None:
     """Raises HandoffInvalid, NameInvalid, SecretFound for what cannot be asked so."""
-    from holdfast.domain import secrets
-
     check_id(how.operation_id)
     if not isinstance(how.why, str):
         raise HandoffInvalid("why", "it is no text", "say why in words")
-    secrets.check(how.why, "why")
+    if how.why:
+        from holdfast.domain import secrets
+
+        secrets.check(how.why, "why", runtime.secret_rules)
     for number, word in enumerate(how.accept):
         if not isinstance(word, str):
             raise HandoffInvalid(f"accept[{number}]", "it is no text", "name a reason: CODE or CODE:SUBJECT")
@@ -171,13 +171,26 @@ def judged(
     how: Recovering | None = None,
 ) -> Judged:
     """The verdict on a handoff as it was found, looked at here and now."""
-    from holdfast.runtime.recovering_runs import reasons_of
-
     root, seen = look_at(runtime, found.handoff, repo_root, ran)
-    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how))
+    held = found.lease.holder is not None
+    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how)) if held else None
     blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
-    known = replace(anchors.known_of(found, holder, blobs), given=reasons_of(runtime, composed, how))
+    known = weighed(runtime, anchors.known_of(found, holder, blobs))
+    if composed is not None:
+        from holdfast.runtime.recovering_runs import reasons_of
+
+        known = replace(known, given=reasons_of(runtime, composed, how))
     return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
+
+
+def weighed(runtime: Runtime, known: Known) -> Known:
+    """With what became of the evidence that the handoff rests on. Most rest on none."""
+    linked = bool(known.handoff.refs) or bool(runtime.store.read(lambda look: look.links_after(0, 1)))
+    if known.broken or not linked:
+        return known
+    from holdfast.runtime.evidence_reasons import against_handoff
+
+    return against_handoff(runtime, known)
 
 
 def holder_of(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
@@ -197,8 +210,12 @@ def look_at(
     root = binding.place_of(runtime, handoff, repo_root)
     if root is None:
         return "", None
-    seen = binding.observe(handoff, root)
-    return str(root), replace(seen, checks={each.key: each for each in ran})
+    if handoff.binding is None and not handoff.must_keep:  # there is nothing to look at
+        seen = Observed(Binding(root=text(str(root)), host=runtime.process.host))
+    else:
+        seen = binding.observe(handoff, root)
+    checks = {each.key: each for each in ran}
+    return str(root), replace(seen, checks=checks) if checks else seen
 
 
 def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
@@ -319,6 +336,8 @@ def standing_reasons(verdict: Verdict, accepted: Iterable[str]) -> tuple[Reason,
 
 def refuse_unmatched(verdict: Verdict, how: Recovering) -> None:
     """Raises HandoffInvalid for an acceptance of something that is not there: it may be about another state."""
+    if not how.accept:
+        return
     known = {word for one in verdict.contesting for word in (one.code, f"{one.code}:{one.subject}")}
     for number, word in enumerate(how.accept):
         if word not in known:
@@ -434,7 +453,7 @@ def _accepted(reason: Reason) -> dict[str, Any]:
 def claim(runtime: Runtime, asked: Asked, how: Recovering) -> HandoffClaim:
     """The exclusive right to continue. Raises HandoffClaimed, HandoffContested, Finished."""
     how = replace(how, claim=True, tell_losses=False)
-    check(how)
+    check(runtime, how)
     before = runtime.store.read(operation_of(asked, how).answered)
     claim = remembered(before).claim if before is not None else None  # also when the work is over, and its run gone
     if claim is None:

@@ -28,6 +28,7 @@ from holdfast.runtime.recovering import (
     refuse_unmatched,
     take,
     unmoved,
+    weighed,
 )
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.store.contract import Reading, Writing
@@ -63,7 +64,7 @@ def recover(
     root, seen = look_at(runtime, handoff, asked.repo_root, ran)
     given, beside = reasons_of(runtime, composed, how), _beside(runtime, composed, asked, how)
     given += _anchor_held(given, beside)
-    known = Known(handoff=handoff, newest=handoff.revision, given=given, composed=True)
+    known = weighed(runtime, Known(handoff=handoff, newest=handoff.revision, given=given, composed=True))
     verdict = verdict_of(known, seen, runtime.clock.now())
     refuse_unmatched(verdict, how)
     if how.accept and not how.claim:

@@ -80,7 +80,7 @@ def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Rea
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    given += _code(runtime, found.ledger) + _blobs(runtime, found.rows)
+    given += _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
     return given + _resources(runtime, found.ledger, loaded)
 
 
@@ -149,6 +149,20 @@ def _blob(runtime: Runtime, name: str) -> list[Reason]:
     except IntegrityBroken as error:
         return [Reason("artifact_corrupt", f"blob {name[:12]}", name, error.why, advice)]
     return []
+
+
+def _workspace(runtime: Runtime, run: RunRow) -> list[Reason]:
+    """What others say against what the run saved and pinned, and content of it that is not what was saved."""
+
+    def something(look: Reading) -> bool:
+        pinned = look.checkpoints_of_run(run.id, 0, 1) or look.artifacts_of_run(run.id, 0, 1)
+        return bool(pinned or look.links_after(0, 1))
+
+    if not runtime.store.read(something):
+        return []
+    from holdfast.runtime.evidence_reasons import against_run
+
+    return against_run(runtime, run)
 
 
 def _resources(runtime: Runtime, ledger: Ledger, loaded: bool) -> list[Reason]:

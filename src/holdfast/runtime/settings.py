@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +20,4 @@ class Settings:
     state_bytes: int = 64 * 1024
     crashes_before_asking: int = 3  # in one step, before a person is asked
     sleep_in_place_seconds: float = 60.0  # longer sleeps end the process's part and leave a timer
+    secret_patterns: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)  # rules of one's own, by name

@@ -67,7 +67,7 @@ def settle(runtime: Runtime, asked: Asked, how: Settling) -> Settlement:
 
     Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid.
     """
-    check(how)
+    check(runtime, how)
     said = [how.acknowledged, how.missing, how.override, how.note, how.run_checks]
     content = [list(asked), how.outcome, how.actor, list(how.evidence), *said, *(["task"] if how.task else [])]
     operation = Operation(how.operation_id, "handoff_settle", content)
@@ -115,7 +115,7 @@ def _again(answer: str) -> Settlement:
     return replace(msgspec.json.decode(answer, type=Settlement), replayed=True)
 
 
-def check(how: Settling) -> None:
+def check(runtime: Runtime, how: Settling) -> None:
     """Raises HandoffInvalid, NameInvalid, ValueRefused, SecretFound for what nothing can be settled with."""
     check_id(how.operation_id)
     if how.outcome not in ENDINGS:
@@ -133,7 +133,7 @@ def check(how: Settling) -> None:
     pack_json(list(how.evidence), "evidence")
     for name in ("evidence", "acknowledged", "missing", "override", "note"):
         given = getattr(how, name)
-        secrets.check(given if isinstance(given, str) else list(given), name)
+        secrets.check(given if isinstance(given, str) else list(given), name, runtime.secret_rules)
 
 
 def _subject(runtime: Runtime, asked: Asked, how: Settling) -> Found | Composed:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from holdfast.domain.contracts import contract_of, expiry
-from holdfast.domain.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint, encode_handoff
+from holdfast.domain.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint
 from holdfast.domain.journal import genesis_of_anchor
 from holdfast.domain.task import task_of
 from holdfast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
@@ -20,9 +18,10 @@ from holdfast.runtime.handoffs import Asked, get
 from holdfast.runtime.operations import Operation, check_id
 from holdfast.runtime.stopping import STOP, refuse_stopped
 from holdfast.runtime.tokens import asker, named, print_of, renew
-from holdfast.store.contract import AnchorRow, Reading, Writing
+from holdfast.store.contract import AnchorRow, LeaseRow, Reading, Writing
 
 if TYPE_CHECKING:
+    from holdfast.domain.secret_rules import Rule
     from holdfast.runtime import Runtime
 
 
@@ -51,7 +50,7 @@ class _Prepared:
     contract: Contract
     masked: tuple[str, ...]
     binding: Binding | None
-    lint: Lint
+    lint: Lint  # unless nothing was done since the last revision
     baseline: tuple[Evidence, ...]
 
 
@@ -61,7 +60,7 @@ def store(runtime: Runtime, given: Mapping[str, Any], how: Storing) -> Handoff:
     Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, IntegrityBroken.
     """
     check_id(how.operation_id)
-    contract, masked = _without_secrets(contract_of(**given), how.redact)
+    contract, masked = _without_secrets(contract_of(**given), how.redact, runtime.secret_rules)
     said = _said(runtime, contract, how)
     operation = Operation(how.operation_id, "handoff_store", _content(contract, how))
     before = runtime.store.read(operation.answered) if operation.id is not None else None
@@ -85,15 +84,15 @@ def _again(runtime: Runtime, handoff_id: str) -> Handoff:
     return replace(get(runtime, Asked("", handoff_id=handoff_id)), replayed=True)
 
 
-def _without_secrets(contract: Contract, redact: bool) -> tuple[Contract, tuple[str, ...]]:
+def _without_secrets(contract: Contract, redact: bool, rules: tuple[Rule, ...]) -> tuple[Contract, tuple[str, ...]]:
     """The contract, masked where it holds secrets and that was asked for. Raises SecretFound otherwise."""
     from holdfast.domain import secrets
 
     given = {name: value for name in CONTRACT_FIELDS if (value := getattr(contract, name))}
     if not redact:
-        secrets.check(given, "")
+        secrets.check(given, "", rules)
         return contract, ()
-    changed, masked = secrets.masked(given, "")
+    changed, masked = secrets.masked(given, "", rules)
     return (replace(contract, **changed) if masked else contract), tuple(masked)
 
 
@@ -106,12 +105,24 @@ def _prepare(
     from holdfast.domain.lint import lint
     from holdfast.runtime import binding
 
+    if contract.refs:
+        contract = _with_whole_refs(runtime, contract, how.scope)
     root = binding.root_of(runtime, contract.repo_root) if how.bind or how.baseline is True else None
     bound = binding.bind(runtime, contract, root) if how.bind and root else None
-    judged = lint(contract, unchanged=runtime.store.read(lambda look: _unchanged(look, contract, bound, how.scope)))
-    if how.strict and judged.weak:
-        raise HandoffWeak(judged.score, "; ".join(f"{each.code}: {each.better}" for each in judged.findings))
+    judged = lint(contract)
+    if how.strict:  # a weak one is refused before any check is run
+        runtime.store.read(
+            lambda look: _judged(look, judged, contract, bound, how, _before(look, _anchor(look, contract, how)))
+        )
     return _Prepared(contract, masked, bound, judged, said or _ran(runtime, contract, how, root))
+
+
+def _with_whole_refs(runtime: Runtime, contract: Contract, scope: str) -> Contract:
+    """With refs that each name something. Raises ValueRefused, NotFound."""
+    from holdfast.runtime import refs
+
+    whole = runtime.store.read(lambda look: refs.all_whole(look, contract.refs, scope))
+    return replace(contract, refs=whole)
 
 
 def _said(runtime: Runtime, contract: Contract, how: Storing) -> tuple[Evidence, ...]:
@@ -123,7 +134,7 @@ def _said(runtime: Runtime, contract: Contract, how: Storing) -> tuple[Evidence,
 
     at, where, given = runtime.clock.now(), runtime.process.host, how.baseline
     found = checking.reported(given, contract, when="store", by=how.actor, at=at, where=where, path="baseline")
-    secrets.check(list(given), "baseline")
+    secrets.check(list(given), "baseline", runtime.secret_rules)
     return tuple(found)
 
 
@@ -137,17 +148,38 @@ def _ran(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple
     return tuple(checking.run_checks(runtime, forms, root, when="store", by=how.actor, stop=STOP.get()))
 
 
-def _unchanged(look: Reading, contract: Contract, bound: Binding | None, scope: str) -> bool:
-    """Whether nothing was done since the last revision or, for a task's first one, since its run began."""
-    anchor = look.anchor_of(scope, contract.anchor)
+def _anchor(look: Reading, contract: Contract, how: Storing) -> AnchorRow | None:
+    return look.anchor_of(how.scope, contract.anchor)
+
+
+def _before(look: Reading, anchor: AnchorRow | None) -> Found | None:
+    """The newest revision under the anchor. Raises IntegrityBroken when it cannot be read."""
     revision = look.handoff_at(anchor.key, anchor.revision) if anchor else None
-    if anchor is None or revision is None:
+    return anchors.find(look, anchor, revision) if anchor and revision else None
+
+
+def _judged(
+    look: Reading, judged: Lint, contract: Contract, bound: Binding | None, how: Storing, before: Found | None
+) -> Lint:
+    """What lint says, also of the time when it is stored. Raises HandoffWeak."""
+    from holdfast.domain.lint import lint
+
+    if _unchanged(look, contract, bound, how.scope, before):
+        judged = lint(contract, unchanged=True)
+    if how.strict and judged.weak:
+        raise HandoffWeak(judged.score, "; ".join(f"{each.code}: {each.better}" for each in judged.findings))
+    return judged
+
+
+def _unchanged(look: Reading, contract: Contract, bound: Binding | None, scope: str, before: Found | None) -> bool:
+    """Whether nothing was done since the last revision or, for a task's first one, since its run began."""
+    if before is None:
         return _only_begun(look, scope, contract.anchor)
-    before = anchors.find(look, anchor, revision).handoff
-    said = (before.summary, before.handoff_text, before.next_action)
+    was = before.handoff
+    said = (was.summary, was.handoff_text, was.next_action)
     if said != (contract.summary, contract.handoff_text, contract.next_action):
         return False
-    return _as_they_were(before.binding, bound)
+    return _as_they_were(was.binding, bound)
 
 
 def _as_they_were(before: Binding | None, now: Binding | None) -> bool:
@@ -168,34 +200,36 @@ def _only_begun(look: Reading, scope: str, anchor: str) -> bool:
 
 
 def _write(runtime: Runtime, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
+    contract = prepared.contract
+    anchor = _anchor(tx, contract, how)
+    before = _before(tx, anchor)
+    judged = _judged(tx, prepared.lint, contract, prepared.binding, how, before)
     if how.guard is not None:
         how.guard(tx)
-    contract = prepared.contract
-    anchor = tx.anchor_of(how.scope, contract.anchor)
     found = anchor.revision if anchor else 0
     if how.expected_revision is not None and how.expected_revision != found:
         raise RevisionConflict(contract.anchor, how.expected_revision, found)
-    held = _held(runtime, tx, anchor, how)
+    held = _held(runtime, tx, before, how)
     if how.pause:
         held = _given_back(runtime, tx, anchor, contract.anchor, how)
     if anchor is None:
         anchor_id = runtime.ids()
         start = genesis_of_anchor(anchor_id, how.scope, contract.anchor)
         anchor = tx.add_anchor(anchor_id, how.scope, contract.anchor, start)
-    handoff = _handoff(runtime, tx, prepared, how, anchor, *held)
-    _append(tx, anchor, handoff)
+    if judged is not prepared.lint:
+        prepared = replace(prepared, lint=judged)
+    handoff = _handoff(runtime, tx, prepared, how, anchor, before, *held)
+    _append(tx, anchor, handoff, before.lease if before and not how.pause else tx.lease_of_anchor(anchor.id))
     task_states.stored(runtime, tx, handoff, pause=how.pause)
     return handoff, handoff.id
 
 
-def _held(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, how: Storing) -> tuple[str, str]:
+def _held(runtime: Runtime, tx: Writing, found: Found | None, how: Storing) -> tuple[str, str]:
     """Our claim on the anchor, renewed by this use, and who else holds it. Raises ClaimLost, IntegrityBroken."""
-    newest = tx.handoff_at(anchor.key, anchor.revision) if anchor else None
-    if anchor is None or newest is None:
+    if found is None:
         if how.claim_id is not None:
             raise ClaimLost(named(how.claim_id), "this anchor", "nothing is stored under it")
         return "", ""
-    found = anchors.find(tx, anchor, newest)
     if found.broken is not None:  # what is written after it would be believed as little
         raise found.broken.as_error()
     refuse_lost(runtime, found, how.claim_id)
@@ -205,7 +239,7 @@ def _held(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, how: Storing)
         return "", ""
     if not holder.mine:
         if how.pause:
-            raise anchors.claimed_error(anchor.anchor, holder)
+            raise anchors.claimed_error(found.anchor.anchor, holder)
         return "", holder.who
     token = str(found.lease.holder)
     renew(runtime, tx, token)
@@ -239,12 +273,19 @@ def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
 
 
 def _handoff(
-    runtime: Runtime, tx: Writing, prepared: _Prepared, how: Storing, anchor: AnchorRow, claim: str, rival: str
+    runtime: Runtime,
+    tx: Writing,
+    prepared: _Prepared,
+    how: Storing,
+    anchor: AnchorRow,
+    before: Found | None,
+    claim: str,
+    rival: str,
 ) -> Handoff:
     contract, at = prepared.contract, runtime.clock.now()
     given = {name: getattr(contract, name) for name in CONTRACT_FIELDS}
     given["supersedes"] = _superseded(tx, contract.supersedes)
-    rival, rival_id = _rivalry(tx, anchor, rival, given["supersedes"])
+    rival, rival_id = _rivalry(before, rival, given["supersedes"])
     return Handoff(
         **given,
         id=runtime.ids(),
@@ -265,15 +306,14 @@ def _handoff(
     )
 
 
-def _rivalry(look: Reading, anchor: AnchorRow, rival: str, supersedes: str | None) -> tuple[str, str]:
+def _rivalry(found: Found | None, rival: str, supersedes: str | None) -> tuple[str, str]:
     """Who held the claim while somebody else stored, and the earlier revision that was stored so: it stays contested
     until who holds the claim, or anybody when nobody does, says that another one supersedes it."""
     if rival:
         return rival, ""
-    newest = look.handoff_at(anchor.key, anchor.revision)
-    if newest is None or anchor.status == "finished":
+    if found is None or found.anchor.status == "finished":
         return "", ""
-    before = anchors.find(look, anchor, newest).handoff
+    before = found.handoff
     rival_id = before.rival_id or before.id
     return (before.rival, rival_id) if before.rival and supersedes != rival_id else ("", "")
 
@@ -288,10 +328,8 @@ def _superseded(look: Reading, named: str | None) -> str | None:
     return next((row.id for row in rows if row.id == named), rows[0].id)
 
 
-def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff) -> None:
-    lease = tx.lease_of_anchor(anchor.id)
+def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff, lease: LeaseRow | None) -> None:
     assert lease is not None
     hold = anchors.hold_of(anchor, lease)
-    raw = msgspec.Raw(encode_handoff(handoff))
-    tx.append(hold, [anchors.told("stored", raw, at=handoff.stored_us, epoch=lease.epoch, blobs=handoff.blobs)])
+    tx.append(hold, [anchors.told("stored", handoff, at=handoff.stored_us, epoch=lease.epoch, blobs=handoff.blobs)])
     tx.add_handoff(anchor.key, hold.head, row_of(handoff))

@@ -1,7 +1,8 @@
 """`gc`: removing finished runs by age, count and size, and everything that nobody needs any more.
 
-An unfinished run, its family and what they need are never touched, nor is any handoff or artifact. What is chosen is
-decided by the pure rules of `domain/retention.py`; how runs go is `removal.py`, how blobs and files go is `litter.py`.
+An unfinished run, its family and what they need are never touched, nor is any handoff, nor the newest version of an
+artifact. What is chosen is decided by the pure rules of `domain/retention.py`; how runs go is `removal.py`, how old
+versions of artifacts go is `old_versions.py`, how blobs and files go is `litter.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.clock import moment
+from holdfast.domain.old_versions import VersionChoice, VersionRule
 from holdfast.domain.retention import REASONS, Choice, Family, Kin, Rule, choose
 from holdfast.domain.run import STATUSES
 from holdfast.errors import GcRunning, IntegrityBroken, Invalid, StoreFailed
-from holdfast.runtime import litter, removal
+from holdfast.runtime import litter, old_versions, removal
 from holdfast.runtime.claims import holder_of
+from holdfast.runtime.old_versions import SweptVersion
 from holdfast.runtime.removal import Progress
 from holdfast.store.contract import Reading, Weight
 
@@ -64,11 +67,14 @@ class Swept:
     vacuumed: bool
     troubles: tuple[str, ...]  # what could not be done, and why
     proof: tuple[str, ...]  # what was left alone, for people
+    artifacts: tuple[SweptVersion, ...] = ()  # old versions
 
     @property
     def nothing(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.runs or self.blobs or self.trash or self.restored or self.files or self.unswept)
+        return not (
+            self.runs or self.artifacts or self.blobs or self.trash or self.restored or self.files or self.unswept
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,9 @@ class Planned:
     freed: frozenset[str]  # those blobs
     needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
     handoffs: int = 0  # anchors; none of them goes
-    artifacts: int = 0  # nor any of these
+    artifacts: int = 0  # that everybody sees
+    versions: VersionChoice | None = None  # old ones of these that go, if they were asked for
+    mentions: old_versions.Mentions | None = None
 
     @property
     def runs(self) -> list[Kin]:
@@ -95,6 +103,7 @@ def sweep(
     keep: int | None = None,
     max_bytes: int | None = None,
     scope: str | None = None,
+    artifacts: bool = False,
     dry_run: bool = True,
     vacuum: bool = False,
     batch: int = 40,  # runs buried in one transaction: 10 ms or so
@@ -103,15 +112,17 @@ def sweep(
     """Remove finished runs and what nobody needs; a dry run only says what would go.
 
     `older_than` are seconds since a run ended; `keep` leaves the newest of each flow; `max_bytes` removes the oldest
-    until the tenant's data is smaller. Several narrow each other; without any, no run goes. Raises GcRunning.
+    until the tenant's data is smaller. Several narrow each other; without any, no run goes. With `artifacts` old
+    versions of artifacts that nothing needs go too, by age and count. Raises GcRunning.
     """
     rule = _rule(older_than, keep, max_bytes, scope)
+    versions = _version_rule(runtime, rule, keep) if artifacts else VersionRule()
     if batch < 1:
         raise Invalid(detail=f"batch is {batch}; give 1 or more")
     if dry_run:
-        return _foreseen(runtime, rule)
+        return _foreseen(runtime, rule, versions)
     with _alone(runtime):
-        return _swept(runtime, rule, batch, vacuum, progress)
+        return _swept(runtime, rule, versions, batch, vacuum, progress)
 
 
 def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, scope: str | None) -> Rule:
@@ -119,6 +130,11 @@ def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, sco
         if value is not None and not 0 <= value < math.inf:
             raise Invalid(detail=f"{name} is {value}; give 0 or more")
     return Rule(None if older_than is None else int(older_than * 1_000_000), keep, max_bytes, scope)
+
+
+def _version_rule(runtime: Runtime, rule: Rule, keep: int | None) -> VersionRule:
+    before = None if rule.older_than_us is None else runtime.clock.now() - rule.older_than_us
+    return VersionRule(before, keep, rule.scope)
 
 
 @contextmanager
@@ -146,15 +162,17 @@ def _lock(handle: int, folder: str) -> None:
 # -- deciding ----------------------------------------------------------------------------------------
 
 
-def plan(runtime: Runtime, rule: Rule) -> Planned:
+def plan(runtime: Runtime, rule: Rule, versions: VersionRule | None = None) -> Planned:
     """Decide and weigh what goes."""
+    old, mentions = old_versions.plan(runtime, versions or VersionRule())
     choice, needed = runtime.store.read(partial(_choose, runtime=runtime, rule=rule))
     weighed = _Weighing(runtime)
     choice = _fit(runtime, choice, rule, weighed)
     there = frozenset(name for name in needed if runtime.blobs.has(name))
     handoffs, artifacts = runtime.store.read(lambda look: (sum(look.count_anchors().values()), look.count_artifacts()))
     seen = artifacts.artifacts - artifacts.pending
-    return Planned(choice, weighed.weights, weighed.sizes, frozenset(weighed.freed), there, handoffs, seen)
+    freed = frozenset(weighed.freed)
+    return Planned(choice, weighed.weights, weighed.sizes, freed, there, handoffs, seen, old, mentions)
 
 
 def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
@@ -230,9 +248,9 @@ def _data_bytes(runtime: Runtime) -> int:
 # -- doing -------------------------------------------------------------------------------------------
 
 
-def _foreseen(runtime: Runtime, rule: Rule) -> Swept:
+def _foreseen(runtime: Runtime, rule: Rule, versions: VersionRule) -> Swept:
     """What would go."""
-    size, planned = _disk_bytes(runtime), plan(runtime, rule)
+    size, planned = _disk_bytes(runtime), plan(runtime, rule, versions)
     found = litter.find_litter(runtime, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
     cleared = litter.Cleared(found.blobs, old, files=len(found.files))
@@ -240,15 +258,18 @@ def _foreseen(runtime: Runtime, rule: Rule) -> Swept:
     return _report(runtime, planned, cleared, dry_run=True, unswept=left, size_before=size)
 
 
-def _swept(runtime: Runtime, rule: Rule, batch: int, vacuum: bool, progress: Progress) -> Swept:
+def _swept(runtime: Runtime, rule: Rule, versions: VersionRule, batch: int, vacuum: bool, progress: Progress) -> Swept:
     size = _disk_bytes(runtime)
     left = runtime.store.read(lambda look: look.unswept())
     troubles = removal.finish(runtime, left) if left else []
     litter.drop_abandoned(runtime)
-    planned = plan(runtime, rule)
+    planned = plan(runtime, rule, versions)
+    assert planned.versions is not None
+    assert planned.mentions is not None
+    removed, still = old_versions.remove(runtime, planned.versions, planned.mentions)
     gone, more = removal.remove_runs(runtime, planned.runs, planned.weights, batch, progress)
     cleared = litter.clear(runtime, litter.find_litter(runtime))
-    troubles += [*more, *cleared.troubles]
+    troubles += [*still, *more, *cleared.troubles]
     stayed = [run.id for run in planned.runs if run.id not in gone]
     if stayed:
         troubles.append(f"{len(stayed)} runs changed meanwhile and stay: {', '.join(stayed[:5])}")
@@ -259,6 +280,7 @@ def _swept(runtime: Runtime, rule: Rule, batch: int, vacuum: bool, progress: Pro
     report = _report(runtime, planned, cleared, dry_run=False, unswept=len(left), size_before=size)
     runs = tuple(run for run in report.runs if run.id in gone)
     vacuumed = vacuum and not refusal
+    report = replace(report, artifacts=tuple(removed))
     return replace(report, runs=runs, vacuumed=vacuumed, troubles=tuple(filter(None, [*troubles, refusal])))
 
 
@@ -298,6 +320,7 @@ def _report(
         vacuumed=False,
         troubles=cleared.troubles,
         proof=tuple(_proof(planned)),
+        artifacts=tuple(old_versions.foreseen(planned.versions)) if planned.versions else (),
     )
 
 
@@ -312,8 +335,11 @@ def _proof(planned: Planned) -> Iterator[str]:
             yield f"{_count(kept[reason], 'run')} {words}: kept"
     if planned.handoffs:
         yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
-    if planned.artifacts:
-        yield f"{_count(planned.artifacts, 'artifact')}, whoever saved them, with their content: untouched"
+    going = len(planned.versions.going) if planned.versions else 0
+    if planned.artifacts > going:
+        yield f"{_count(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
+    if planned.versions:
+        yield from old_versions.proof(planned.versions)
 
 
 def _count(number: int, what: str) -> str:

@@ -34,7 +34,7 @@ def complete(runtime: Runtime, of: Of, how: Settling) -> TaskCompleted:
 
     Raises NotSettled, TaskRefused, HandoffClaimed, ClaimLost, HandoffInvalid.
     """
-    settling.check(how)
+    settling.check(runtime, how)
     operation = Operation(how.operation_id, "task_complete", [of.scope, of.task, *_said(how)])
     while True:
         if not _settles(runtime, of, operation):

@@ -12,7 +12,7 @@ from holdfast.domain.task import AllowedAction, Task, TaskContext
 from holdfast.domain.trust import label_of
 from holdfast.domain.verdict import Reason, unaccepted
 from holdfast.errors import HandoffNotFound, IntegrityBroken, RunNotFound
-from holdfast.runtime import anchors, checkpoints, recovering, task_states, tasks
+from holdfast.runtime import anchors, checkpoints, records, recovering, task_states, tasks
 from holdfast.runtime.recovering import Recovering
 from holdfast.runtime.settling import musts_lacking
 from holdfast.runtime.task_completing import shown_by
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 RUNS = 10
 HISTORY = 20
 CHECKPOINTS = 20
+RECORDS = 20
 REOPEN = "open it again: open(task, reopen=True) (--reopen)"
 
 
@@ -54,6 +55,7 @@ def inspect(runtime: Runtime, of: Of, history: int = HISTORY) -> TaskContext:
         opened_at=task.opened_at,
         updated_at=task.updated_at,
         trouble=trouble,
+        records=tuple(records.listed(runtime, of.scope, records.Wanted(task=of.task), RECORDS)),
     )
 
 

@@ -244,8 +244,8 @@ def record(runtime: Runtime, of: Of, name: str, body: Any, operation_id: str | N
         raise ValueRefused("body", why, "keep it in a file, and a reference to it here")
     check_id(operation_id)
     operation = Operation(operation_id, "task_event", [of.scope, of.task, of.actor, name, body])
-    kept, paths = secrets.masked(decode(raw), "body")
-    entry = Entry("event", of.actor, kept, name, len(paths))
+    kept, masked = secrets.counted(decode(raw), runtime.secret_rules)
+    entry = Entry("event", of.actor, kept, name, masked)
 
     def work(tx: Writing) -> tuple[int | _Before, str]:
         at, row = runtime.clock.now(), tx.task_of(of.scope, of.task)

@@ -1,4 +1,4 @@
-"""Transcripts: what a command prints, kept as it comes, with its secrets masked.
+"""Transcripts: what a command prints, kept as it comes, with secrets masked: the flow's own, and what looks like one.
 
 The command writes into a pipe. One thread here reads it, masks and appends to the file, so that the command
 never waits for anybody; another shows what is in the file, at its own pace. Memory stays bounded whatever is printed.
@@ -12,7 +12,12 @@ import select
 import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from holdfast.runtime.masking import Masking
+
+if TYPE_CHECKING:
+    from holdfast.domain.secret_rules import Rule
 
 T = TypeVar("T", str, bytes)
 
@@ -28,13 +33,19 @@ class Transcript:
     Hand `writer` to the command, then `begin()`; when the command is over, `join()`.
     """
 
-    def __init__(self, path: Path, secrets: Collection[str] = (), sink: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        secrets: Collection[str] = (),
+        sink: Callable[[bytes], None] | None = None,
+        rules: tuple[Rule, ...] = (),
+    ) -> None:
         self.path = path
         self.size = 0  # bytes written
         self.lost = 0  # bytes that could not be written
         self.failure: str | None = None  # why the file is incomplete
         self.left_open = False  # something outside the command's group still had the pipe when we stopped reading
-        self._masking = _Masking(secrets)
+        self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._reader, self._writer = os.pipe()
@@ -54,7 +65,7 @@ class Transcript:
     @property
     def masked(self) -> int:
         """How many secrets were masked."""
-        return self._masking.count
+        return self._known.count + (self._looks.count if self._looks else 0)
 
     @property
     def sink_failure(self) -> str | None:
@@ -116,15 +127,22 @@ class Transcript:
             if not waiting.poll(0 if stopping else _LOOK_MS):
                 if stopping:
                     break
+                self._keep(self._looks.pause() if self._looks else b"")
                 continue
             chunk = os.read(self._reader, _CHUNK_BYTES)
             if not chunk:
-                self._keep(self._masking.rest())
+                self._keep_rest()
                 return
             after_stop += len(chunk) * stopping
-            self._keep(self._masking.feed(chunk))
+            known = self._known.feed(chunk)
+            self._keep(self._looks.feed(known) if self._looks else known)
         self.left_open = True
-        self._keep(self._masking.rest())
+        self._keep_rest()
+
+    def _keep_rest(self) -> None:
+        """What was held back: nothing more comes."""
+        known = self._known.rest()
+        self._keep(self._looks.feed(known) + self._looks.rest() if self._looks else known)
 
     def _keep(self, data: bytes) -> None:
         """Append. What does not fit on the disk is counted, and named in the file when there is room again."""

@@ -125,10 +125,16 @@ def _refuse_saves(run: RunRow, refs: list[str]) -> None:
 
 
 def _refuse_rest(look: Reading, run: RunRow) -> None:
-    """The same for checkpoints, and for signals that it has not asked for yet."""
+    """The same for checkpoints, records and links, and for signals that it has not asked for yet."""
     pinned = [row.name for row in look.checkpoints_of_run(run.id, 0, SHOWN + 1)]
     if pinned:
         raise _cannot_travel(run, "checkpoints", pinned)
+    recorded = [f"record:{row.id}" for row in look.records_of_run(run.id, 0, SHOWN + 1)]
+    if recorded:
+        raise _cannot_travel(run, "records", recorded)
+    linked = [row.id for row in look.links_of_run(run.id, 0, SHOWN + 1)]
+    if linked:
+        raise _cannot_travel(run, "links", linked)
     kept = [] if run.status in FINISHED else look.untaken_signals(run)
     if kept:
         raise _cannot_travel(run, "signals that it has not taken", kept)

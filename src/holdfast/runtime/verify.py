@@ -46,6 +46,8 @@ class Verification:
     tasks: int = 0
     artifacts: int = 0  # versions
     checkpoints: int = 0
+    records: int = 0
+    links: int = 0
 
     @property
     def ok(self) -> bool:
@@ -72,9 +74,9 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
         problems += [*looked_at.problems, *_spoilt(runtime, looked_at.blobs, "", f" ({looked_at.name} needs it)")]
     sessions, breaks = check_sessions(runtime) if run_id is None else (0, [])
     tasks, torn = check_tasks(runtime) if run_id is None else (0, [])
-    kept = check_workspace(runtime) if run_id is None else Checked(0, 0, 0, [])
+    kept = check_workspace(runtime) if run_id is None else Checked()
     problems += [Problem("", *found) for found in (*breaks, *torn, *kept.breaks)]
-    found_in_all = (handoffs, sessions, tasks, kept.artifacts, kept.checkpoints)
+    found_in_all = (handoffs, sessions, tasks, *kept[:4])
     return Verification(runs, entries, blobs + kept.blobs, tuple(problems), *found_in_all)
 
 

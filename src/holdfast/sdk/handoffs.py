@@ -68,11 +68,13 @@ class Handoffs:
         redact: bool = False,
         bind: bool = True,
         claim_id: str | None = None,
+        refs: Sequence[str] = (),
     ) -> Handoff:
         """Store the next revision under an anchor, durable when this returns.
 
         `baseline` runs the checks now and records what came of them (or takes what somebody reports), `strict` refuses
-        a weak handoff, `redact` masks secrets instead of refusing them, `bind=False` looks at no file.
+        a weak handoff, `redact` masks secrets instead of refusing them, `bind=False` looks at no file. `refs` name the
+        evidence in the workspace that it rests on: what is contradicted later contests it.
         Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
         """
         from holdfast.runtime.storing import store
@@ -265,15 +267,24 @@ class Handoffs:
         return self._runtime.blobs.get(evidence.output) if evidence.output else b""
 
     def list(
-        self, standing: Standing | None = None, *, limit: int = 50, look: bool = False, scope: str | None = None
+        self,
+        standing: Standing | None = None,
+        *,
+        limit: int = 50,
+        look: bool = False,
+        scope: str | None = None,
+        before: str | None = None,
     ) -> list[Listed]:
-        """The newest handoffs that stand so. `look` judges each here and now, as contested ones always are."""
+        """The newest handoffs that stand so. `look` judges each here and now, as contested ones always are.
+
+        `before`, the `handoff_id` of the last one, gives those that come after it.
+        """
         from holdfast.domain.recovered import STANDINGS
         from holdfast.runtime.handoffs import listed
 
         if standing is not None and standing not in STANDINGS:
             raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return listed(self._runtime, self._scope(scope, None), standing, _limit(limit), look)
+        return listed(self._runtime, self._scope(scope, None), standing, _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -418,6 +429,7 @@ _FIELDS = (
     "environment",
     "expires",
     "supersedes",
+    "refs",
 )
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.domain.run import Outcome
 from holdfast.errors import NameInvalid, RunWaiting
-from holdfast.runtime import refuse_loop, runner, signals
+from holdfast.runtime import NOTHING_ACCEPTED, refuse_loop, runner, signals
+from holdfast.runtime.claims import Claim
 from holdfast.runtime.runner import Acceptance
+from holdfast.runtime.specs import FlowSpec
 from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.run import AsyncRun, Run
 from holdfast.sdk.shared import Shared
@@ -96,14 +98,46 @@ class Holdfast(Shared):
         """Like run, in a background thread. The run is durable before this returns."""
         options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
         spec, begun = self._begin(flow, args, kwargs, options)
+        return self._in_background(begun, spec)
+
+    def _in_background(
+        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Started[Any]:
+        """A run that was begun or claimed, going on in a thread of its own."""
         if isinstance(begun, Outcome):
-            ready: Started[T] = Started(begun.run_id)
+            ready: Started[Any] = Started(begun.run_id)
             ready._work(lambda: begun)
             return ready
-        started: Started[T] = Started(begun.run.id)
-        work = lambda: self._runtime.go_on(begun, spec)  # noqa: E731
+        started: Started[Any] = Started(begun.run.id)
+        work = lambda: self._runtime.go_on(begun, spec, accept)  # noqa: E731
         threading.Thread(target=started._work, args=(work,), name=f"holdfast-{begun.run.id}", daemon=True).start()
         return started
+
+    def _begin_soon(
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        inputs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        operation_id: str | None,
+    ) -> tuple[Started[Any], bool]:
+        """Like start, once for each operation_id; whether it was started by the same one before."""
+        from holdfast.runtime.operations import Operation, Repeated, check_id
+
+        check_id(operation_id)
+        said = [self._runtime.name_of(flow.spec), dict(inputs), dict(options)]
+        operation = Operation(operation_id, "run_start", said)
+        try:
+            spec, begun = self._begin(flow, (), dict(inputs), dict(options), operation)
+        except Repeated as before:
+            return self._in_background(self._runtime.outcome(self._runtime.row(before.answer))), True
+        if isinstance(begun, Outcome) or begun.found != "new":  # of a new run it was noted with the run itself
+            known = begun.run_id if isinstance(begun, Outcome) else begun.run.id
+            self._runtime.store.write(lambda tx: operation.note(tx, known, self._runtime.clock.now()))
+        return self._in_background(begun, spec), False
+
+    def _resume_soon(self, run_id: str, acceptance: Acceptance) -> Started[Any]:
+        """Like resume, in a background thread. Raises RunHeld, RunFinished."""
+        return self._in_background(self._runtime.claim(run_id), None, acceptance)
 
     def resume(
         self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
@@ -112,7 +146,7 @@ class Holdfast(Shared):
 
         `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
         """
-        acceptance = _acceptance(accept, why, partial)
+        acceptance = acceptance_of(accept, why, partial)
         claimed = self._runtime.claim(run_id)
         return self._runtime.go_on_here(claimed, None, acceptance)
 
@@ -240,7 +274,7 @@ class AsyncHoldfast(Shared):
         self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
     ) -> Outcome[Any]:
         """Continue a run by its id. See Holdfast.resume."""
-        acceptance = _acceptance(accept, why, partial)
+        acceptance = acceptance_of(accept, why, partial)
         claimed = self._runtime.claim(run_id)
         return await self._runtime.go_on_async(claimed, None, acceptance)
 
@@ -300,7 +334,8 @@ class AsyncHoldfast(Shared):
         await self.close()
 
 
-def _acceptance(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
+def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
+    """What a resume takes upon itself. Raises NameInvalid."""
     codes = (accept,) if isinstance(accept, str) else tuple(accept)
     if codes and not why.strip():
         raise NameInvalid("why", why, "say why you accept it; it is on the record")

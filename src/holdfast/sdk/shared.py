@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.domain.run import Outcome, RunRecord
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.due import Due
     from holdfast.runtime.inbox import InboxItem
     from holdfast.runtime.logs import Log
+    from holdfast.runtime.operations import Operation
     from holdfast.runtime.sweep import Swept
     from holdfast.runtime.travel import Exported
     from holdfast.runtime.verify import Verification
@@ -57,7 +58,7 @@ class Shared:
     ) -> None:
         if str(home).startswith(("http://", "https://")):
             raise ExtraMissing("a home behind a URL", "server")
-        self._runtime = Runtime(
+        self._runtime: Runtime = Runtime(
             home,
             facade=make_run,
             tenant=tenant,
@@ -73,6 +74,14 @@ class Shared:
     def home(self) -> Path:
         """The folder everything is kept in."""
         return self._runtime.home
+
+    def _acting(self, *, actor: str | None = None, scope: str | None = None, looks: bool = True) -> Self:
+        """The same home for somebody else: in another name, with claims of its own. What is open is shared."""
+        from holdfast.runtime.acting import Acting
+
+        view = object.__new__(type(self))
+        view._runtime = Acting(self._runtime, actor=actor, scope=scope, looks=looks)
+        return view
 
     # -- the person's choices --------------------------------------------------------------------
 
@@ -149,9 +158,9 @@ class Shared:
         """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
         return self._runtime.record(self._runtime.row(run_id))
 
-    def runs(self, *, status: str | None = None, limit: int = 50) -> list[RunRecord]:
-        """The newest runs first."""
-        return self._runtime.runs(status, limit)
+    def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
+        """The newest runs first; `before`, the id of the last one, gives those that come after it."""
+        return self._runtime.runs(status, limit, before)
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""
@@ -216,6 +225,10 @@ class Shared:
         """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
         return self._runtime.plan(run_id)
 
+    def check_writable(self) -> None:
+        """Nothing, if the ledger can be read and written now. Raises Unavailable."""
+        self._runtime.store.write(lambda tx: tx.beat_of(self._runtime.process.id))
+
     def facts(self) -> dict[str, Any]:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
         return self._runtime.facts()
@@ -252,6 +265,7 @@ class Shared:
         keep: int | None = None,
         max_bytes: int | None = None,
         scope: str | None = None,
+        artifacts: bool = False,
         dry_run: bool = True,
         vacuum: bool = False,
         progress: Callable[[int, int], None] = lambda done, total: None,
@@ -259,7 +273,8 @@ class Shared:
         """Remove finished runs, and what nobody needs any more; a dry run only says what would go.
 
         Seconds since a run ended, how many of the newest to keep of each flow, a size to come down to: several narrow
-        each other, and without any of them no run goes. An unfinished run and what it needs are never touched.
+        each other, and without any of them no run goes. With `artifacts` also old versions of artifacts that nothing
+        needs. An unfinished run, a pinned record, an open handoff and what they need are never touched.
         """
         from holdfast.runtime.sweep import sweep
 
@@ -269,6 +284,7 @@ class Shared:
             keep=keep,
             max_bytes=max_bytes,
             scope=scope,
+            artifacts=artifacts,
             dry_run=dry_run,
             vacuum=vacuum,
             progress=progress,
@@ -320,12 +336,18 @@ class Shared:
     # -- shared by run, start, open --------------------------------------------------------------
 
     def _begin(
-        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+        operation: Operation | None = None,
     ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         spec = flow.spec
         fresh = options.pop("fresh")
         raw = self._runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        return spec, self._runtime.begin(spec, self._runtime.new_run(spec, raw, **options), fresh=fresh)
+        new = self._runtime.new_run(spec, raw, **options)
+        return spec, self._runtime.begin(spec, new, fresh=fresh, operation=operation)
 
     def _open(self, name: str, options: dict[str, Any]) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         def script(run: Any) -> None:

@@ -19,6 +19,13 @@ class Started(Generic[T]):
         self._done = threading.Event()
         self._outcome: Outcome[T] | None = None
         self._error: BaseException | None = None
+        self._told: list[Callable[[], object]] = []
+
+    def when_done(self, tell: Callable[[], object]) -> None:
+        """Call it once the run has ended or waits, in whatever thread that is; perhaps more than once."""
+        self._told.append(tell)
+        if self._done.is_set():
+            tell()
 
     def outcome(self, timeout: float | None = None) -> Outcome[T]:
         """Wait for the run to end or wait. Raises TimeoutError, or what stopped it."""
@@ -36,6 +43,8 @@ class Started(Generic[T]):
             self._error = error
         finally:
             self._done.set()
+            for tell in self._told:
+                tell()
 
 
 class AsyncStarted(Generic[T]):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.domain import checkpoint as boundaries
 from holdfast.domain.artifact import Artifact
 from holdfast.domain.checkpoint import Checkpoint, CheckpointDiff
+from holdfast.domain.link import Link
+from holdfast.domain.record import Record
 from holdfast.errors import ValueRefused
 from holdfast.runtime import artifacts, checkpoints
 from holdfast.runtime.artifact_content import Given
@@ -18,14 +20,19 @@ from holdfast.runtime.session_drafts import number
 from holdfast.sdk.awaited import awaited
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from holdfast.domain.pack import ContextPack
+    from holdfast.domain.why import Why
     from holdfast.runtime import Runtime
     from holdfast.runtime.context import Frame
     from holdfast.runtime.execution import Execution
+    from holdfast.runtime.recalling import Embed
     from holdfast.store.contract import RunRow
 
 
 class Workspace:
-    """Content that outlives a run: artifacts by ref, and named boundaries of tasks."""
+    """What outlives a run: artifacts by ref, named boundaries of tasks, records, and links between all of them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -49,7 +56,7 @@ class Workspace:
         shared with equal content and packed where that helps. The same content again is the same version: its summary,
         tags and source stay as they are. Raises NameInvalid, ValueRefused, OperationConflict, DiskFull.
         """
-        who = self._runtime.actor if actor is None else check_name("actor", actor)
+        who = self._who(actor)
         given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
         return artifacts.save(self._runtime, given, content, operation_id)
 
@@ -76,8 +83,7 @@ class Workspace:
 
         Raises ArtifactNotFound when a ref names nothing, NameInvalid, ValueRefused, OperationConflict.
         """
-        who = self._runtime.actor if actor is None else check_name("actor", actor)
-        given = checkpoints.asked(self._scope(scope), task, name, summary, refs, who)
+        given = checkpoints.asked(self._scope(scope), task, name, summary, refs, self._who(actor))
         return checkpoints.pin(self._runtime, given, operation_id)
 
     def checkpoints(
@@ -110,6 +116,139 @@ class Workspace:
         count = number("limit", limit)
         return artifacts.listed(self._runtime, self._scope(scope), prefix=prefix, tag=tag, run=run, limit=count)
 
+    # -- records and links -----------------------------------------------------------------------
+
+    def record(
+        self,
+        kind: str,
+        text: str,
+        refs: Iterable[str] = (),
+        *,
+        tags: Iterable[str] = (),
+        pinned: bool = False,
+        task: str | None = None,
+        at: datetime | None = None,
+        source: str | None = None,
+        redact: bool = False,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Record:
+        """Keep an `observation`, a `decision`, `evidence` or a `note` about what the refs name, durable on return.
+
+        It never changes. `pinned`: recall never leaves it out. `at` is when it was so, if not now. A secret in it is
+        refused by path, or masked with `redact`. Raises ValueRefused, SecretFound, OperationConflict, and NotFound when
+        a ref names nothing.
+        """
+        from holdfast.runtime import records
+
+        said = records.Said(kind, text, refs, tags, pinned, task, at, source, redact)
+        given = records.draft(self._runtime, self._scope(scope), said, self._who(actor))
+        return records.record(self._runtime, given, operation_id)
+
+    def get_record(self, ref: str) -> Record:
+        """A record by its ref or id, or a unique prefix. Raises RecordNotFound, AmbiguousPrefix."""
+        from holdfast.runtime import records
+
+        return records.get(self._runtime, ref)
+
+    def records(
+        self,
+        *,
+        kind: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+        pinned: bool | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Record]:
+        """Records, the newest first: of a kind, a task, with a tag, about a ref, pinned or not; older than `before`."""
+        from holdfast.domain.record import check_kind
+        from holdfast.runtime import records
+
+        wanted = records.Wanted(check_kind(kind) if kind is not None else None, task, tag, ref, pinned)
+        return records.listed(self._runtime, self._scope(scope), wanted, number("limit", limit), before)
+
+    def pin(
+        self, ref: str, *, pinned: bool = True, operation_id: str | None = None, actor: str | None = None
+    ) -> Record:
+        """Pin a record, so that recall never leaves it out, or take the pin away. Raises RecordNotFound."""
+        from holdfast.runtime import records
+
+        return records.pin(self._runtime, ref, pinned, self._who(actor), operation_id)
+
+    def link(
+        self,
+        source: str,
+        relation: str,
+        target: str,
+        note: str = "",
+        *,
+        redact: bool = False,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Link:
+        """Say that `source` `supports`, `contradicts`, is `derived_from`, `supersedes` or was `produced_by` `target`.
+
+        Ends are refs of any kind, of this or another scope. The same link again is the first one (`replayed`), with its
+        note as it was. Raises ValueRefused, SecretFound, OperationConflict, and NotFound for an end that does not
+        exist.
+        """
+        from holdfast.runtime import links
+
+        said = links.Said(source, relation, target, note, redact)
+        given = links.draft(self._runtime, self._scope(scope), said, self._who(actor))
+        return links.link(self._runtime, given, operation_id)
+
+    def links(self, ref: str, *, scope: str | None = None) -> builtins.list[Link]:
+        """Every link from or to a ref, the oldest first. Raises NotFound."""
+        from holdfast.runtime import links
+
+        return links.of_ref(self._runtime, ref, self._scope(scope))
+
+    def why(self, ref: str, *, depth: int = 20, scope: str | None = None) -> Why:
+        """What a ref rests on, what contradicts or supersedes any of that, and how each part of it stands.
+
+        `print(why)` shows it as a tree. Nothing is cut without being counted. Raises NotFound, ValueRefused.
+        """
+        from holdfast.runtime import evidence
+
+        return evidence.why(self._runtime, ref, self._scope(scope), depth)
+
+    # -- recall ----------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        goal: str,
+        budget: int = 2000,
+        *,
+        kinds: Iterable[str] | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+        tokens_of: Callable[[str], int] | None = None,
+        embed: Embed | None = None,
+        scope: str | None = None,
+    ) -> ContextPack:
+        """What of the scope matters for a goal, within so many tokens: `print(pack.prompt())`.
+
+        Pinned records, and the musts of `task`, are always there. `kinds` are some of `observation`, `decision`,
+        `evidence`, `note`, `artifact`, `checkpoint`. `tokens_of` counts a text's tokens; without it they are
+        estimated, rather too high than too low. `embed` gives a vector for each text. Raises BudgetTooSmall,
+        ValueRefused.
+        """
+        from holdfast.domain.reading import tokens_of as estimate
+        from holdfast.runtime import recalling
+
+        most = None if limit is None else number("limit", limit)
+        asked = recalling.wanted(goal, self._scope(scope), number("budget", budget), kinds, task, most)
+        return recalling.recall(self._runtime, asked, tokens_of or estimate, embed)
+
+    def _who(self, actor: str | None) -> str:
+        return self._runtime.actor if actor is None else check_name("actor", actor)
+
     def _scope(self, scope: str | None) -> str:
         return self._runtime.scope if scope is None else check_name("scope", scope)
 
@@ -127,13 +266,21 @@ class AsyncWorkspace:
     checkpoints = awaited(Workspace.checkpoints)
     diff = awaited(Workspace.diff)
     list = awaited(Workspace.list)
+    record = awaited(Workspace.record)
+    get_record = awaited(Workspace.get_record)
+    records = awaited(Workspace.records)
+    pin = awaited(Workspace.pin)
+    link = awaited(Workspace.link)
+    links = awaited(Workspace.links)
+    why = awaited(Workspace.why)
+    recall = awaited(Workspace.recall)
 
 
 class RunWorkspace:
-    """The workspace as a run sees it: what it saves says which run and step it is from.
+    """The workspace as a run sees it: what it saves, records and links says which run and step it is from.
 
-    In the body a save has an identity: on replay it gives its first answer and writes nothing. In a step it belongs to
-    the step: everybody sees it with the step's receipt, and nobody if the attempt fails.
+    In the body each such call has an identity: on replay it gives its first answer and writes nothing. In a step it
+    belongs to the step: everybody sees it with the step's receipt, and nobody if the attempt fails.
     """
 
     def __init__(self, execution: Execution, frame: Callable[[], Frame]) -> None:
@@ -161,7 +308,65 @@ class RunWorkspace:
 
         By its name it is the newest version now, which on replay may be another one: a body keeps refs.
         """
+        from holdfast.runtime.run_workspace import kept_by
+
         attempt = self._frame().attempt
         runtime = self._execution.runtime
         scope = runtime.row(self._execution.id).scope
-        return artifacts.get(runtime, scope, ref, attempt.saves if attempt is not None else ())
+        return artifacts.get(runtime, scope, ref, kept_by(attempt).artifacts)
+
+    def record(
+        self,
+        kind: str,
+        text: str,
+        refs: Iterable[str] = (),
+        *,
+        tags: Iterable[str] = (),
+        pinned: bool = False,
+        task: str | None = None,
+        at: datetime | None = None,
+        source: str | None = None,
+        redact: bool = False,
+    ) -> Record:
+        """Keep a record as `hold.workspace.record` does, of this run's task unless another is named.
+
+        In the body it is known by its kind and its text: the same one again on replay is the first one.
+        """
+        from holdfast.runtime.records import Said, record_from_run
+
+        said = Said(kind, text, refs, tags, pinned, task, at, source, redact)
+        return record_from_run(self._execution, self._frame(), said)
+
+    def get_record(self, ref: str) -> Record:
+        """A record by its ref; in a step also one that the step made. Raises RecordNotFound."""
+        from holdfast.runtime import records
+        from holdfast.runtime.run_workspace import kept_by
+
+        return records.get(self._execution.runtime, ref, kept_by(self._frame().attempt))
+
+    def link(self, source: str, relation: str, target: str, note: str = "", *, redact: bool = False) -> Link:
+        """Link two refs as `hold.workspace.link` does; in a step also what the step made."""
+        from holdfast.runtime.links import Said, link_from_run
+
+        return link_from_run(self._execution, self._frame(), Said(source, relation, target, note, redact))
+
+    def recall(
+        self,
+        goal: str,
+        budget: int = 2000,
+        *,
+        kinds: Iterable[str] | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+        tokens_of: Callable[[str], int] | None = None,
+        embed: Embed | None = None,
+    ) -> ContextPack:
+        """What of the run's scope matters for a goal, as `hold.workspace.recall` says.
+
+        It is what matters now: on replay it may be other things. A body that must get the same again asks in a step.
+        """
+        runtime = self._execution.runtime
+        scope = runtime.row(self._execution.id).scope
+        return Workspace(runtime).recall(
+            goal, budget, kinds=kinds, task=task, limit=limit, tokens_of=tokens_of, embed=embed, scope=scope
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow, Counted
+from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow, Counted, RemovedRow
 from holdfast.store.rows import Rows
 
 _LAST = "\U0010ffff"
@@ -82,6 +82,18 @@ class ArtifactReader(Rows):
     def refs_without_artifact(self) -> list[int]:
         return [row[0] for row in self._all("refs_without_artifact", 0)]
 
+    def older_versions(self, key: int, limit: int) -> list[ArtifactRow]:
+        """Versions after a key that everybody sees and that are not the newest of their name."""
+        return [ArtifactRow(*row) for row in self._all("older_versions", key, limit)]
+
+    def removed_artifact(self, scope: str, name: str, version: int) -> RemovedRow | None:
+        row = self._one("removed_artifact", scope, name, version)
+        return RemovedRow(*row) if row else None
+
+    def removed_by_key(self, key: int) -> RemovedRow | None:
+        row = self._one("removed_by_key", key)
+        return RemovedRow(*row) if row else None
+
     def checkpoints_by_prefix(self, prefix: str) -> list[CheckpointRow]:
         return [CheckpointRow(*row) for row in self._all("checkpoints_by_prefix", prefix, prefix + _LAST)]
 
@@ -112,6 +124,7 @@ class ArtifactWriter(ArtifactReader):
         self._one("forget_dropped", row.scope, row.name, row.digest, row.version)
         if not row.pending:
             self._one("raise_newest", row.scope, row.name, key)
+            self._one("add_shown", "artifact", row.scope, key)
         for tag in tags:
             self._one("add_artifact_tag", row.scope, tag, key)
         return key
@@ -121,6 +134,7 @@ class ArtifactWriter(ArtifactReader):
         for key in keys:
             if shown := self._one("show_artifact", key):
                 self._one("raise_newest", *shown, key)
+                self._one("add_shown", "artifact", shown[0], key)
 
     def drop_artifacts(self, keys: Sequence[int]) -> None:
         """Forget what an attempt saved and nobody has seen, but for its numbers, which somebody may have been told.
@@ -133,5 +147,13 @@ class ArtifactWriter(ArtifactReader):
             if dropped := self._one("drop_artifact", key):
                 self._one("keep_dropped", *dropped)
 
+    def remove_artifact(self, key: int, at: int, by: str) -> None:
+        """A stone in the place of a version: its content is free, unless others need it."""
+        self._one("drop_artifact_tags", key)
+        self._one("drop_artifact_ref", key)
+        if removed := self._one("remove_artifact", key):
+            self._one("add_removed", *removed, at, by)
+
     def add_checkpoint(self, row: CheckpointRow) -> None:
-        self._one("add_checkpoint", *row[1:])
+        key = int(self._one("add_checkpoint", *row[1:])[0])
+        self._one("add_shown", "checkpoint", row.scope, key)

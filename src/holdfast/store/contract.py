@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
 from holdfast.store.artifact_contract import ArtifactReading, ArtifactWriting
+from holdfast.store.record_contract import RecordReading, RecordWriting
 
 if TYPE_CHECKING:
     from holdfast.domain.retention import Kin
@@ -326,7 +327,7 @@ class Ending(NamedTuple):
     at: int
 
 
-class Reading(ArtifactReading, Protocol):
+class Reading(ArtifactReading, RecordReading, Protocol):
     """Lookups, each by an index, all seeing one moment of the store."""
 
     def run_by_id(self, run_id: str) -> RunRow | None: ...
@@ -402,7 +403,7 @@ class Reading(ArtifactReading, Protocol):
     def events_without_task(self) -> list[int]: ...
 
 
-class Writing(Reading, ArtifactWriting, Protocol):
+class Writing(Reading, ArtifactWriting, RecordWriting, Protocol):
     """One transaction: all of it becomes durable, or none of it."""
 
     def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold: ...

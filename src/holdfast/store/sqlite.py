@@ -200,6 +200,7 @@ class SqliteStore:
         connection = self._connect()
         with _closed_on_error(connection):
             migrate(connection, self.path)
+            connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
         return Transaction(connection, self._sql)
 
     def _connect(self) -> apsw.Connection:
@@ -216,6 +217,7 @@ class SqliteStore:
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)
         connection.pragma("trusted_schema", False)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else a statement is prepared anew for other values
 
     def _switch_to_wal(self, connection: apsw.Connection) -> None:
         """SQLite asks no busy handler here, and several processes may be making the store at once."""

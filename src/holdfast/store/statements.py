@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "sql"
@@ -10,6 +11,17 @@ _FOLDER = Path(__file__).parent / "sql"
 def statements(dialect: str) -> dict[str, str]:
     """Every statement by its name."""
     return _read(_FOLDER / "shared") | _read(_FOLDER / dialect)
+
+
+def key_statements() -> dict[str, str]:
+    """Those of the file of API keys, which is no tenant's."""
+    return _read(_FOLDER / "keys")
+
+
+@cache  # an index is opened for each call
+def recall_statements() -> dict[str, str]:
+    """Those of the index for recall, which is in files of its own."""
+    return _read(_FOLDER / "recall")
 
 
 def schema(dialect: str) -> str:

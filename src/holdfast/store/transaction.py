@@ -10,7 +10,6 @@ import apsw
 from holdfast.domain.journal import Entry, Row, link
 from holdfast.domain.lease import Beat, Process
 from holdfast.errors import LeaseLost
-from holdfast.store.artifact_rows import ArtifactReader, ArtifactWriter
 from holdfast.store.contract import (
     AnchorRow,
     Ending,
@@ -29,6 +28,7 @@ from holdfast.store.contract import (
     Tombstone,
     Weight,
 )
+from holdfast.store.record_rows import RecordReader, RecordWriter
 from holdfast.store.session_rows import SessionReader, SessionWriter
 from holdfast.store.task_rows import TaskReader, TaskWriter
 
@@ -39,7 +39,7 @@ _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
 
 
-class Reader(SessionReader, TaskReader, ArtifactReader):
+class Reader(SessionReader, TaskReader, RecordReader):
     """Lookups on a connection."""
 
     def run_by_id(self, run_id: str) -> RunRow | None:
@@ -236,7 +236,7 @@ class Reader(SessionReader, TaskReader, ArtifactReader):
         return HandoffRow(*row) if row else None
 
 
-class Transaction(SessionWriter, TaskWriter, ArtifactWriter, Reader):
+class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -364,17 +364,16 @@ class Transaction(SessionWriter, TaskWriter, ArtifactWriter, Reader):
 
     def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
         """An anchor without a revision yet, and its lease, which nobody holds."""
-        key = self._one("add_anchor", anchor_id, scope, anchor)[0]
+        row = self._one("add_anchor", anchor_id, scope, anchor)
         self._one("add_handoff_lease", f"handoff:{anchor_id}", start)
-        found = self.anchor_by_key(key)
-        assert found is not None
-        return found
+        return AnchorRow(*row)
 
     def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None:
         """A revision whose content is the entry `seq`; the anchor is open and found by it from now on."""
         key = self._one("add_handoff", handoff.id, anchor_key, handoff.revision, seq, handoff.supersedes)[0]
         self._one("set_anchor", handoff.revision, key, *handoff[3:9], anchor_key)
-        self._one("forget_handoff_files", anchor_key)
+        if handoff.revision > 1:
+            self._one("forget_handoff_files", anchor_key)
         self.do_many(self.sql["add_handoff_file"], [(path, anchor_key) for path in handoff.files])
 
     def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None:

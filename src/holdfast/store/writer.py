@@ -60,20 +60,22 @@ class Item:
         self.gate: threading.Lock | None = None  # what a waiting thread waits at
 
 
-def do_work(item: Item, tx: Transaction) -> None:
-    """A piece of work inside a batch: undone alone if it raises."""
+def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
+    """A piece of work inside a batch: undone alone if it raises. The only one needs no savepoint: all is undone."""
     assert item.work is not None
     moved = len(tx.moved)
-    tx.do("SAVEPOINT work")
+    if not alone:
+        tx.do("SAVEPOINT work")
     try:
         item.result = item.work(tx)
     except apsw.Error:
         raise
     except BaseException as error:
         item.error = error
-        tx.do("ROLLBACK TO work")
+        tx.do("ROLLBACK" if alone else "ROLLBACK TO work")
         tx.put_back(moved)
-    tx.do("RELEASE work")
+    if not alone:
+        tx.do("RELEASE work")
 
 
 class Writer:
@@ -138,7 +140,11 @@ class Writer:
     def vacuum(self) -> None:
         """Rewrite the file without its free pages. Everyone else waits."""
         with self._mutex:
-            self._tx.do("VACUUM")
+            self._tx.do("PRAGMA temp_store = FILE")  # all of the content is copied: not in memory
+            try:
+                self._tx.do("VACUUM")
+            finally:
+                self._tx.do("PRAGMA temp_store = MEMORY")
             self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         if self._queue:  # somebody came meanwhile, found the mutex taken and waits
             self._hand_over()
@@ -257,6 +263,8 @@ class Writer:
         except BaseException:
             self._roll_back()
             raise
+        if tx.connection.getautocommit():  # the only piece of work was undone, and with it the transaction
+            return
         try:
             tx.do("COMMIT")
         except apsw.BusyError:
@@ -335,7 +343,7 @@ def _apply(batch: list[Item], tx: Transaction) -> None:
         if appends:
             tx.append_all(appends)
             appends = []
-        do_work(item, tx)
+        do_work(item, tx, alone=len(batch) == 1)
     if appends:
         tx.append_all(appends)
 

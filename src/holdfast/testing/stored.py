@@ -1,4 +1,4 @@
-"""What a run's body stored beside its receipts, frozen for a case: artifacts, checkpoints, handoffs.
+"""What a run's body stored beside its receipts, frozen for a case: artifacts, checkpoints, records, links, handoffs.
 
 On replay a body is given back what it stored, from the home it is in: a case brings that with it.
 """
@@ -6,6 +6,7 @@ On replay a body is given back what it stored, from the home it is in: a case br
 from __future__ import annotations
 
 import base64
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,27 +15,33 @@ from typing import TYPE_CHECKING, Any
 from holdfast.domain.artifact import PREFIX, parse_ref
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import Row, decode_header, decode_payload, genesis
+from holdfast.domain.record import PREFIX as RECORD
 from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow
 from holdfast.store.contract import NewRun, Reading, RunRow, Writing
+from holdfast.store.record_contract import LinkRow, RecordRow
 
 if TYPE_CHECKING:
     from holdfast.sdk.hold import Holdfast
 
 _ALL = 1_000_000
+_MARK = re.compile(rb'"(?:artifact|record):')
 
 
 def freeze(hold: Holdfast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]:
     """The run's own row, and what it stored, as JSON."""
 
-    def look(reading: Reading) -> tuple[list[ArtifactRow], list[CheckpointRow]]:
-        pinned = reading.checkpoints_of_run(run.id, 0, _ALL)
-        return _artifacts(reading, run, [*_refs_in(rows, run.inputs), *_pinned(pinned)]), pinned
+    def look(reading: Reading) -> tuple[list[Any], ...]:
+        pinned, named = reading.checkpoints_of_run(run.id, 0, _ALL), _refs_in(rows, run.inputs)
+        saved = _artifacts(reading, run, [*named, *_pinned(pinned)])
+        return saved, pinned, _records(reading, run, named), _links(reading, run, rows)
 
-    artifacts, checkpoints = hold._runtime.store.read(look)
+    artifacts, checkpoints, records, links = hold._runtime.store.read(look)
     kept = {name: getattr(run, name) for name in ("scope", "task", "actor")}
     return kept | {
         "artifacts": [_plain(row) for row in artifacts],
         "checkpoints": [_plain(row) for row in reversed(checkpoints)],
+        "records": [_plain(row) for row in records],
+        "links": [_plain(row) for row in links],
         "handoffs": {anchor: _bundle(hold, run.scope, anchor) for anchor in _anchors(hold, rows)},
     }
 
@@ -47,17 +54,37 @@ def _artifacts(look: Reading, run: RunRow, refs: Sequence[str]) -> list[Artifact
     return [found[key] for key in sorted(found)]
 
 
+def _records(look: Reading, run: RunRow, refs: Sequence[str]) -> list[RecordRow]:
+    """What the run recorded and what its entries name, in the order in which it was recorded."""
+    ids = [ref.removeprefix(RECORD) for ref in refs if ref.startswith(RECORD)]
+    named = [row for one in ids for row in look.records_by_prefix(one) if row.id == one and not row.pending]
+    return sorted({*look.records_of_run(run.id, 0, _ALL), *named})
+
+
+def _links(look: Reading, run: RunRow, rows: Sequence[Row]) -> list[LinkRow]:
+    """What the run linked, and the links that it was given because they were there."""
+    ids = [facts for facts in _answers(rows, "run.workspace.link") if isinstance(facts, str)]
+    given = [row for one in ids if (row := look.link_by_id(one)) is not None]
+    return sorted({*look.links_of_run(run.id, 0, _ALL), *given})
+
+
+def _answers(rows: Sequence[Row], name: str) -> list[Any]:
+    """What the body was answered by calls of that name."""
+    headers = [(decode_header(row.header), row.payload) for row in rows]
+    return [decode_payload(raw).facts for header, raw in headers if header.name == name and raw]
+
+
 def _pinned(checkpoints: Sequence[CheckpointRow]) -> list[str]:
     return [ref for row in checkpoints for ref in decode(row.refs)]
 
 
 def _refs_in(rows: Sequence[Row], inputs: str) -> list[str]:
-    """Every ref of an artifact in a run's inputs and records: saved, returned, kept in the state."""
+    """Every ref of an artifact or a record in a run's inputs and entries: saved, returned, kept in the state."""
     found: dict[str, None] = {}
-    left = [decode(inputs), *(decode(row.payload) for row in rows if row.payload and PREFIX.encode() in row.payload)]
+    left = [decode(inputs), *(decode(row.payload) for row in rows if row.payload and _MARK.search(row.payload))]
     while left:
         one = left.pop()
-        if isinstance(one, str) and one.startswith(PREFIX):
+        if isinstance(one, str) and one.startswith((PREFIX, RECORD)):
             found[one] = None
         elif isinstance(one, dict | list):
             left += one.values() if isinstance(one, dict) else one
@@ -81,6 +108,10 @@ def thaw(hold: Holdfast, run_id: str, flow: str, inputs: str, stored: Mapping[st
             tx.add_artifact(ArtifactRow(**_with_proof(row)), decode(row["tags"]))
         for row in stored["checkpoints"]:
             tx.add_checkpoint(CheckpointRow(**_with_proof(row)))
+        for row in stored.get("records", ()):  # cases from before there were any have none
+            tx.add_record(RecordRow(**_with_proof(row)), decode(row["tags"]), decode(row["refs"]))
+        for row in stored.get("links", ()):
+            tx.add_link(LinkRow(**_with_proof(row)))
 
     runtime.store.write(work)
     for bundle in stored["handoffs"].values():
@@ -90,7 +121,7 @@ def thaw(hold: Holdfast, run_id: str, flow: str, inputs: str, stored: Mapping[st
             hold.handoff.import_(file)
 
 
-def _plain(row: ArtifactRow | CheckpointRow) -> dict[str, Any]:
+def _plain(row: ArtifactRow | CheckpointRow | RecordRow | LinkRow) -> dict[str, Any]:
     return row._asdict() | {"key": 0, "proof": row.proof.hex()}
 
 
@@ -100,9 +131,7 @@ def _with_proof(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _anchors(hold: Holdfast, rows: Sequence[Row]) -> list[str]:
     """The anchors under which the body stored handoffs."""
-    headers = [(decode_header(row.header), row.payload) for row in rows]
-    ids = [decode_payload(raw).facts for header, raw in headers if header.name == "run.handoff" and raw]
-    return list(dict.fromkeys(hold.handoff.get(handoff_id).anchor for handoff_id in ids))
+    return list(dict.fromkeys(hold.handoff.get(handoff_id).anchor for handoff_id in _answers(rows, "run.handoff")))
 
 
 def _bundle(hold: Holdfast, scope: str, anchor: str) -> str:

@@ -100,3 +100,22 @@ SELECT seq FROM blob_refs WHERE digest = ? AND run = 0
 SELECT DISTINCT seq FROM blob_refs
 WHERE run = 0 AND seq > ? AND NOT EXISTS (SELECT 1 FROM artifacts WHERE key = blob_refs.seq)
 ORDER BY seq
+
+-- name: older_versions
+-- Versions that everybody sees and that are not the newest of their name.
+SELECT artifacts.* FROM artifacts JOIN artifact_names USING (scope, name)
+WHERE artifacts.key > ? AND artifacts.pending = 0 AND artifact_names.newest > artifacts.key
+ORDER BY artifacts.key LIMIT ?
+
+-- name: remove_artifact
+DELETE FROM artifacts WHERE key = ? AND pending = 0 RETURNING key, scope, name, version, digest, size, stored_at
+
+-- name: add_removed
+INSERT INTO artifact_removed (key, scope, name, version, digest, size, stored_at, removed_at, by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: removed_artifact
+SELECT * FROM artifact_removed WHERE scope = ? AND name = ? AND version = ?
+
+-- name: removed_by_key
+SELECT * FROM artifact_removed WHERE key = ?

@@ -1,6 +1,7 @@
 -- name: add_checkpoint
 INSERT INTO checkpoints (id, scope, task, run_id, name, summary, refs, state, phase, position, actor, at, proof)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+RETURNING key
 
 -- name: checkpoints_by_prefix
 SELECT * FROM checkpoints WHERE id >= ? AND id < ? ORDER BY id LIMIT 6

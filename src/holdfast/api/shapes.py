@@ -1,0 +1,84 @@
+"""The shapes of answers that are more than the fields of a value: for OpenAPI, and clients made from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Any, get_type_hints
+
+import msgspec
+
+from holdfast.domain.handoff import Evidence, Handoff
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.plan import Plan
+from holdfast.domain.recovered import Listed, Recovered
+from holdfast.domain.run import Outcome
+from holdfast.domain.verdict import Reason
+
+Fields = dict[str, Any]
+
+
+def shape(name: str, doc: str, fields: Fields) -> Any:
+    """An object with these fields, all of which are always there."""
+    return msgspec.defstruct(name, list(fields.items()), namespace={"__doc__": doc}, kw_only=True)
+
+
+def fields_of(kind: type, *leave_out: str) -> Fields:
+    """A value's own fields, but for some."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in leave_out}
+
+
+def many(kind: Any) -> Any:
+    return list[kind]
+
+
+_reason = fields_of(Reason) | {"weight": str}
+WeighedReason = shape("WeighedReason", "One fact that bears on the verdict.", _reason)
+AcceptedReason = shape(
+    "AcceptedReason", "One fact that bears on the verdict, and whether it was accepted.", _reason | {"accepted": bool}
+)
+Judgement = shape(
+    "Judgement",
+    "`trusted`, `candidate` or `contested`, with the reasons.",
+    {"word": str, "reasons": many(WeighedReason)},
+)
+Entry = shape("Entry", "Where to begin; empty where none was named.", {"file": str, "symbol": str})
+ShownEvidence = shape("ShownEvidence", "What came of one check.", fields_of(Evidence) | {"at": datetime})
+
+_handoff = fields_of(Handoff, "stored_us", "expires_us", "claim") | {
+    "entry": Entry,
+    "stored_at": datetime,
+    "expires_at": datetime,
+    "baseline": many(ShownEvidence),
+    "execution_state_v1": dict[str, Any] | None,
+    "execution_packet_v1": dict[str, Any] | None,
+}
+StoredHandoff = shape("StoredHandoff", "One revision under an anchor, exactly as it was stored.", _handoff)
+RecoveredHandoff = shape(
+    "RecoveredHandoff",
+    "A handoff with its verdict here and now, in reading order.",
+    {"verdict": str, "reasons": many(AcceptedReason)}
+    | _handoff
+    | fields_of(Recovered, "handoff", "verdict")
+    | {"evidence": many(ShownEvidence), "checks_failed": list[str]},
+)
+ListedHandoff = shape(
+    "ListedHandoff", "One line of the list of handoffs.", fields_of(Listed) | {"verdict": Judgement | None}
+)
+Wait = shape(
+    "Wait",
+    "One wait of a run, and how it can be answered.",
+    fields_of(Interrupt) | {"says": str, "choices": list[str], "digest": str},
+)
+RunOutcome = shape(
+    "RunOutcome",
+    "How a run stands.",
+    fields_of(Outcome, "exception", "inputs_changed")
+    | {"run_id": str | None, "result": Any, "interrupts": many(Wait), "verdict": Judgement | None},
+)
+RunPlan = shape(
+    "RunPlan",
+    "What a resume would do: nothing is run or written.",
+    fields_of(Plan) | {"verdict": Judgement, "interrupts": many(Wait)},
+)

@@ -1,0 +1,43 @@
+"""Values as every door shows them in JSON, where that is more than their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.domain.codec import jsonable
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.plan import Plan
+from holdfast.domain.run import Outcome
+from holdfast.domain.verdict import Verdict
+
+
+def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
+    return {
+        "run_id": outcome.run_id or None,
+        "status": outcome.status,
+        "result": jsonable(outcome.result),
+        "interrupts": [wait_json(wait) for wait in outcome.interrupts],
+        "error": outcome.error,
+        "verdict": verdict_json(outcome.verdict),
+        "replayed_steps": outcome.replayed_steps,
+        "unasked": list(outcome.unasked),
+    }
+
+
+def wait_json(wait: Interrupt) -> dict[str, Any]:
+    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices), "digest": wait.digest}
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {"word": verdict.word, "reasons": [reason.to_dict() for reason in verdict.reasons]}
+
+
+def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
+    return {
+        **jsonable(plan),
+        "verdict": verdict_json(plan.verdict),
+        "interrupts": [wait_json(wait) for wait in waits],
+    }

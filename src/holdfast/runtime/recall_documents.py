@@ -1,0 +1,92 @@
+"""What recall finds: records, artifacts and checkpoints as documents. The same row is the same document, always.
+
+An artifact is found by its name and summary, and by its content if that is text of no more than a mebibyte. Of each
+name only the newest version is recalled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.clock import moment
+from holdfast.domain.codec import decode
+from holdfast.domain.passages import Document
+from holdfast.domain.record import PREFIX
+from holdfast.errors import IntegrityBroken, Unavailable
+from holdfast.runtime import artifacts
+from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow
+from holdfast.store.contract import Reading
+from holdfast.store.record_contract import RecordRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+READ_BYTES = 1 << 20
+KINDS = ("observation", "decision", "evidence", "note", "artifact", "checkpoint")
+_TEXTS = ("application/json", "application/yaml", "application/toml", "application/xml", "application/jsonl")
+
+Row = RecordRow | ArtifactRow | CheckpointRow
+
+
+class Doc(NamedTuple):
+    """A document with its ref."""
+
+    ref: str
+    document: Document
+
+
+def row_of(look: Reading, family: str, key: int) -> Row | None:
+    """The row of a document; None if it is gone, not seen yet, or an artifact that has a newer version."""
+    if family == "record":
+        record = look.record_by_key(key)
+        return record if record is not None and not record.pending else None
+    if family == "checkpoint":
+        return look.checkpoint_by_key(key)
+    artifact = look.artifact_by_key(key)
+    if artifact is None or artifact.pending:
+        return None
+    newest = look.artifact_versions(artifact.scope, artifact.name, 0, 1)
+    return artifact if newest and newest[0].key == key else None
+
+
+def document_of(runtime: Runtime, row: Row) -> Doc:
+    """A row as recall sees it."""
+    match row:
+        case RecordRow():
+            return _of_record(row)
+        case ArtifactRow():
+            return _of_artifact(runtime, row)
+        case CheckpointRow():
+            return _of_checkpoint(row)
+
+
+def _of_record(row: RecordRow) -> Doc:
+    source = decode(row.source)
+    stream = source.get("origin") or row.run_id or row.task
+    made = Document("record", row.key, row.kind, row.text, source.get("actor", ""), stream, moment(row.at))
+    return Doc(f"{PREFIX}{row.id}", made)
+
+
+def _of_checkpoint(row: CheckpointRow) -> Doc:
+    text = f"{row.name}: {row.summary}" if row.summary else row.name
+    made = Document("checkpoint", row.key, "checkpoint", text, row.actor, row.task, moment(row.at))
+    return Doc(f"checkpoint:{row.id}", made)
+
+
+def _of_artifact(runtime: Runtime, row: ArtifactRow) -> Doc:
+    said = "\n".join(filter(None, [row.name, row.summary, " ".join(decode(row.tags)), _content(runtime, row)]))
+    actor = decode(row.source).get("actor", "")
+    made = Document("artifact", row.key, "artifact", said, actor, "", moment(row.stored_at))
+    return Doc(artifacts.ref_of(row), made)
+
+
+def _content(runtime: Runtime, row: ArtifactRow) -> str:
+    """The text of an artifact. Content that is damaged has none; who reads the artifact itself is told so."""
+    kind = row.media_type.partition(";")[0]
+    is_text = kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml"))
+    if not is_text or row.size > READ_BYTES:
+        return ""
+    try:
+        return artifacts.artifact_of(runtime, row).read().decode("utf-8", "replace")
+    except (IntegrityBroken, Unavailable):
+        return ""

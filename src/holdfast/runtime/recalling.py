@@ -1,0 +1,279 @@
+"""Recall: what of a scope matters for a goal, within a number of tokens.
+
+The index is brought up to date, asked, and what it finds is read from the ledger itself. The order comes from the
+words (domain/ranking.py) and from what else is known (domain/fusing.py); what fits is decided by domain/pack.py. The
+same ledger and the same question give the same pack: no clock and no chance has a say, and no other scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.clock import moment
+from holdfast.domain.excerpt import Span
+from holdfast.domain.fusing import Ranked as Placed
+from holdfast.domain.fusing import Signals, ranked
+from holdfast.domain.link import RELATIONS
+from holdfast.domain.pack import ContextPack, Ranked, fill
+from holdfast.domain.passages import FAMILIES
+from holdfast.domain.query_words import Query, query_of
+from holdfast.domain.record import PREFIX, Record
+from holdfast.errors import HandoffNotFound, ValueRefused
+from holdfast.runtime import evidence, links
+from holdfast.runtime.recall_documents import KINDS, Doc, Row, document_of, row_of
+from holdfast.runtime.records import record_of
+from holdfast.runtime.stopping import refuse_stopped
+from holdfast.store.contract import Reading
+from holdfast.store.recall_file import index_path, with_index
+from holdfast.store.recall_index import Found, RecallIndex
+from holdfast.store.record_contract import RecordRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime import Runtime
+
+CHUNK = 500  # documents taken into the index in one transaction
+FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
+ENTRY = 16  # tokens of a short entry: no more are looked for than could fit
+NEWEST = 40  # documents to which being recent is worth something
+ROOTS = 10  # newest decisions, beside pinned records, from which links are followed
+FOLLOWED = 60  # refs whose links are looked at
+DISTANCE = 2
+PAGE = 200
+
+Named = tuple[str, int]
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+TokensOf = Callable[[str], int]
+
+
+class Wanted(NamedTuple):
+    """What is to be recalled, checked."""
+
+    goal: str
+    scope: str
+    budget: int
+    kinds: tuple[str, ...] | None = None
+    task: str | None = None
+    limit: int | None = None
+
+
+def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> Wanted:
+    """Raises ValueRefused for what cannot be asked so."""
+    if not isinstance(goal, str):
+        raise ValueRefused("goal", f"{type(goal).__qualname__} is no text", "say in words what is to be done")
+    if budget < 1:
+        raise ValueRefused("budget", f"{budget} is no budget", "give the number of tokens, 1 or more")
+    chosen = None if kinds is None else tuple(dict.fromkeys((kinds,) if isinstance(kinds, str) else kinds))
+    for place, kind in enumerate(chosen or ()):
+        if kind not in KINDS:
+            raise ValueRefused(f"kinds[{place}]", f"{kind!r:.100} is none", f"use some of {', '.join(KINDS)}")
+    return Wanted(goal, scope, budget, chosen, task, limit)
+
+
+def recall(runtime: Runtime, asked: Wanted, tokens_of: TokensOf, embed: Embed | None = None) -> ContextPack:
+    """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
+    query = query_of(asked.goal)
+    found = with_index(index_path(runtime.folder, asked.scope), lambda index: _search(runtime, index, asked, query))
+    docs, signals = _known(runtime, asked, found)
+    hard = _hard(runtime, asked)
+    own = {one.ref for one in hard}
+    rest = {name: doc for name, doc in docs.items() if doc.ref not in own}
+    order = ranked(found.matches, signals, _nearest(asked.goal, rest, embed) if embed else None)
+    chosen = [
+        _ranked(rest[one.family, one.key], one, signals[one.family, one.key].standing, query)
+        for one in order
+        if (one.family, one.key) in rest
+    ]
+    considered = max(found.documents, len(hard) + len(chosen))
+    return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit)
+
+
+# -- the index ---------------------------------------------------------------------------------------
+
+
+def _search(runtime: Runtime, index: RecallIndex, asked: Wanted, query: Query) -> Found:
+    while _take_in(runtime, index, asked.scope):
+        refuse_stopped()
+    return index.search(query, asked.kinds, min(max(asked.budget // ENTRY, FEWEST), FOUND))
+
+
+def _take_in(runtime: Runtime, index: RecallIndex, scope: str) -> bool:
+    """Take in some of what everybody came to see since; False when there was none.
+
+    The mark of a family is a number in the order of that. Killed between two families, the next one begins at the
+    smaller mark, and what is in the index already is skipped.
+    """
+    at = min(index.mark(family) for family in FAMILIES)
+
+    def look_at(look: Reading) -> tuple[int, list[Row | None]]:
+        shown = look.shown_of_scope(scope, at, CHUNK)
+        rows = [row_of(look, one.noun, one.row) for one in shown if one.noun in FAMILIES]
+        return shown[-1].number if shown else 0, rows
+
+    upto, rows = runtime.store.read(look_at)
+    docs = [document_of(runtime, row).document for row in rows if row is not None]
+    for family in FAMILIES if upto else ():
+        index.add(family, [one for one in docs if one.family == family], upto)
+    return upto > 0
+
+
+# -- what is known beyond the words ------------------------------------------------------------------
+
+
+class _Seen(NamedTuple):
+    """What the ledger says at one moment of what may be recalled."""
+
+    rows: dict[Named, Row]
+    recent: dict[Named, int]  # how many are newer
+    near: dict[str, tuple[str, int]]  # by ref: the decision that it is linked to, and how far
+
+
+def _known(runtime: Runtime, asked: Wanted, found: Found) -> tuple[dict[Named, Doc], dict[Named, Signals]]:
+    """Every document that may be recalled, and what is known of it."""
+    seen = runtime.store.read(lambda look: _seen(look, asked, found))
+    docs = {name: document_of(runtime, row) for name, row in seen.rows.items()}
+    states = runtime.store.read(lambda look: standings(look, [doc.ref for doc in docs.values()]))
+    signals = {name: _signals(doc, states, seen, name) for name, doc in docs.items()}
+    return docs, signals
+
+
+def _seen(look: Reading, asked: Wanted, found: Found) -> _Seen:
+    newest = _newest(look, asked)
+    near = _linked(look, asked.scope)
+    names = [(match.family, match.key) for match in found.matches] or newest
+    rows = {name: row for name in names if (row := row_of(look, *name)) is not None}
+    for ref, (_, distance) in near.items():
+        rows |= dict(_record(look, ref, asked)) if distance == 1 else {}
+    return _Seen(rows, {name: place for place, name in enumerate(newest)}, near)
+
+
+def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> Signals:
+    linked, distance = seen.near.get(doc.ref, ("", 0))
+    standing = states.get(doc.ref, "stands")
+    return Signals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
+
+
+def standings(look: Reading, refs: Sequence[str]) -> dict[str, str]:
+    """How each of the refs stands that any link is about; the others stand."""
+    return {ref: found.state for ref, found in evidence.standings(look, look.linked_among(refs)).items()}
+
+
+def _newest(look: Reading, asked: Wanted) -> list[Named]:
+    """The newest records of the kinds asked for, and after them the newest artifacts."""
+    kinds = asked.kinds
+    rows = look.records_of_scope(asked.scope, 0, NEWEST)
+    found: list[Named] = [("record", row.key) for row in rows if kinds is None or row.kind in kinds]
+    if kinds is None or "artifact" in kinds:
+        found += [("artifact", row.key) for row in look.artifacts_of_scope(asked.scope, 0, ROOTS)]
+    return found
+
+
+def _record(look: Reading, ref: str, asked: Wanted) -> Iterator[tuple[Named, Row]]:
+    """The record that a ref names, if it may be recalled here."""
+    found = look.records_by_prefix(ref.removeprefix(PREFIX)) if ref.startswith(PREFIX) else []
+    for row in found:
+        if row.scope == asked.scope and not row.pending and (asked.kinds is None or row.kind in asked.kinds):
+            yield ("record", row.key), row
+
+
+def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
+    """Refs near a pinned or recent decision: that one, and how many links away it is."""
+    roots = [*look.pinned_records(scope, 0, ROOTS), *look.records_of_kind(scope, "decision", 0, ROOTS)]
+    known = look.linked_among([f"{PREFIX}{row.id}" for row in roots])
+    edge = {ref: ref for ref in sorted(known)}
+    near: dict[str, tuple[str, int]] = {ref: (ref, 0) for ref in edge}
+    for distance in range(1, DISTANCE + 1):
+        further = {
+            other: root
+            for ref, root in islice(edge.items(), FOLLOWED)
+            for other in _beside(look, ref)
+            if other not in near
+        }
+        near |= {ref: (root, distance) for ref, root in further.items()}
+        edge = further
+    return {ref: found for ref, found in near.items() if found[1]}
+
+
+def _beside(look: Reading, ref: str) -> Iterator[str]:
+    both = islice(chain(links.out_of(look, ref, RELATIONS), links.into(look, ref, RELATIONS)), FOLLOWED)
+    return (row.target if row.source == ref else row.source for row in both)
+
+
+def _nearest(goal: str, docs: Mapping[Named, Doc], embed: Embed) -> dict[Named, int]:
+    """The order of the documents by how near their vectors are to the goal's. Raises ValueRefused."""
+    names = sorted(docs)
+    vectors = [[float(x) for x in vector] for vector in embed([goal, *(docs[name].document.text for name in names)])]
+    if len(vectors) != len(names) + 1 or len({len(vector) for vector in vectors}) > 1:
+        why = f"it gave {len(vectors)} vectors for {len(names) + 1} texts, or of several lengths"
+        raise ValueRefused("embed", why, "let it give one vector for each text, all of one length")
+    near = {name: _cosine(vectors[0], vector) for name, vector in zip(names, vectors[1:], strict=True)}
+    return {name: rank for rank, name in enumerate(sorted(names, key=lambda name: (-near[name], name)))}
+
+
+def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    norm = sum(x * x for x in a) * sum(x * x for x in b)
+    return sum(x * y for x, y in zip(a, b, strict=True)) / norm**0.5 if norm else 0.0
+
+
+# -- the pack ----------------------------------------------------------------------------------------
+
+
+def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
+    document = doc.document
+    return Ranked(
+        ref=doc.ref,
+        kind=document.kind,
+        text=document.text,
+        at=document.at or moment(0),
+        score=round(one.score, 6),
+        actor=document.actor,
+        standing=standing,
+        why=one.why,
+        words=query.terms,
+        near=Span(one.match.start, one.match.end) if one.match else None,
+    )
+
+
+def _hard(runtime: Runtime, asked: Wanted) -> list[Ranked]:
+    """What must not be missing: musts of the task's open handoff, and the scope's pinned records, the oldest first."""
+
+    def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
+        rows, before = [], 0
+        while page := look.pinned_records(asked.scope, before, PAGE):
+            rows += page
+            before = page[-1].key
+        return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
+
+    rows, states = runtime.store.read(look_at)
+    return [*_musts(runtime, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
+
+
+def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
+    return Ranked(
+        ref=record.ref,
+        kind=record.kind,
+        text=record.text,
+        at=record.at,
+        score=1.0,
+        actor=record.source.actor,
+        standing=states.get(record.ref, "stands"),
+        why=("pinned",),
+        hard=True,
+    )
+
+
+def _musts(runtime: Runtime, asked: Wanted) -> Iterator[Ranked]:
+    from holdfast.domain.trust import label_of
+    from holdfast.runtime import handoffs
+
+    if asked.task is None:
+        return
+    try:
+        handoff = handoffs.get(runtime, handoffs.Asked(asked.scope, anchor=f"task:{asked.task}"))
+    except HandoffNotFound:
+        return
+    ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)
+    for name, form in handoff.musts:
+        text = f"{name.replace('_', ' ')}: {label_of(form)}"
+        yield Ranked(ref, "must", text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)

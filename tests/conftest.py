@@ -1,0 +1,32 @@
+"""What all tests share: compiled code for the processes they start, files in memory, and how much hypothesis tries."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
+
+
+def has_room() -> bool:
+    """Whether files may be in memory. No test needs a disk: a killed process leaves its writes to the kernel anyway."""
+    return os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
+    if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
+        os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
+    COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
+    os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No deadline, since the machine that runs the tests is shared; with `--crash-long` ten times as many examples."""
+    examples = 200 if config.getoption("--crash-long") else 20
+    quiet = [HealthCheck.too_slow]
+    settings.register_profile("holdfast", deadline=None, max_examples=examples, suppress_health_check=quiet)
+    settings.load_profile("holdfast")

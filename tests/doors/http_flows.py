@@ -1,0 +1,56 @@
+"""Flows that the servers of the tests are given."""
+
+import os
+import time
+from pathlib import Path
+
+from holdfast import Run, flow, step
+
+
+@step
+def double(number: int) -> int:
+    return number * 2
+
+
+@step
+def until_there(path: str) -> str:
+    """Goes on once a file is there, or its run is asked to stop."""
+    from holdfast import current
+
+    while not os.path.exists(path):
+        if current().stopping:
+            raise RuntimeError("asked to stop")
+        time.sleep(0.01)
+    return Path(path).read_text()
+
+
+@flow
+def doubling(run: Run, number: int) -> int:
+    return double(number)
+
+
+@flow
+def asking(run: Run, question: str) -> bool:
+    answer = run.pause_for("approval", payload={"question": question})
+    return bool(answer["approved"])
+
+
+@flow
+def telling(run: Run, path: str, events: int = 3) -> str:
+    for number in range(events):
+        run.emit("told", {"number": number})
+    return until_there(path)
+
+
+@step
+def is_there(path: str, look: int) -> bool:
+    time.sleep(0.02)
+    return os.path.exists(path)
+
+
+@flow
+def patient(run: Run, path: str) -> int:
+    looks = 0
+    while not is_there(path, looks):
+        looks += 1
+    return looks

@@ -1,0 +1,103 @@
+"""A server in a thread of the test's own process, and a plain client for it."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.api.listening import address_of, listen
+from holdfast.api.serving import Server
+from holdfast.api.state import ServerSettings
+from holdfast.runtime.keys import Keys
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def code(self) -> str:
+        """Of a problem."""
+        assert self.headers["content-type"] == "application/problem+json", self.raw
+        return str(self.json["code"])
+
+
+@dataclass
+class Served:
+    """A running server, asked over real sockets."""
+
+    settings: ServerSettings
+    server: Server
+    port: int
+    lines: list[bytes] = field(default_factory=list)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Reply:
+        given = {"content-type": "application/json"} if body is not None or raw is not None else {}
+        given |= {"authorization": f"Bearer {key}"} if key else {}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            sent = raw if raw is not None else None if body is None else json.dumps(body).encode()
+            connection.request(method, path, sent, given | dict(headers or {}))
+            got = connection.getresponse()
+            return Reply(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **options: Any) -> Reply:
+        return self.ask("GET", path, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> Reply:
+        return self.ask("POST", path, {} if body is None and "raw" not in options else body, **options)
+
+    @property
+    def home(self) -> Path:
+        return self.settings.home
+
+    def keys(self) -> Keys:
+        return Keys(self.home)
+
+    def opened(self, **options: Any) -> Holdfast:
+        """The same home, embedded: to prepare and to look."""
+        return Holdfast(self.home, **options)
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
+
+
+@contextmanager
+def served(home: Path, **options: Any) -> Iterator[Served]:
+    """A server on a free port of loopback, until the block ends."""
+    lines: list[bytes] = []
+    settings = ServerSettings(home=home, **({"log": lines.append} | options))
+    ready, socket = threading.Event(), listen("127.0.0.1", 0)
+    server = Server(settings, socket, ready.set)
+    port = int(address_of(socket).rpartition(":")[2])
+    thread = threading.Thread(target=server.serve_all, name="server")
+    thread.start()
+    try:
+        assert ready.wait(30), "the server did not start"
+        yield Served(settings, server, port, lines)
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive(), "the server did not end"

@@ -1,0 +1,113 @@
+"""`holdfast workspace record` and its kin: what is printed, and the same as JSON."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from holdfast import Holdfast
+
+if TYPE_CHECKING:
+    from tests.doors.conftest import Cli
+
+
+@pytest.fixture
+def made(cli: "Cli") -> tuple[str, str, str]:
+    """An artifact, an observation that was derived from it, and a decision that rests on that."""
+    with Holdfast(cli.folder / ".holdfast") as hold:
+        artifact = hold.workspace.save("log.txt", "ok\n", summary="The log").ref
+        seen = hold.workspace.record("observation", "The tests pass.", [artifact], tags=["ci"], task="tides").ref
+        decision = hold.workspace.record("decision", "Ship it.", pinned=True).ref
+        hold.workspace.link(seen, "derived_from", artifact)
+        hold.workspace.link(seen, "supports", decision)
+    return artifact, seen, decision
+
+
+def test_what_is_recorded_is_told_listed_and_shown_whole(cli: "Cli", made: tuple[str, str, str]) -> None:
+    artifact, seen, decision = made
+    (cli.folder / "text.md").write_text("From a file: ünï\nand a second line\n")
+    told = cli("workspace", "record", "note", "@text.md", "--ref", seen, "--tag", "a", "--task", "tides", "--pin")
+    ref = told.out.split()[0]
+    assert (told.code, told.out) == (0, f"{ref} recorded\n")
+    shown = cli("workspace", "records", ref)
+    assert shown.out.startswith("From a file: ünï\nand a second line\n")
+    assert all(word in shown.out for word in (seen, "tides", "pinned", "note"))
+    listed = cli("workspace", "records").out
+    assert [listed.index(word) for word in (ref, decision, seen)] == sorted(map(listed.index, (ref, decision, seen)))
+    assert "* decision" in listed
+    found = cli("workspace", "records", "--task", "tides", "--kind", "note", "--json").json["records"]
+    assert [one["ref"] for one in found] == [ref]
+    about = cli("workspace", "records", artifact, "--json").json["records"]
+    assert [one["ref"] for one in about] == [seen]
+
+
+def test_a_text_from_a_pipe_with_a_secret_is_refused_or_masked(cli: "Cli") -> None:
+    said = "the key is AKIAIOSFODNN7EXAMPLQ\n"
+    refused = cli("workspace", "record", "evidence", "-", stdin=said)
+    assert (refused.code, "text holds what looks like" in refused.err, "--redact" in refused.err) == (2, True, True)
+    masked = cli("workspace", "record", "evidence", "-", "--redact", stdin=said)
+    assert (masked.code, "masked as secret: text" in masked.err) == (0, True)
+    (found,) = cli("workspace", "records", "--json").json["records"]
+    assert (found["text"], found["masked"]) == ("the key is ***\n", ["text"])
+
+
+def test_a_pin_is_set_and_taken_away(cli: "Cli", made: tuple[str, str, str]) -> None:
+    _, seen, decision = made
+    assert cli("workspace", "pin", seen).out == f"{seen} pinned: The tests pass.\n"
+    assert cli("workspace", "pin", seen, "--json").json["replayed"] is True
+    assert cli("workspace", "unpin", decision).out == f"{decision} not pinned: Ship it.\n"
+    assert [one["ref"] for one in cli("workspace", "records", "--pinned", "--json").json["records"]] == [seen]
+
+
+def test_links_and_why_tell_how_evidence_stands(cli: "Cli", made: tuple[str, str, str]) -> None:
+    artifact, seen, decision = made
+    doubt = cli("workspace", "record", "evidence", "They are flaky.", "--json").json["ref"]
+    linked = cli("workspace", "link", doubt, "contradicts", seen, "-m", "on Tuesday")
+    assert (linked.code, linked.out) == (0, f"{doubt} contradicts {seen}\n")
+    again = cli("workspace", "link", doubt[:12], "contradicts", seen, "-m", "on Friday")
+    assert again.out == f"{doubt} contradicts {seen} (was linked already)\n"
+    assert "its note stays" in again.err
+    why = cli("workspace", "why", decision)
+    assert why.out.splitlines() == [
+        f"{decision} [contested] (decision): Ship it.",
+        f"  ! rests on {seen}, contradicted by {doubt}",
+        f"  supported by {seen} [contested] (observation): The tests pass.",
+        f"    ! contradicted by {doubt}",
+        f"    derived from {artifact} (artifact): The log, saved by local",
+        f"    contradicted by [on Tuesday] {doubt} (evidence): They are flaky.",
+    ]
+    found = cli("workspace", "why", decision, "--depth", "1", "--json").json
+    assert (found["standing"], found["left_out"], found["children"][0]["of"]["cut"]) == ("contested", 2, 2)
+    links = cli("workspace", "links", seen, "--json").json["links"]
+    assert [(one["relation"], one["note"]) for one in links] == [
+        ("derived_from", ""),
+        ("supports", ""),
+        ("contradicts", "on Tuesday"),
+    ]
+    assert "on Tuesday" in cli("workspace", "links", doubt).out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("record", "rumour", "x"), 2, "rumour"),
+        (("record", "note", ""), 2, "it is empty"),
+        (("record", "note", "@missing"), 2, "cannot read"),
+        (("record", "note", "x", "--ref", "record:nothing"), 5, "no record"),
+        (("records", "record:nothing"), 5, "no record"),
+        (("pin", "record:nothing"), 5, "no record"),
+        (("link", "record:nothing", "supports", "run:x"), 5, "no record"),
+        (("link", "nonsense", "supports", "run:x"), 2, "is no ref"),
+        (("why", "artifact:default/x@9"), 5, "no artifact"),
+        (("why", "x", "--depth", "101"), 2, "101"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_exit_code(
+    cli: "Cli", made: tuple[str, str, str], words: tuple[str, ...], code: int, says: str
+) -> None:
+    told = cli("workspace", *words)
+    assert (told.code, says in told.err) == (code, True), told.err
+
+
+def test_verify_and_doctor_count_records_and_links(cli: "Cli", made: tuple[str, str, str]) -> None:
+    assert "2 records, 2 links" in cli("verify").out
+    assert "2 records, 2 links" in cli("doctor").out

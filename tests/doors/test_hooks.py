@@ -1,0 +1,563 @@
+"""Hooks: a session that ends, compacts or dies leaves a handoff, and the next starts from it; no agent is disturbed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.doors.conftest import environment
+from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
+
+from holdfast.cli import hook_setup
+from holdfast.domain.reading import tokens_of
+from holdfast.errors import HandoffNotFound
+from holdfast.hooks import briefing, leaving, notes, preparing, sessions, spool
+from holdfast.hooks.events import Client
+from holdfast.hooks.firing import Called, called
+from holdfast.hooks.places import place_of
+
+NEXT = "Set limit to 2 in app.py"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Work]:
+    made = Work(tmp_path)
+    yield made
+    if made.agent is not None:
+        made.agent.kill()
+        made.agent.wait()
+
+
+# What is left, and what the next session is told
+
+
+@pytest.mark.parametrize("client", VERSIONS)
+def test_a_session_that_ends_leaves_a_handoff_with_its_own_next_step(tmp_path: Path, client: Client) -> None:
+    work = Work(tmp_path, client)
+    work.plan()
+    left = work.leave("end").handoff
+    assert left is not None
+    assert (left.source, left.anchor, left.next_action, left.target_files[0]) == ("hook", "branch:main", NEXT, "app.py")
+    assert "[>] Set limit to 2 in app.py" in left.handoff_text
+    text = work.start(session="another")
+    assert text.startswith("# Verdict: trusted\n")
+    assert f"> {NEXT}" in text
+    assert tokens_of(text) <= 1500
+
+
+@pytest.mark.parametrize("kind", ["stop", "compact"])
+def test_a_turn_and_a_compaction_leave_one_too(work: Work, kind: str) -> None:
+    work.plan()
+    assert work.leave("stop" if kind == "stop" else "compact").handoff == work.newest()
+
+
+def test_a_session_that_was_killed_left_no_end_and_the_next_start_composes_it(work: Work) -> None:
+    work.agent = subprocess.Popen(["sleep", "600"])
+    assert work.start() == ""  # nothing is handed over yet
+    work.plan()
+    work.agent.kill()
+    work.agent.wait()
+    work.agent = None
+    text = work.start(session="the next one")
+    assert text.startswith("# Verdict: candidate\n")
+    assert "auto_composed (weakens)" in text
+    assert f"> {NEXT}" in text
+    assert tokens_of(text) <= 1500
+    assert (work.newest().source, work.newest().tags) == ("hook", ("hook", "auto_composed"))
+    assert [each.event.session for each in sessions.all_of(str(work.home))] == ["the next one"]
+
+
+def test_a_start_is_told_within_its_tokens_however_much_was_left(work: Work) -> None:
+    for number in range(40):
+        work.edit("x = 1\n", f"file with a rather long name {number}.py")
+    work.todos(*((f"Step {number}: {'do this and that and more ' * 30}", "pending") for number in range(150)))
+    work.leave("end")
+    text = work.start(session="next")
+    assert text.startswith("# Verdict: ")
+    assert "> Step 0: do this" in text
+    assert 1000 < tokens_of(text) <= 1500
+    whole = work.newest()
+    assert len(whole.target_files) == 40
+    assert "… and 50 more steps" in whole.handoff_text
+
+
+def test_a_session_that_is_alive_is_not_taken_for_dead(work: Work) -> None:
+    work.agent = subprocess.Popen(["sleep", "600"])
+    work.start()
+    work.plan()
+    work.leave("stop")
+    alive, work.agent = work.agent, None
+    text = work.start(session="beside it")
+    work.agent = alive
+    assert "Another Claude Code session is open on the same work" in text
+    assert "auto_composed" not in text
+
+
+def test_without_a_plan_there_is_no_next_action_and_lint_says_weak(work: Work) -> None:
+    work.edit("limit = 3\n")
+    left = work.leave("end").handoff
+    assert left is not None
+    assert left.next_action is None
+    assert left.lint.weak
+    assert "Next action: none was given" in work.start(session="another")
+
+
+def test_nothing_changed_makes_no_revision(work: Work) -> None:
+    work.plan()
+    assert work.leave("stop").handoff is not None
+    assert work.leave("stop").handoff is None
+    git(work.folder, "commit", "-q", "-am", "the same content, committed")
+    assert work.leave("end").handoff is None
+    assert work.newest().revision == 1
+
+
+def test_a_changed_file_or_a_changed_plan_makes_one(work: Work) -> None:
+    work.plan()
+    work.leave("stop")
+    work.edit("limit = 9\n")
+    assert work.leave("stop").handoff is not None
+    work.todos((NEXT, "completed"), ("Run the tests", "in_progress"))
+    left = work.leave("stop").handoff
+    assert left is not None
+    assert (left.revision, left.next_action) == (3, "Run the tests")
+
+
+def test_a_session_that_only_talked_leaves_nothing(work: Work) -> None:
+    work.say({"type": "user", "message": {"role": "user", "content": "What is this?"}})
+    assert work.leave("end") == leaving.Left(None)
+    with work.opened() as hold, pytest.raises(HandoffNotFound):
+        hold.handoff.get(anchor="branch:main")
+
+
+def test_a_session_without_a_plan_does_not_undo_the_plan_of_another(work: Work) -> None:
+    work.plan()
+    work.leave("end")
+    work.transcript.unlink()  # and one that tells nothing changes no plan at all
+    work.edit("limit = 4\n")
+    silent = work.leave("stop", session="silent").handoff
+    assert silent is not None
+    assert silent.next_action == NEXT
+    work.say({"type": "user", "message": {"role": "user", "content": "Do something else"}})
+    work.edit("limit = 5\n")
+    other = work.leave("stop", session="other").handoff
+    assert other is not None
+    assert other.next_action is None
+    assert f"has this left: {NEXT}" in other.handoff_text
+
+
+def test_the_task_names_the_anchor_when_there_is_one(work: Work) -> None:
+    work.plan()
+    left = work.leave("end", task="limits").handoff
+    assert left is not None
+    assert left.anchor == "task:limits"
+    assert work.start(session="b", task="limits").startswith("# Verdict: trusted")
+
+
+def test_worktrees_share_the_home_of_the_main_one(work: Work, tmp_path: Path) -> None:
+    beside = tmp_path / "beside"
+    git(work.folder, "worktree", "add", "-q", "-b", "side", str(beside))
+    assert place_of(str(beside)).home == str(work.home)
+    (beside / "app.py").write_text("limit = 7\n")
+    left = work.leave("end", beside).handoff
+    assert left is not None
+    assert left.anchor == "branch:side"
+    text = work.start(beside, session="b")
+    assert "branch:side" in text
+    assert f"export HOLDFAST_HOME={work.home}" in text
+
+
+def test_two_sessions_on_one_branch_take_turns_and_neither_repeats_itself(work: Work) -> None:
+    work.plan()
+    other = work.transcript.with_name("other.jsonl")
+    assert work.leave("stop").handoff is not None
+    work.transcript, mine = other, work.transcript
+    work.todos(("Write the docs", "in_progress"))
+    assert work.leave("stop", session="b").handoff is not None
+    work.transcript = mine
+    assert work.leave("stop").handoff is None  # its own plan and files are as they were
+    assert work.newest().next_action == "Write the docs"
+
+
+def test_the_last_automatic_revisions_are_shown_and_older_ones_stay_as_stored(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hook_setup.SHOWN == 20
+    monkeypatch.setattr(hook_setup, "SHOWN", 2)
+    work.plan()
+    for number in range(4):
+        work.edit(f"limit = {number + 10}\n")
+        work.leave("stop")
+    assert [each["revision"] for each in hook_setup._revisions(work.place)] == [4, 3]
+    with work.opened() as hold:
+        assert hold.handoff.get(anchor="branch:main", revision=1).source == "hook"
+        assert hold.verify().ok
+
+
+# What others wrote
+
+
+def store(work: Work, **fields: object) -> None:
+    with work.opened() as hold:
+        hold.handoff.store(
+            "branch:main",
+            "Limits",
+            "Patch app.py.",
+            ["app.py"],
+            "Patch it",
+            ["true"],
+            repo_root=str(work.folder),
+            **fields,
+        )  # type: ignore[arg-type]
+
+
+def test_a_handoff_that_somebody_wrote_stays_the_newest_until_the_work_goes_on(work: Work) -> None:
+    work.plan()
+    store(work)
+    assert work.leave("stop").handoff is None
+    work.edit("limit = 8\n")
+    left = work.leave("stop").handoff
+    assert left is not None
+    assert (left.revision, left.acceptance_checks) == (2, ("true",))
+    assert "It goes on from revision 1, written by local: Limits" in left.handoff_text
+    assert "What that one asked for next: Patch it" in left.handoff_text
+    work.edit("limit = 9\n")
+    assert "It goes on from revision 1" in (work.leave("stop").handoff or left).handoff_text
+
+
+def test_nothing_is_stored_beside_who_holds_the_claim(work: Work) -> None:
+    work.plan()
+    store(work)
+    with work.opened() as hold:
+        hold.handoff.claim("branch:main", repo_root=str(work.folder))
+        work.edit("limit = 8\n")
+        left = work.leave("end")
+    assert left.handoff is None
+    assert "holds the claim on branch:main" in left.why
+    assert work.newest().revision == 1
+
+
+def test_finished_work_is_opened_again_only_by_a_plan_made_since(work: Work) -> None:
+    work.plan()
+    work.leave("stop")
+    with work.opened() as hold:
+        hold.handoff.settle("branch:main", "completed", repo_root=str(work.folder))
+    work.edit("limit = 8\n")
+    assert work.leave("stop").handoff is None
+    assert work.start(session="b") == ""
+    work.todos(("Raise the limit again", "pending"))
+    assert work.leave("stop").handoff is not None
+
+
+def test_a_secret_in_the_session_is_masked(work: Work) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    work.todos((f"Log in with {token}", "in_progress"))
+    left = work.leave("end").handoff
+    assert left is not None
+    assert left.masked
+    assert token not in left.handoff_text + str(left.next_action)
+
+
+def test_files_that_cannot_be_bound_are_left_out_by_name(work: Work, tmp_path: Path) -> None:
+    (work.folder / "away").symlink_to(tmp_path)
+    os.mkfifo(work.folder / "pipe")
+    work.edit("limit = 2\n")
+    work.edit("x", "a 'quoted' name.txt")
+    work.edit("x", "two\nlines")
+    left = work.leave("end").handoff
+    assert left is not None
+    assert left.target_files == ("app.py", "a 'quoted' name.txt")
+    assert "Left out: 'away'" in left.handoff_text
+    assert r"Left out: 'two\nlines'" in left.handoff_text
+
+
+# Quick starts
+
+
+def prepared(work: Work) -> str | None:
+    event = work.event("start", session="next")
+    return briefing.ready(event, work.place, "branch:main")
+
+
+def test_a_start_after_which_nothing_moved_says_what_a_look_up_would(work: Work) -> None:
+    work.plan()
+    work.leave("end")
+    assert prepared(work) is None
+    assert preparing.prepare(str(work.home), work.event("end"))
+    ready = prepared(work)
+    assert ready == work.start(session="next")
+
+
+MOVES: dict[str, Callable[[Work], object]] = {
+    "a target": lambda work: work.edit("limit = 1\n"),
+    "another file": lambda work: work.edit("new = 1\n", "new.py"),
+    "another file's content": lambda work: work.edit("tool = 3\n", "lib/tool.py"),
+    "a commit": lambda work: git(work.folder, "commit", "-q", "--allow-empty", "-m", "x"),
+    "an exec bit": lambda work: (work.folder / "app.py").chmod(0o755),
+    "the ledger": lambda work: store(work),
+    "an event that waits": lambda work: spool.add(str(work.home), work.event("stop")),
+    "a blob": lambda work: [each.unlink() for each in blobs(work)],
+    "another session": lambda work: sessions.write(
+        str(work.home), sessions.Session(work.event("start", session="b"), "branch:main")
+    ),
+    "settings with a filter": lambda work: git(work.folder, "config", "filter.x.clean", "touch /tmp/never"),
+}
+
+
+def blobs(work: Work) -> list[Path]:
+    return [each for each in (work.home / "default" / "blobs").rglob("*") if each.is_file()]
+
+
+def test_a_start_is_looked_up_whenever_anything_moved(work: Work) -> None:
+    work.plan()
+    work.edit("tool = 2\n", "lib/tool.py")
+    work.leave("end")
+    for name, move in MOVES.items():
+        assert preparing.prepare(str(work.home), work.event("end")), name
+        assert prepared(work) is not None, name
+        move(work)
+        assert prepared(work) is None, name
+        _undo(work)
+
+
+def _undo(work: Work) -> None:
+    """Everything as it was before the move, in the ledger as a new revision."""
+    home = str(work.home)
+    for name in spool.waiting(home):
+        spool.done(home, name)
+    for each in [*sessions.all_of(home)]:
+        sessions.forget(home, each.event)
+    git(work.folder, "config", "--unset-all", "filter.x.clean") if "filter" in _config(work) else None
+    (work.folder / "new.py").unlink(missing_ok=True)
+    (work.folder / "app.py").chmod(0o644)
+    work.edit("tool = 2\n", "lib/tool.py")
+    work.edit(f"limit = {len(os.listdir(work.home / 'default' / 'blobs'))}{os.urandom(2).hex()}\n")
+    assert work.leave("end").handoff is not None
+
+
+def _config(work: Work) -> str:
+    return (work.folder / ".git" / "config").read_text()
+
+
+def test_a_prepared_start_loads_neither_the_runtime_nor_click(work: Work) -> None:
+    work.plan()
+    work.leave("end")
+    preparing.prepare(str(work.home), work.event("end"))
+    program = """
+import os, sys
+from holdfast.cli import main
+real = os._exit
+def tell(code):
+    print("loaded", *sorted(sys.modules), file=sys.stderr)
+    sys.stderr.flush()
+    real(code)
+os._exit = tell
+main(["hook", sys.argv[1], "--client", "claude"])
+"""
+    for kind in ("start", "stop"):
+        given = fixture(
+            f"claude-2.1.261-{'session-start' if kind == 'start' else 'stop'}.json", work.folder, work.transcript
+        )
+        command = [sys.executable, "-P", "-c", program, kind]
+        done = subprocess.run(command, input=given, capture_output=True, cwd=work.folder, env=environment())
+        loaded = done.stderr.decode().split()
+        assert loaded[0] == "loaded"
+        heavy = ("holdfast.runtime", "holdfast.store", "holdfast.domain", "click", "msgspec", "apsw", "subprocess")
+        assert [name for name in loaded if name.startswith(heavy)] == [], kind
+        assert bool(done.stdout) == (kind == "start")
+    work.settled()
+
+
+# As real commands
+
+
+def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
+    work.plan()
+    for kind in ("start", "stop", "end"):
+        done = work.fire(kind)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        if kind == "stop":
+            assert [each.event.session[:8] for each in sessions.all_of(str(work.home))] == ["8d0f3a52"]
+    work.settled()
+    assert work.newest().next_action == NEXT
+    assert [*sessions.all_of(str(work.home))] == []
+    done = work.fire("start")
+    assert context("claude", done.stdout).startswith("# Verdict: trusted")
+    assert work.log == ""
+
+
+def test_an_event_whose_clerk_died_is_stored_by_the_next_start(work: Work) -> None:
+    work.plan()
+    spool.add(str(work.home), work.event("end"))
+    assert "branch:main" in work.start(session="next")
+    assert spool.waiting(str(work.home)) == []
+
+
+def test_an_event_that_waited_long_is_no_longer_what_the_session_left(work: Work) -> None:
+    work.plan()
+    event = work.event("end")
+    spool.add(str(work.home), event._replace(at=event.at - 3_600_000_000))
+    assert "auto_composed" in work.start(session="next")
+
+
+def test_an_event_that_cannot_be_stored_is_tried_thrice_and_then_given_up(work: Work) -> None:
+    work.plan()
+    spool.add(str(work.home), work.event("end"))
+    (work.home / "default").write_text("this is no folder")
+    for _ in range(3):
+        leaving.drain(str(work.home))
+    assert spool.waiting(str(work.home)) == []
+    assert work.log.count("claude 8d0f3a52-6f0e end: ") == 3
+    assert work.log.endswith("given up\n")
+
+
+# Never fails
+
+
+BROKEN: dict[str, bytes] = {
+    "nothing": b"",
+    "no json": b"{",
+    "a list": b"[1, 2]",
+    "no utf-8": b"\xff\xfe\x00",
+    "odd types": b'{"session_id": {}, "cwd": 7, "transcript_path": [], "hook_event_name": 3}',
+    "a gone folder": b'{"session_id": "s", "cwd": "/gone/for/ever", "hook_event_name": "Stop"}',
+    "a nul": b'{"session_id": "s", "cwd": "/tmp/a\\u0000b", "hook_event_name": "Stop"}',
+    "deep": b"[" * 100_000,
+    "half a pair": b'{"session_id": "\\ud800", "cwd": "\\ud800", "hook_event_name": "SessionStart"}',
+}
+
+
+def test_a_full_disk_is_no_reason_to_fail(work: Work) -> None:
+    work.plan()
+    for kind, name in (("stop", "stop"), ("start", "session-start")):
+        command = f'ulimit -f 0; "{sys.executable}" -P -m holdfast.cli hook {kind} --client claude'
+        given = fixture(f"claude-2.1.261-{name}.json", work.folder, work.transcript)
+        done = subprocess.run(
+            ["sh", "-c", command], input=given, capture_output=True, cwd=work.folder, env=environment()
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_without_git_what_the_session_edited_is_handed_over_all_the_same(work: Work) -> None:
+    work.plan()
+    assert (
+        forked(work, "end", fixture("claude-2.1.261-session-end.json", work.folder, work.transcript), PATH="")[0] == 0
+    )
+    work.settled()
+    assert (work.newest().target_files, work.newest().next_action) == (("app.py",), NEXT)
+
+
+def test_a_submodule_is_a_repository_of_its_own(work: Work, tmp_path: Path) -> None:
+    git(work.folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(work.folder), "inner")
+    inner = work.folder / "inner"
+    assert place_of(str(inner)).home == str(inner / ".holdfast")
+    given = fixture("claude-2.1.261-session-start.json", inner, work.transcript)
+    assert forked(work, "start", given) == (0, b"", b"")
+    assert not (inner / ".holdfast").exists()
+
+
+@pytest.mark.parametrize("client", ["claude", "cursor"])
+def test_whatever_comes_on_stdin_the_agent_sees_nothing(tmp_path: Path, client: Client) -> None:
+    work = Work(tmp_path, client)
+    for name, given in BROKEN.items():
+        for kind in ("start", "stop"):
+            code, out, err = forked(work, kind, given)
+            assert (code, out.strip() or b"{}", err) == (0, b"{}", b""), (name, kind)
+    work.settled()
+
+
+def test_places_where_nothing_can_be_handed_over_are_passed_by(work: Work, tmp_path: Path) -> None:
+    elsewhere, bare = tmp_path / "elsewhere", tmp_path / "bare.git"
+    elsewhere.mkdir()
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    git(work.folder, "checkout", "-q", "--detach")
+    for folder in (elsewhere, bare, work.folder):
+        for kind in ("start", "end"):
+            name = f"claude-2.1.261-{'session-start' if kind == 'start' else 'session-end'}.json"
+            assert forked(work, kind, fixture(name, folder, work.transcript)) == (0, b"", b""), folder
+    work.settled()
+    assert "no branch is checked out; set HOLDFAST_TASK" in work.log
+    assert not (elsewhere / ".holdfast").exists()
+
+
+def test_a_home_that_cannot_be_used_is_no_reason_to_fail(work: Work) -> None:
+    work.plan()
+    start = fixture("claude-2.1.261-session-start.json", work.folder, work.transcript)
+    (work.home / "default").mkdir()
+    (work.home / "default" / "holdfast.db").write_bytes(
+        b"this is no database, and long enough to be taken for one" * 99
+    )
+    assert forked(work, "start", start) == (0, b"", b"")
+    assert "start: " in work.log
+    (work.home / ".hooks" / "spool").mkdir(parents=True, exist_ok=True)
+    (work.home / ".hooks" / "spool").rmdir()
+    (work.home / ".hooks" / "spool").write_text("no folder")
+    assert forked(work, "stop", fixture("claude-2.1.261-stop.json", work.folder)) == (0, b"", b"")
+    assert "stop: FileExistsError" in work.log
+
+
+def test_a_database_that_is_locked_holds_nobody_up(work: Work) -> None:
+    work.plan()
+    work.leave("stop")
+    locker = subprocess.Popen(
+        [sys.executable, "-c", LOCKER, str(work.home / "default" / "holdfast.db")], stdout=subprocess.PIPE, stdin=-1
+    )
+    assert locker.stdout is not None
+    assert locker.stdout.readline() == b"locked\n"
+    try:
+        work.edit("limit = 6\n")
+        assert forked(work, "stop", fixture("claude-2.1.261-stop.json", work.folder, work.transcript)) == (0, b"", b"")
+        text = context("claude", forked(work, "start", _start_of(work))[1])
+        assert "# Verdict: contested" in text  # app.py is not as it was stored
+    finally:
+        locker.kill()
+        locker.communicate()
+    work.settled()
+    assert work.newest().revision == 2
+
+
+LOCKER = """
+import apsw, sys
+held = apsw.Connection(sys.argv[1])
+held.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def _start_of(work: Work) -> bytes:
+    return fixture("claude-2.1.261-session-start.json", work.folder, work.transcript)
+
+
+def test_a_hook_that_is_given_no_stdin_and_no_stdout_exits_0(work: Work) -> None:
+    command = f'"{sys.executable}" -P -m holdfast.cli hook start --client claude <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command], cwd=work.folder).returncode == 0
+
+
+def test_a_client_that_leaves_stdin_open_is_not_waited_for(work: Work) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, _start_of(work))
+    command = [sys.executable, "-P", "-m", "holdfast.cli", "hook", "start", "--client", "claude"]
+    done = subprocess.run(command, stdin=ours, capture_output=True, cwd=work.folder, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_the_log_stays_small_and_says_nothing_of_the_session(tmp_path: Path) -> None:
+    for number in range(3000):
+        notes.note(str(tmp_path), f"line {number} " + "x" * 100)
+    log = tmp_path / notes.LOG
+    assert log.stat().st_size <= notes.MOST_BYTES
+    assert log.read_text().splitlines()[-1].startswith("20")
+    with pytest.raises(ValueError, match="Expecting") as raised:
+        json.loads('{"the secret that was said"')
+    assert notes.words_of(raised.value).startswith("JSONDecodeError at decoder.py")
+
+
+def test_only_the_events_take_the_quick_way() -> None:
+    assert called(["hook", "stop", "--client", "codex"]) == Called("stop", "codex")
+    assert called(["hook", "stop", "--client=cursor"]) == Called("stop", "cursor")
+    assert called(["hook", "stop", "--client", "codex", '{"type": 1}']) == Called("stop", "codex", '{"type": 1}')
+    for words in (["hook"], ["hook", "install", "--client", "codex"], ["hook", "stop", "--help"], ["run", "stop"]):
+        assert called(words) is None

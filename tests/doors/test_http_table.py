@@ -1,0 +1,114 @@
+"""The table of calls: what routes, OpenAPI and clients are made of agrees with the library."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from holdfast import Holdfast, errors
+from holdfast.api import handoff_calls, problems, run_calls, wait_calls
+from holdfast.api.calls import Call
+from holdfast.api.openapi import described
+from holdfast.api.tables import CALLS
+from holdfast.api.words import WORDS
+from holdfast.domain.key import ROLES
+from holdfast.sdk.handoffs import Handoffs
+
+SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
+    handoff_calls.Store: (Handoffs.store, {"bind"}),
+    handoff_calls.Recover: (Handoffs.recover, set()),
+    handoff_calls.Claim: (Handoffs.claim, set()),
+    handoff_calls.Renew: (Handoffs.renew, set()),
+    handoff_calls.Settle: (Handoffs.settle, set()),
+    run_calls.Retry: (Holdfast.retry, {"run_id"}),
+    run_calls.Skip: (Holdfast.skip, {"run_id"}),
+    run_calls.Rewind: (Holdfast.rewind, {"run_id"}),
+    run_calls.Abort: (Holdfast.abort, {"run_id"}),
+    run_calls.Pause: (Holdfast.pause, {"run_id"}),
+    run_calls.Resume: (Holdfast.resume, {"run_id"}),
+    wait_calls.Answer: (Holdfast.answer, {"interrupt_id"}),
+    wait_calls.Cancel: (Holdfast.cancel, {"interrupt_id"}),
+    wait_calls.Send: (Holdfast.signal, set()),
+}
+
+
+@pytest.mark.parametrize("body", SAME, ids=lambda kind: kind.__name__)
+def test_a_body_has_the_fields_and_defaults_of_its_method(body: type) -> None:
+    method, by_the_door = SAME[body]
+    wanted = {p.name: p.default for p in inspect.signature(method).parameters.values() if p.name != "self"}
+    fields = {each.name: each for each in msgspec.structs.fields(body)}
+    assert set(fields) == set(wanted) - by_the_door
+    for name, field in fields.items():
+        default = inspect.Parameter.empty if field.required else field.default
+        assert default in (wanted[name], msgspec.UNSET), name
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: Call) -> None:
+    assert (call.does is None) != (call.serves is None)
+    assert call.summary[0].isupper()
+    assert not call.summary.endswith(".")
+    assert callable(call.role) or call.role in ROLES
+    assert all(issubclass(kind, errors.HoldfastError) for kind in call.errors)
+    assert call.method == "GET" or call.body is not None or call.takes != "application/json"
+    if call.body is not None:
+        assert call.example is not None
+        msgspec.convert(call.example, call.body)
+    for kind in (call.body, call.query):
+        assert [name for name in (kind.__struct_fields__ if kind else ()) if name not in WORDS] == []
+
+
+def test_names_and_places_are_taken_once() -> None:
+    assert len({call.name for call in CALLS}) == len(CALLS)
+    assert len({(call.method, call.path) for call in CALLS}) == len(CALLS)
+
+
+def test_who_only_reads_changes_nothing() -> None:
+    writes = {call.name for call in CALLS if call.method == "POST" and call.role == "read"}
+    assert writes <= {"handoff_lint", "workspace_recall"}
+    assert {call.name for call in CALLS if call.method == "GET" and call.role != "read"} == set()
+
+
+# OpenAPI
+
+
+def refs(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [value["$ref"]] if "$ref" in value else [ref for each in value.values() for ref in refs(each)]
+    return [ref for each in value for ref in refs(each)] if isinstance(value, list) else []
+
+
+def test_openapi_describes_every_call_and_refers_only_to_what_is_there() -> None:
+    page = described()
+    assert page["openapi"] == "3.1.0"
+    for call in CALLS:
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", call.path)
+        operation = page["paths"][path][call.method.lower()]
+        assert operation["operationId"] == call.name
+        assert all(each["description"] for each in operation["parameters"]), call.name
+        for kind in call.errors:
+            answer = operation["responses"][str(problems.status_of(kind))]
+            assert kind.code in answer["content"]["application/problem+json"]["examples"]
+        assert {"400", "401", "403", "422", "500"} <= set(operation["responses"])
+    for ref in set(refs(page)):
+        found: Any = page
+        for part in ref.removeprefix("#/").split("/"):
+            found = found[part]
+        assert found
+
+
+def test_openapi_has_a_sentence_for_every_field_that_is_sent() -> None:
+    schemas = described()["components"]["schemas"]
+    for call in CALLS:
+        for kind in (call.body, call.query):
+            fields = schemas[kind.__name__]["properties"] if kind and kind.__name__ in schemas else {}
+            assert [name for name, field in fields.items() if not field.get("description")] == []
+
+
+def test_unions_of_words_are_the_domains_own() -> None:
+    from holdfast.domain.run import STATUSES
+
+    assert set(get_args(run_calls.Status)) == set(STATUSES)

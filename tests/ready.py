@@ -1,0 +1,233 @@
+"""Python processes that start at once: forked from one that has read Holdfast's code already, and nothing else.
+
+`run` is `subprocess.run([sys.executable, *words])` for programs that run to their end: a process of its own with its
+own folder, environment, streams, signals and exit code, a child of the one that waits here. What needs a terminal,
+a session or a process to kill starts its own. Not forked from the tests' process, whose threads and open files of
+SQLite would come along.
+"""
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+SECONDS = 60.0
+LAYERS = ("domain", "store", "runtime", "sdk", "cli")
+
+
+# -- who asks ----------------------------------------------------------------------------------------
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a process finds around it: nothing of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")} | more
+
+
+def hear() -> None:
+    """A command hears Ctrl-C, also when these tests run in the background of a shell, which lets none through."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def run(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """What `python WORDS` came to: `-m MODULE …` or `SCRIPT …`."""
+    ours, theirs = zip(*(_pipe(reads) for reads in (False, True, True)), strict=True)
+    with ThreadPoolExecutor(3) as threads, contextlib.closing(_ask(words, cwd, env, theirs)) as answer:
+        threads.submit(_write, ours[0], stdin)
+        out, err = (threads.submit(_read, end) for end in ours[1:])
+        said = answer.recv(16)
+        assert said, f"{words} has not ended after {SECONDS} s, or the process that started it is gone"
+        return subprocess.CompletedProcess(words, int(said), out.result(SECONDS), err.result(SECONDS))
+
+
+def _pipe(reads: bool) -> tuple[int, int]:
+    """Our end and theirs."""
+    read, write = os.pipe()
+    return (read, write) if reads else (write, read)
+
+
+def _write(end: int, content: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(end, "wb") as file:
+        file.write(content)
+
+
+def _read(end: int) -> bytes:
+    with open(end, "rb") as file:
+        return file.read()
+
+
+def _ask(words: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int]) -> socket.socket:
+    """Have it started; what is given answers with the exit code."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(SECONDS)
+    with theirs, tempfile.TemporaryFile() as asked:
+        asked.write(json.dumps([list(words), os.fspath(cwd), dict(env)]).encode())
+        asked.seek(0)
+        socket.send_fds(_server(), [b"x"], [theirs.fileno(), asked.fileno(), *streams])
+    for end in streams:
+        os.close(end)
+    return ours
+
+
+_starting = threading.Lock()
+
+
+def _server() -> socket.socket:
+    with _starting:
+        return _started()
+
+
+@functools.cache
+def _started() -> socket.socket:
+    """The process that forks the others; it ends when these tests do, since nobody can ask any more."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    words = [sys.executable, __file__, str(theirs.fileno())]
+    started = subprocess.Popen(
+        words, env=environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, preexec_fn=hear
+    )
+    theirs.close()
+    assert started.poll() is None
+    return ours
+
+
+# -- who forks ---------------------------------------------------------------------------------------
+
+
+def serve(asked: socket.socket) -> None:
+    """Fork whatever is asked for, until nobody can ask any more. Returns in each fork as well."""
+    woken, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    woken.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    with selectors.DefaultSelector() as selector:
+        for end in (asked, woken):
+            selector.register(end, selectors.EVENT_READ)
+        answers: dict[int, int] = {}
+        parent = os.getppid()
+        while os.getppid() == parent:
+            ready = [key.fileobj for key, _ in selector.select(1.0)]
+            if woken in ready:
+                woken.recv(4096)
+                _answer(answers)
+            if asked in ready and (program := _fork(asked, answers)):
+                break
+        else:
+            return
+    for end in (woken, wakes, asked):
+        end.close()
+    program()
+
+
+def _answer(answers: dict[int, int]) -> None:
+    """Tell of everyone who has ended."""
+    while answers:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with contextlib.suppress(BrokenPipeError):  # who asked has given up
+            os.write(answers[pid], str(os.waitstatus_to_exitcode(status)).encode())
+        os.close(answers.pop(pid))
+
+
+def _fork(asked: socket.socket, answers: dict[int, int]) -> Any:
+    """In the fork: what it is to do."""
+    _, (answer, request, *streams), _, _ = socket.recv_fds(asked, 1, 5)
+    pid = os.fork()
+    if pid == 0:
+        for end in (answer, *answers.values()):
+            os.close(end)
+        return functools.partial(_become, request, streams)
+    answers[pid] = answer
+    for end in (request, *streams):
+        os.close(end)
+    return None
+
+
+def _become(request: int, streams: Sequence[int]) -> NoReturn:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with open(request, "rb") as file:
+        words, folder, env = json.load(file)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(folder)
+    for number, end in enumerate(streams):
+        os.dup2(end, number)
+        os.close(end)
+    sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
+    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1)  # noqa: SIM115
+    _end(_exit_code(words))
+
+
+def _exit_code(words: list[str]) -> int:
+    try:
+        _live(words)
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            return left.code or 0
+        sys.stderr.write(f"{left.code}\n")
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _live(words: list[str]) -> None:
+    """What the interpreter does with its words."""
+    if words[0] == "-m":
+        sys.argv, sys.path[0] = words[1:], os.getcwd()
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = words, os.path.dirname(os.path.abspath(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def _end(code: int) -> NoReturn:
+    """What the interpreter does at its end, but for freeing every module, which takes longer than all the rest."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
+def read_everything() -> None:
+    """Import what a command may need. What cannot be imported says so to who needs it."""
+    for layer in LAYERS:
+        package = importlib.import_module(f"holdfast.{layer}")
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                with contextlib.suppress(Exception):
+                    importlib.import_module(module.name)
+
+
+def main() -> None:
+    read_everything()
+    gc.collect()
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""A process of its own on an index for recall: `recall_worker.py PATH fill|search|full [GOAL]`."""
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+from holdfast.domain.passages import Document
+from holdfast.domain.query_words import query_of
+from holdfast.store.recall_file import with_index
+from holdfast.store.recall_index import Found, RecallIndex
+
+CHUNK = 20
+
+
+def document(key: int) -> Document:
+    return Document("record", key, "note", f"entry {key} of the log about topic{key % 7}", source=f"run {key % 3}")
+
+
+def fill(index: RecallIndex, upto: int) -> None:
+    """Take in what is missing, in small steps, saying each."""
+    while (mark := index.mark("record")) < upto:
+        index.add("record", map(document, range(mark + 1, mark + 1 + CHUNK)), upto=mark + CHUNK)
+        print(mark + CHUNK, flush=True)
+
+
+def search(index: RecallIndex, goal: str) -> Found:
+    fill(index, 200)
+    return index.search(query_of(goal))
+
+
+def main(path: Path, verb: str, goal: str = "") -> None:
+    if verb == "fill":
+        with_index(path, lambda index: fill(index, 1_000_000))
+    if verb == "full":  # no file may grow beyond this: the disk is full for us
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+    found = with_index(path, lambda index: (index.lasting, search(index, goal)))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
