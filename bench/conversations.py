@@ -110,11 +110,11 @@ def _in_pack(turns: Sequence[Turn], question: Question) -> float:
 
 
 def substring(number: int, conversation: Conversation) -> Ask:
-    """Any word of the question anywhere in the text, the newest first."""
-    texts = [f"{turn.speaker} {turn.text}".lower() for turn in conversation.turns]
+    """Any telling word of the question anywhere in the text, the newest first."""
+    texts = [turn.text.lower() for turn in conversation.turns]
 
     def ask(question: str) -> list[int]:
-        words = question.lower().split()
+        words = [word for word in re.findall(r"\w+", question.lower()) if word not in FUNCTION_WORDS]
         return [place for place in reversed(range(len(texts))) if any(word in texts[place] for word in words)]
 
     return ask

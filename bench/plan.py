@@ -30,6 +30,7 @@ class Plan:
     import_rounds: int = 11
     handoffs: tuple[int, ...] = (10, 10_000, 100_000)
     recalls: tuple[int, ...] = (1_000, 20_000, 200_000)
+    http_rounds: int = 21
 
     def quick(self) -> Self:
         return replace(
@@ -42,6 +43,7 @@ class Plan:
             import_rounds=5,
             handoffs=(10, 1_000),
             recalls=(1_000, 20_000),
+            http_rounds=7,
         )
 
 

@@ -17,11 +17,11 @@ def has_room() -> bool:
 
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
-    if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
-        os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
     COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
+        os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
 
 
 def pytest_configure(config: pytest.Config) -> None:

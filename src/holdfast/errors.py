@@ -3,7 +3,7 @@
     HoldfastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
     │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed, checkpoint_not_found,
-    │                 tenant_not_found, key_not_found, route_not_found, record_not_found
+    │                 tenant_not_found, key_not_found, route_not_found, record_not_found, blob_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
@@ -13,14 +13,15 @@
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
     │                 not_applicable, task_refused,
-    │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, keys_needed
+    │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
+    │                 keys_needed
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid,
     │                 budget_too_small, settings_invalid,
-    │                 request_malformed, request_invalid, body_too_large, body_too_slow, media_type_refused
+    │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow, media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
-    │                 network_filesystem, extra_missing, internal
+    │                 network_filesystem, extra_missing, server_unreachable, internal
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -230,6 +231,17 @@ class CheckpointNotFound(NotFound):
 
     def __init__(self, checkpoint: str) -> None:
         super().__init__(checkpoint=checkpoint)
+
+
+class BlobNotFound(NotFound):
+    """Raised by a server when it has no content of this digest."""
+
+    code = "blob_not_found"
+    says = "no content {digest!r}"
+    advice = "send it: PUT /v1/handoff/blobs/DIGEST"
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest=digest)
 
 
 class RecordNotFound(NotFound):
@@ -865,6 +877,31 @@ class RunsOnHost(Refused):
         super().__init__(what=what, remedy=remedy)
 
 
+class LookFirst(Refused):
+    """Raised by a server to a client that can look at files: what it needs to know of them before it can go on.
+
+    `what` is `files` or `checks` of `handoff`, or for one that is being stored `binding` or `checks`.
+    """
+
+    code = "look_first"
+    says = "the {what} of {anchor!r} were not looked at as they are now"
+    advice = "look, and send the same again with what was found (`observed`, `binding`, `ran`)"
+
+    def __init__(self, what: str, anchor: str, handoff: dict[str, Any] | None = None) -> None:
+        super().__init__(what=what, anchor=anchor, handoff=handoff)
+
+
+class EmbeddedOnly(Refused):
+    """Raised by a client of a server for what only the process that has the home can do."""
+
+    code = "embedded_only"
+    says = "{what} does not work over HTTP"
+    advice = "{remedy}"
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what=what, remedy=remedy)
+
+
 class KeysNeeded(Refused):
     """Raised when a server is to listen beyond this machine and nobody has a key."""
 
@@ -1088,6 +1125,17 @@ class BodyTooLarge(Invalid):
         super().__init__(limit=limit)
 
 
+class RangeRefused(Invalid):
+    """Raised by a server for a range that begins after the end of the content."""
+
+    code = "range_refused"
+    says = "the content has {size} bytes, and the range begins after them"
+    advice = "ask for a range inside of it, or for all of it"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size=size)
+
+
 class BodyTooSlow(Invalid):
     """Raised by a server for a body that did not arrive in time."""
 
@@ -1199,6 +1247,17 @@ class ExtraMissing(Unavailable):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(what=what, extra=extra)
+
+
+class ServerUnreachable(Unavailable):
+    """Raised by a client when a server did not answer in time, also when asked again."""
+
+    code = "server_unreachable"
+    says = "{url} did not answer within {seconds:g} s ({tries} tries; {why})"
+    advice = "see that it runs (`curl {url}/healthz`), then ask again; with the same operation_id nothing happens twice"
+
+    def __init__(self, url: str, seconds: float, tries: int, why: str) -> None:
+        super().__init__(url=url, seconds=seconds, tries=tries, why=why)
 
 
 class Internal(Unavailable):

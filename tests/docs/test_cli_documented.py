@@ -13,7 +13,12 @@ PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]
 
 
-GROUPS = {"handoff": handoff.SECTIONS, "keys": keys.SECTIONS, "session": session.SECTIONS, "workspace": workspace.SECTIONS}
+GROUPS = {
+    "handoff": handoff.SECTIONS,
+    "keys": keys.SECTIONS,
+    "session": session.SECTIONS,
+    "workspace": workspace.SECTIONS,
+}
 NAMES = [*PLACES, *(f"{name} {each}" for name in GROUPS for section in GROUPS[name].values() for each in section)]
 
 

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -170,7 +171,8 @@ def test_the_python_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     source = script(page.read_text("utf-8"))
     if not source:
         return
-    program = tmp_path / f"{page.stem.replace('-', '_').lower()}.py"
+    name = page.stem.replace("-", "_").lower()
+    program = tmp_path / f"{name}_page.py" if find_spec(name) else tmp_path / f"{name}.py"  # it would hide the package
     program.write_text(source + "\n", "utf-8")
     done = subprocess.run(
         [sys.executable, program.name],

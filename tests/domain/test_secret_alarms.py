@@ -12,6 +12,7 @@ ROOT = SOURCES.parent.parent
 STDLIB = Path(sysconfig.get_path("stdlib"))
 EVERY = 12  # file of Python's own is read: a second's work
 LINES_PER_ALARM = 10_000
+EXAMPLES = ("secrets.md:", "server.md:")  # pages that show a made-up secret on purpose
 
 
 def alarms(paths: Iterable[Path]) -> tuple[int, list[str]]:
@@ -30,7 +31,7 @@ def test_our_own_sources_and_pages_raise_no_alarm() -> None:
     code = [path for path in SOURCES.rglob("*") if path.suffix in (".py", ".sql", ".json", ".yaml", ".html", ".css")]
     lines, found = alarms(path for path in (*pages, *code) if path.is_file() and "__pycache__" not in path.parts)
     assert lines > 20_000
-    assert found == []
+    assert [each for each in found if not each.startswith(EXAMPLES)] == []
 
 
 def test_pythons_own_sources_raise_less_than_one_alarm_in_ten_thousand_lines() -> None:

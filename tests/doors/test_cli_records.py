@@ -111,3 +111,16 @@ def test_what_is_wrong_is_told_with_its_exit_code(
 def test_verify_and_doctor_count_records_and_links(cli: "Cli", made: tuple[str, str, str]) -> None:
     assert "2 records, 2 links" in cli("verify").out
     assert "2 records, 2 links" in cli("doctor").out
+
+
+def test_a_handoff_names_its_evidence_and_is_contested_with_it(cli: "Cli", made: tuple[str, str, str]) -> None:
+    _, seen, _ = made
+    told = cli("handoff", "store", "tides", "-m", "Ship.", "--next", "Ship it.", "--ref", seen, "--no-bind")
+    assert told.code == 0, told.err
+    assert f"evidence:\n  {seen}\n" in cli("handoff", "show", "tides").out
+    doubt = cli("workspace", "record", "evidence", "They are flaky.", "--json").json["ref"]
+    cli("workspace", "link", doubt, "contradicts", seen)
+    found = cli("handoff", "recover", "tides", "--json").json
+    (reason,) = [each for each in found["reasons"] if each["weight"] == "contests"]
+    assert (reason["code"], reason["subject"]) == ("evidence_contradicted", seen)
+    assert found["refs"] == [seen]

@@ -132,7 +132,7 @@ def test_two_ticks_at_once_wake_a_run_once(cli: "Cli") -> None:
 
 
 def test_until_done_sleeps_here_and_ends_with_the_run(cli: "Cli") -> None:
-    cli.here("flows.py:sleeper", ago=TWO_HOURS - 2)
+    cli.here("flows.py:sleeper", ago=TWO_HOURS - 4)
     answer = cli("run", "flows.py:sleeper", "--until-done")
     assert (answer.code, "sleeps until" in answer.err, "succeeded" in answer.out) == (0, True, True)
 

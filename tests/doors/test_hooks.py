@@ -388,6 +388,25 @@ def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
     assert work.log == ""
 
 
+def test_many_sessions_that_end_at_once_all_leave_their_work(work: Work) -> None:
+    work.plan()
+    given = json.loads(fixture("claude-2.1.261-session-end.json", work.folder, work.transcript))
+    command = [sys.executable, "-P", "-m", "holdfast.cli", "hook", "end", "--client", "claude"]
+    for number in range(4):
+        git(work.folder, "worktree", "add", "-q", "-b", f"side{number}", str(work.folder.parent / f"side{number}"))
+        (work.folder.parent / f"side{number}" / "app.py").write_text(f"limit = {number + 5}\n")
+    sessions_ = [{**given, "session_id": f"s{n}", "cwd": str(work.folder.parent / f"side{n}")} for n in range(4)]
+    hooks = [subprocess.Popen(command, stdin=subprocess.PIPE, env=environment()) for _ in sessions_]
+    for hook, said in zip(hooks, sessions_, strict=True):
+        hook.communicate(json.dumps(said).encode())
+    assert [hook.returncode for hook in hooks] == [0] * 4
+    work.settled()
+    assert [work.newest(f"branch:side{number}").next_action for number in range(4)] == [NEXT] * 4
+    with work.opened() as hold:
+        assert hold.verify().ok
+    assert work.log == ""
+
+
 def test_an_event_whose_clerk_died_is_stored_by_the_next_start(work: Work) -> None:
     work.plan()
     spool.add(str(work.home), work.event("end"))

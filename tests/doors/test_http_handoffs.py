@@ -70,10 +70,11 @@ def test_what_is_stored_is_recovered_with_a_verdict_in_reading_order(server: Ser
 
 def test_the_answer_is_what_the_command_line_prints(server: Served) -> None:
     from holdfast.domain.reading import in_order
+    from holdfast.runtime.given_eyes import NOBODY
 
     store(server, "task:same")
     with server.opened() as hold:
-        shown = in_order(hold._acting(looks=False).handoff.recover("task:same", scope="repair-flow"))
+        shown = in_order(hold._acting(eyes=NOBODY).handoff.recover("task:same", scope="repair-flow"))
     import msgspec
 
     assert json.loads(msgspec.json.encode(shown)) == recover(server, "task:same")

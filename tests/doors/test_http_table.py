@@ -9,13 +9,25 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, errors
-from holdfast.api import handoff_calls, problems, run_calls, wait_calls
+from holdfast.api import (
+    artifact_content,
+    handoff_calls,
+    problems,
+    run_calls,
+    session_calls,
+    task_calls,
+    wait_calls,
+    workspace_calls,
+)
 from holdfast.api.calls import Call
 from holdfast.api.openapi import described
 from holdfast.api.tables import CALLS
 from holdfast.api.words import WORDS
 from holdfast.domain.key import ROLES
 from holdfast.sdk.handoffs import Handoffs
+from holdfast.sdk.sessions import Sessions
+from holdfast.sdk.tasks import Tasks
+from holdfast.sdk.workspace import Workspace
 
 SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
     handoff_calls.Store: (Handoffs.store, {"bind"}),
@@ -32,6 +44,17 @@ SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method,
     wait_calls.Answer: (Holdfast.answer, {"interrupt_id"}),
     wait_calls.Cancel: (Holdfast.cancel, {"interrupt_id"}),
     wait_calls.Send: (Holdfast.signal, set()),
+    workspace_calls.RecordMake: (Workspace.record, set()),
+    workspace_calls.RecordPin: (Workspace.pin, {"ref"}),
+    workspace_calls.LinkMake: (Workspace.link, set()),
+    workspace_calls.CheckpointPin: (Workspace.checkpoint, set()),
+    workspace_calls.Recall: (Workspace.recall, {"tokens_of", "embed"}),
+    artifact_content.UploadQuery: (Workspace.save, {"content", "actor"}),
+    task_calls.TaskOpen: (Tasks.open, {"task_id"}),
+    session_calls.SessionOpen: (Sessions.open, set()),
+    session_calls.SessionAppend: (Sessions.append, {"session_id"}),
+    session_calls.SessionAppendMany: (Sessions.append_many, {"session_id"}),
+    session_calls.SessionMemo: (Sessions.set_memo, {"session_id"}),
 }
 
 

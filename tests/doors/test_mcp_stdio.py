@@ -20,6 +20,7 @@ from holdfast.cli.group import cli as command_line
 from holdfast.errors import ExtraMissing, NameInvalid
 from holdfast.mcp.http import mount
 
+from .conftest import environment
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story, text_of
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ HANDSHAKE = (
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("project"))
+    made = Place(tmp_path_factory.mktemp("project"))
+    made.opened().close()  # there is a home, whichever test comes first
+    return made
 
 
 @pytest.fixture(scope="module")
 def call(place: Place) -> Iterator[Caller]:
-    server = StdioServerParameters(command=sys.executable, args=WORDS, cwd=place.folder)
+    server = StdioServerParameters(command=sys.executable, args=WORDS, cwd=place.folder, env=environment())
     with connected(server) as caller:
         yield caller
 

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sdk": GROUND | {"domain", "store", "runtime"},
     "holdfast": INSIDE,  # the package's own __init__: the public names
     "testing": DOOR | {"store"},
-    "cli": DOOR | {"mcp", "hooks"},
+    "cli": DOOR | {"api", "mcp", "hooks"},
     "api": DOOR | {"mcp"},
     "mcp": DOOR,
     "hooks": DOOR,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Run, flow
+from holdfast import Run, flow, step
 from holdfast.domain.reading import handoff_in_order, prompt
 from holdfast.errors import (
     ArtifactNotFound,
@@ -17,7 +17,7 @@ from holdfast.errors import (
     ValueRefused,
 )
 
-from .place import KNOBS, Place, reach
+from .place import Place, reach
 
 KEY = "AKIAIOSFODNN7EXAMPLQ"
 
@@ -68,7 +68,7 @@ def test_a_repeat_gives_the_first_revision_and_a_later_ref_is_a_difference(place
     first = stored(place, seen[:10], operation_id="op")
     assert stored(place, seen[:10], operation_id="op") == first
     second = stored(place, seen, other)
-    (changed,) = [one for one in place.hold.handoff.diff("a", since=1).fields if one.field == "refs"]
+    (changed,) = [one for one in place.hold.handoff.diff("a", revisions=(1, 2)).fields if one.field == "refs"]
     assert changed.added == (other,)
     assert second.revision == 2
 
@@ -128,20 +128,26 @@ def test_evidence_that_did_not_travel_is_said_to_be_missing(place: Place, other:
     assert against(other) == [("artifact_missing", seen, "it is not in this home")]
 
 
+@step
+def works_on() -> int:
+    return 1
+
+
 @flow
-def stores(run: Run, ref: str) -> str:
-    run.handoff("Half way.", "Go on.", next_action="Go on.", refs=[ref], bind=False)
-    reach("stored")
+def goes_on(run: Run) -> str:
+    works_on()
+    reach("worked")
     return run.id
 
 
-def test_what_is_composed_from_a_run_rests_on_what_its_handoff_did(place: Place) -> None:
+def test_what_is_composed_from_a_run_rests_on_what_the_handoff_before_it_did(place: Place) -> None:
     seen = place.hold.workspace.record("observation", "seen").ref
-    place.crash(stores, seen, task="t", at="stored")
-    assert "die" not in KNOBS
+    place.hold.handoff.store("task:t", "Half way.", "Go on.", next_action="Go on.", refs=[seen], bind=False)
+    place.clock.sleep(60)
+    place.crash(goes_on, task="t", at="worked")
     doubt = place.hold.workspace.record("evidence", "no").ref
     place.hold.workspace.link(doubt, "contradicts", seen)
     found = place.hold.handoff.recover("task:t")
-    assert found.handoff.refs == (seen,)
+    assert (found.handoff.refs, found.handoff.source) == ((seen,), "run")
     reasons = [reason for reason in found.verdict.contesting if reason.code == "evidence_contradicted"]
     assert [(reason.subject, reason.found) for reason in reasons] == [(seen, f"contradicted by {doubt}")]

@@ -64,7 +64,7 @@ def test_the_commands_that_show_them_say_so(home: Path) -> None:
     assert [line.split("(")[1].split(")")[0] for line in lines if " masked)" in line] == ["2 masked", "2 masked"]
     assert "one: 2 secrets masked in its transcript" in said(home, "show", commands)
     assert "2 secrets masked in the transcript of one (attempt 1)" in said(home, "logs", commands)
-    assert "2 secrets" in said(home, "receipts", commands)
+    assert "2 secrets" in said(home, "receipts", commands, "one")
 
 
 def test_json_has_the_numbers(home: Path) -> None:

@@ -1,6 +1,7 @@
-"""Rules of one's own hold in every door: handoffs, events, tasks, transcripts, checks, artifacts; a bad one stops all."""
+"""Rules of one's own hold everywhere: handoffs, events, tasks, transcripts, checks, artifacts. A bad one stops all."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,15 +36,12 @@ def with_file(folder: Path, text: str = RULE) -> Path:
 
 
 @pytest.fixture(params=["settings", "file"])
-def hold(request: pytest.FixtureRequest, tmp_path: Path) -> Holdfast:
+def hold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Holdfast]:
     """A home with one rule of its own, said in Python or in the home."""
-    if request.param == "settings":
-        settings = Settings(secret_patterns={"ours": "ours_[0-9]{8}"})
-        found = Holdfast(tmp_path / ".holdfast", settings=settings)
-    else:
-        found = Holdfast(with_file(tmp_path))
-    request.addfinalizer(found.close)
-    return found
+    said = {"secret_patterns": {"ours": "ours_[0-9]{8}"}} if request.param == "settings" else {}
+    home = tmp_path / ".holdfast" if said else with_file(tmp_path)
+    with Holdfast(home, settings=Settings(**said)) as found:
+        yield found
 
 
 def test_a_rule_of_ones_own_holds_wherever_secrets_are_looked_for(hold: Holdfast, tmp_path: Path) -> None:
@@ -131,9 +129,9 @@ def test_a_file_that_cannot_be_read_is_never_left_out(tmp_path: Path) -> None:
 def test_a_file_of_comments_has_no_rules_and_kinds_are_told(tmp_path: Path) -> None:
     with Holdfast(with_file(tmp_path, "# none yet\n\n")) as hold:
         assert hold.workspace.save("x", b"content", summary=OURS).summary == OURS
-    with Holdfast(with_file(tmp_path, "ours:\n  pattern: ours_[0-9]{8}\n  kind: one of our keys\n")) as hold:
-        with pytest.raises(SecretFound, match="summary holds what looks like one of our keys"):
-            hold.workspace.save("x", b"content", summary=OURS)
+    home = with_file(tmp_path, "ours:\n  pattern: ours_[0-9]{8}\n  kind: one of our keys\n")
+    with Holdfast(home) as hold, pytest.raises(SecretFound, match="summary holds what looks like one of our keys"):
+        hold.workspace.save("x", b"content", summary=OURS)
 
 
 def test_a_name_that_both_have_is_refused(tmp_path: Path) -> None:

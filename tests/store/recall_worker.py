@@ -14,7 +14,8 @@ CHUNK = 20
 
 
 def document(key: int) -> Document:
-    return Document("record", key, "note", f"entry {key} of the log about topic{key % 7}", source=f"run {key % 3}")
+    words = " ".join(f"{letter}{key % size}" for letter, size in zip("abcdef", (7, 11, 13, 9, 19, 5), strict=True))
+    return Document("record", key, "note", f"entry {key} of the log, topic{key % 7}: {words}", source=f"run {key % 3}")
 
 
 def fill(index: RecallIndex, upto: int) -> None:

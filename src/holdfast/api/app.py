@@ -23,6 +23,7 @@ from holdfast.errors import HoldfastError, Internal, MethodRefused, RouteNotFoun
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 LEFT = 499  # nobody was there any more to be answered
 
 
@@ -40,7 +41,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
     app.state.holdfast = state
     app.router.redirect_slashes = False
     app.router.default = _nothing_there
-    app.router.routes += [*_care(state), *_endpoints(state)]
+    app.router.routes += [*_care(state), *_endpoints()]
     app.openapi = state.openapi  # type: ignore[method-assign]
     app.add_middleware(Gate, state=state)
     return app
@@ -52,6 +53,7 @@ class Gate:
     def __init__(self, app: Any, state: State) -> None:
         self._app, self._state = app, state
         self._log = Log(state.settings.log)
+        self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,7 +64,8 @@ class Gate:
         self._state.metrics.under_way.inc()
         try:
             self._state.door.check_place(exchange.header("host") or "", exchange.header("origin"))
-            await self._app(scope, receive, exchange.send)
+            inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
+            await inside(scope, receive, exchange.send)
         except HoldfastError as error:
             await exchange.refuse(error)
         except Gone:
@@ -75,7 +78,7 @@ class Gate:
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
-        method = exchange.method if exchange.route != "-" else "-"
+        method = exchange.method if exchange.method in METHODS else "other"  # labels are bounded
         self._state.metrics.under_way.dec()
         self._state.metrics.answered(method, exchange.route, exchange.status, seconds)
         self._log.line(
@@ -126,11 +129,12 @@ def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[in
     return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
 
 
-def _endpoints(state: State) -> list[Route]:
-    by_path: dict[str, dict[str, Call]] = {}
-    for call in CALLS:
-        by_path.setdefault(call.path, {})[call.method] = call
-    return [Route(path, Endpoint(path, calls)) for path, calls in by_path.items()]
+def _endpoints() -> list[Route]:
+    return [Route(path, _endpoint(path)) for path in dict.fromkeys(call.path for call in CALLS)]
+
+
+def _endpoint(path: str) -> Endpoint:
+    return Endpoint(path, {call.method: call for call in CALLS if call.path == path})
 
 
 async def _nothing_there(scope: Message, receive: Receive, send: Send) -> None:

@@ -40,7 +40,7 @@ async def read(receive: Receive, length: int | None, limit: int, seconds: float)
 
 
 async def _refuse_rest(receive: Receive, limit: int, read: int) -> NoReturn:
-    """Let a body go by that is too large, up to a point: who still sends does not hear an answer. Raises BodyTooLarge."""
+    """Let a body that is too large go by, up to a point: who still sends hears no answer. Raises BodyTooLarge."""
     while read <= limit * DRAINED:
         message = await receive()
         read += len(message.get("body", b""))

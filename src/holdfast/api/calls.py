@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 MOST = 1000  # items of a page
+BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -61,7 +62,7 @@ class Asked:
         fields = {name: getattr(self.body, name) for name in self.body.__struct_fields__}
         if "operation_id" in fields:
             fields["operation_id"] = self.operation_id
-        for name in ("tenant_id", "actor", *leave_out):
+        for name in (*BY_THE_DOOR, *leave_out):
             fields.pop(name, None)
         return fields
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.api import bodies, problems
 from holdfast.api.calls import Asked, Call
+from holdfast.api.sights import eyes_of
+from holdfast.domain.key import allows
 from holdfast.errors import HoldfastError, RequestInvalid
 from holdfast.ids import random_id
 
@@ -100,9 +102,16 @@ class Exchange:
         self.identity.refuse_without(call.role_of(body))
         tenant = getattr(body, "tenant_id", None) or self.text("holdfast-tenant")
         actor = getattr(body, "actor", None) or self.text("holdfast-actor")
-        hold = self.state.hold_for(self.identity, tenant, actor, self.text("holdfast-scope"))
+        scope, claims = self.text("holdfast-scope"), self._claims()
+        hold = self.state.hold_for(self.identity, tenant, actor, scope, eyes_of(body), claims)
         operation_id = self._operation(call, body)
         return hold, Asked(self.state, self.identity, self.path, query, body, operation_id)
+
+    def _claims(self) -> list[str]:
+        """The claims that are shown, beside the one that the call is about. Using one is no reading."""
+        assert self.identity is not None
+        shown = (self.text("holdfast-claims") or "").split()
+        return shown if allows(self.identity.roles, "write") else []
 
     def _operation(self, call: Call, body: Any) -> str | None:
         """The id that makes a repeat harmless: of the header or of the body. Raises RequestInvalid when both differ."""

@@ -1,6 +1,7 @@
 """Handoffs over HTTP: store, recover, claim, renew, settle, lint; look at one, at all, at what happened.
 
-A server looks at no file and runs no check: what is stored here is bound to no files, and recovered unobserved.
+A server looks at no file and runs no check. What a client found where the files are comes with the request
+(`sights.py`); without it a handoff is stored unbound, and recovered unobserved.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from holdfast.api.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
 from holdfast.api.shapes import ListedHandoff, RecoveredHandoff, StoredHandoff
+from holdfast.api.sights import Bound, Looked
 from holdfast.domain.codec import jsonable
 from holdfast.domain.handoff import Ending, Handoff, HandoffClaim, Lint
 from holdfast.domain.key import Role
@@ -27,6 +29,7 @@ from holdfast.errors import (
     HandoffNotFound,
     HandoffWeak,
     IntegrityBroken,
+    LookFirst,
     NotSettled,
     OperationConflict,
     RevisionConflict,
@@ -66,7 +69,7 @@ class Contract(Body):
     refs: tuple[str, ...] = ()
 
 
-class Store(Contract, kw_only=True):
+class Store(Contract, Bound, kw_only=True):
     """A handoff to store: where to go on, what to do, and how to tell that it worked."""
 
     anchor: str
@@ -80,10 +83,11 @@ class Store(Contract, kw_only=True):
     strict: bool = False
     baseline: bool | tuple[dict[str, Any], ...] = False
     redact: bool = False
+    bind: bool = True
     claim_id: str | None = None
 
 
-class Recover(Body):
+class Recover(Looked):
     """Which handoff to recover: by anchor, id or file; and whether to claim it."""
 
     anchor: str | None = None
@@ -105,7 +109,7 @@ class Recover(Body):
     operation_id: str | None = None
 
 
-class Claim(Body):
+class Claim(Looked):
     """Which handoff to claim, and what is taken upon oneself."""
 
     anchor: str
@@ -113,6 +117,18 @@ class Claim(Body):
     accept: tuple[str, ...] = ()
     why: str = ""
     repo_root: str | None = None
+    scope: str | None = None
+    actor: str | None = None
+    operation_id: str | None = None
+
+
+class Verify(Looked):
+    """Which handoff's checks were run."""
+
+    anchor: str
+    repo_root: str | None = None
+    claim_id: str | None = None
+    tenant_id: str | None = None
     scope: str | None = None
     actor: str | None = None
     operation_id: str | None = None
@@ -127,7 +143,7 @@ class Renew(Body):
     actor: str | None = None
 
 
-class Settle(Body):
+class Settle(Looked):
     """How the work under an anchor ended."""
 
     anchor: str
@@ -183,12 +199,10 @@ class HistoryQuery(Body):
 
 
 def _store(hold: Holdfast, asked: Asked) -> Handoff:
-    if asked.body.baseline is True:
-        raise RunsOnHost("run checks", "run them where the files are, and send what came of them: baseline=[…]")
-    return hold.handoff.store(**_packets(asked.given()), bind=False)
+    return hold.handoff.store(**packets(asked.given()))
 
 
-def _packets(fields: dict[str, Any]) -> dict[str, Any]:
+def packets(fields: dict[str, Any]) -> dict[str, Any]:
     """Packets as they came: an object byte for byte, and text that holds one as that text."""
     for name in ("execution_state_v1", "execution_packet_v1"):
         raw = fields.pop(name)
@@ -199,8 +213,6 @@ def _packets(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _recover(hold: Holdfast, asked: Asked) -> Recovered:
     body: Recover = asked.body
-    if body.run_checks:
-        raise RunsOnHost("run checks", "run them where the files are, and settle with what came of them")
     if body.anchor is None and body.handoff_id is None and body.file_path is None:
         raise HandoffInvalid("anchor", "a server has no branch checked out", "name an anchor, an id or a file")
     if body.file_path is not None and body.file_path.startswith("/"):
@@ -209,7 +221,12 @@ def _recover(hold: Holdfast, asked: Asked) -> Recovered:
 
 
 def _may_recover(body: Any) -> Role:
-    return "write" if body.claim or body.accept or body.take else "read"
+    """What came of checks is recorded, and a claim is renewed by use."""
+    return "write" if body.claim or body.accept or body.take or body.claim_id or body.run_checks else "read"
+
+
+def _verify(hold: Holdfast, asked: Asked) -> Recovered:
+    return hold.handoff.verify(**asked.given())
 
 
 def _claim(hold: Holdfast, asked: Asked) -> HandoffClaim:
@@ -225,7 +242,7 @@ def _settle(hold: Holdfast, asked: Asked) -> Settlement:
 
 
 def _lint(hold: Holdfast, asked: Asked) -> Lint:
-    return hold.handoff.lint(**_packets(asked.given()))
+    return hold.handoff.lint(**packets(asked.given()))
 
 
 def _list(hold: Holdfast, asked: Asked) -> Page:
@@ -277,7 +294,7 @@ CALLS = (
         does=_store,
         gives=StoredHandoff,
         shows=handoff_in_order,
-        errors=(HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict),
+        errors=(HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, LookFirst),
         example=SEED,
     ),
     Call(
@@ -290,8 +307,17 @@ CALLS = (
         does=_recover,
         gives=RecoveredHandoff,
         shows=in_order,
-        errors=(HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, RunsOnHost, OperationConflict),
-        detail="Reading needs the role `read`; with `claim`, `accept` or `take` it needs `write`.",
+        errors=(
+            HandoffNotFound,
+            HandoffAmbiguous,
+            Finished,
+            ClaimLost,
+            HandoffInvalid,
+            RunsOnHost,
+            LookFirst,
+            OperationConflict,
+        ),
+        detail="Reading needs the role `read`; with `claim`, `accept`, `take`, `claim_id` or `run_checks` it is `write`.",
         example={"tenant_id": "default", **ANCHOR},
     ),
     Call(
@@ -306,6 +332,19 @@ CALLS = (
         shows=jsonable,
         errors=(HandoffNotFound, HandoffClaimed, HandoffContested, Finished, HandoffInvalid, OperationConflict),
         detail="Whoever shows the claim's `id` as `claim_id` is the claimer: keep it, and show it with each call.",
+        example=ANCHOR,
+    ),
+    Call(
+        method="POST",
+        path="/v1/handoff/verify",
+        name="handoff_verify",
+        summary="Record what came of the checks of a handoff; nothing is claimed",
+        role="write",
+        body=Verify,
+        does=_verify,
+        gives=RecoveredHandoff,
+        shows=in_order,
+        errors=(HandoffNotFound, ClaimLost, HandoffInvalid, RunsOnHost, LookFirst, OperationConflict),
         example=ANCHOR,
     ),
     Call(

@@ -40,6 +40,9 @@ TAGS = {
     "run": "Executions of flows.",
     "interrupt": "What runs wait for.",
     "signal": "Messages to runs and tasks.",
+    "workspace": "What outlives a run: artifacts, records, links, checkpoints; and recall.",
+    "task": "The host bridge: tasks that are opened, paused, resumed and completed.",
+    "session": "Conversations: messages, a window of them, a memo.",
 }
 HEADERS = {
     "Idempotency-Key": "Makes a repeat harmless: the same as `operation_id`.",

@@ -139,7 +139,7 @@ def _begun(exchange: Exchange, raw: bytes) -> tuple[Holdfast, Started[Any], bool
     body: Start = asked.body
     flow = exchange.state.flows.named(body.flow)
     given = asked.given("flow", "inputs", "operation_id")
-    here = hold._acting(looks=True)  # a run of the server looks at the server's own files
+    here = hold._acting()  # a run of the server looks at the server's own files
     return hold, *here._begin_soon(flow, _inputs_of(flow, body.inputs), given, asked.operation_id)
 
 
@@ -166,7 +166,7 @@ def _resumed(exchange: Exchange, raw: bytes) -> tuple[Holdfast, Started[Any], bo
     body: Resume = asked.body
     run = hold.get(asked.path["run_id"])
     exchange.state.flows.refuse_unserved(run.flow)
-    here = hold._acting(looks=True)
+    here = hold._acting()
     return hold, here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial)), False
 
 

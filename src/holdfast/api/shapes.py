@@ -8,11 +8,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from holdfast.domain.checkpoint import Checkpoint, CheckpointDiff
 from holdfast.domain.handoff import Evidence, Handoff
 from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.pack import ContextPack
 from holdfast.domain.plan import Plan
+from holdfast.domain.record import Record
 from holdfast.domain.recovered import Listed, Recovered
 from holdfast.domain.run import Outcome
+from holdfast.domain.task import TaskContext, TaskPaused, TaskResumed
 from holdfast.domain.verdict import Reason
 
 Fields = dict[str, Any]
@@ -81,4 +85,30 @@ RunPlan = shape(
     "RunPlan",
     "What a resume would do: nothing is run or written.",
     fields_of(Plan) | {"verdict": Judgement, "interrupts": many(Wait)},
+)
+TaskStanding = shape(
+    "TaskStanding",
+    "How a task stands here and now, and what may be done with it.",
+    fields_of(TaskContext)
+    | {"handoff": RecoveredHandoff | None, "checkpoints": many(Checkpoint), "records": many(Record)},
+)
+PausedTask = shape(
+    "PausedTask",
+    "A task that was paused: what was stored for whoever resumes it.",
+    fields_of(TaskPaused) | {"handoff": StoredHandoff, "replayed": bool},
+)
+ResumedTask = shape(
+    "ResumedTask",
+    "A task that was resumed: what was handed over with its verdict, and the claim to it.",
+    fields_of(TaskResumed) | {"recovered": RecoveredHandoff, "replayed": bool},
+)
+WholePack = shape(
+    "WholePack",
+    "What recall selects for a goal, and the same as a text for a model.",
+    fields_of(ContextPack) | {"prompt": str},
+)
+CheckpointChanges = shape(
+    "CheckpointChanges",
+    "What is different at the second of two checkpoints.",
+    fields_of(CheckpointDiff) | {"same": bool},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +17,9 @@ from holdfast.api.metrics import Metrics
 from holdfast.api.watching import Watchers
 from holdfast.domain.codec import encode
 from holdfast.domain.key import ApiKey
-from holdfast.errors import HoldfastError, TenantNotFound
+from holdfast.errors import HoldfastError, TenantNotFound, Unavailable
+from holdfast.runtime.eyes import Eyes
+from holdfast.runtime.given_eyes import NOBODY
 from holdfast.runtime.home import check_tenant
 from holdfast.runtime.keys import Keys
 
@@ -38,7 +40,8 @@ class ServerSettings:
     allow_hosts: tuple[str, ...] = ()
     flows: tuple[str, ...] = ()  # modules and files whose flows may be started
     body_bytes: int = 2 << 20
-    body_seconds: float = 30.0  # for a whole body to arrive
+    artifact_bytes: int = 4 << 30  # of content that is sent as a stream
+    body_seconds: float = 30.0  # for a whole body to arrive; for content, each piece of it
     send_seconds: float = 30.0  # for a client to take a piece of a stream
     heartbeat_seconds: float = 15.0
     poll_seconds: float = 0.2  # between two looks at a run that is watched
@@ -46,6 +49,7 @@ class ServerSettings:
     shutdown_seconds: float = 5.0  # for requests under way
     reading_threads: int = 4  # more of them only wait for each other
     writing_threads: int = 16  # these wait for the disk, and share its syncs
+    upload_threads: int = 16  # these wait for clients; further ones wait for their turn
     log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error
     runtime: RuntimeSettings | None = field(default=None)
 
@@ -67,7 +71,12 @@ class State:
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
         self._readers = ThreadPoolExecutor(settings.reading_threads, thread_name_prefix="holdfast-reads")
+        self._uploads = ThreadPoolExecutor(settings.upload_threads, thread_name_prefix="holdfast-uploads")
         self._writers = ThreadPoolExecutor(settings.writing_threads, thread_name_prefix="holdfast-writes")
+
+    async def upload(self, work: Callable[[], T]) -> T:
+        """Do what waits for a client in a thread that nobody else needs."""
+        return await asyncio.get_running_loop().run_in_executor(self._uploads, work)
 
     async def in_thread(self, work: Callable[[], T], *, writes: bool = False) -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
@@ -90,12 +99,25 @@ class State:
         finally:
             self._noting.discard(key.id)
 
-    def hold_for(self, identity: Identity, tenant: str | None, actor: str | None, scope: str | None) -> Holdfast:
-        """A Holdfast that acts for who asks. With a key tenant and actor are the key's, whatever else is said."""
+    def hold_for(
+        self,
+        identity: Identity,
+        tenant: str | None,
+        actor: str | None,
+        scope: str | None,
+        eyes: Eyes = NOBODY,
+        claims: Iterable[str] = (),
+    ) -> Holdfast:
+        """A Holdfast that acts for who asks. With a key tenant and actor are the key's, whatever else is said.
+
+        It knows of files what the request carries, and uses the claims that are shown.
+        """
         if identity.key is not None:
             tenant, actor = identity.tenant, identity.actor
         base = self.tenants.open(tenant or identity.tenant, make=identity.key is not None or tenant is None)
-        return base._acting(actor=actor or identity.actor, scope=scope, looks=False)
+        hold = base._acting(actor=actor or identity.actor, scope=scope, eyes=eyes)
+        hold._runtime.tokens.update(claims)
+        return hold
 
     def check_ready(self) -> None:
         """Whether the server's own tenant can be written to. Raises Unavailable."""
@@ -119,7 +141,7 @@ class State:
     def close(self) -> None:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
         self.tenants.close()
-        for threads in (self._readers, self._writers):
+        for threads in (self._readers, self._writers, self._uploads):
             threads.shutdown(wait=False, cancel_futures=True)
         self.keys.close()
 
@@ -147,7 +169,7 @@ class Tenants:
             raise TenantNotFound(tenant)
         with self._lock:
             if self._closed:
-                raise TenantNotFound(tenant)
+                raise Unavailable(detail="the server is ending")
             if tenant not in self._open:
                 self._open[tenant] = Holdfast(self._settings.home, tenant=tenant, settings=self._settings.runtime)
             return self._open[tenant]

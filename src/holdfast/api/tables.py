@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from holdfast.api import handoff_calls, run_calls, wait_calls
+from holdfast.api import blob_calls, handoff_calls, run_calls, session_calls, task_calls, wait_calls, workspace_calls
 from holdfast.api.calls import Call
 
-CALLS: tuple[Call, ...] = (*handoff_calls.CALLS, *run_calls.CALLS, *wait_calls.CALLS)
+CALLS: tuple[Call, ...] = (
+    *handoff_calls.CALLS,
+    *blob_calls.CALLS,
+    *run_calls.CALLS,
+    *wait_calls.CALLS,
+    *workspace_calls.CALLS,
+    *task_calls.CALLS,
+    *session_calls.CALLS,
+)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.codec import encode
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreFailed
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
@@ -81,6 +81,8 @@ class Watch:
                 await self._look()
             except HoldfastError as error:
                 self.error = error
+            except Exception as error:  # followers are told, whatever it was: silence would look like a quiet run
+                self.error = StoreFailed(str(self._hold.home), type(error).__name__)
             if self.error is not None or (self.status, self.head) != before:
                 self.wake_all()
 

@@ -73,8 +73,8 @@ def _say_going(door: Door, going: Sequence[str]) -> None:
 
 
 def _json(door: Door, item: InboxItem, tops: Mapping[str, str]) -> dict[str, Any]:
-    from holdfast.domain.shown import wait_json
     from holdfast.cli.ways import ways
+    from holdfast.domain.shown import wait_json
 
     commands = dict(ways(door, item.interrupt, resume=True, top=tops.get(item.interrupt.run_id, "")))
     whose = {"task": item.task, "flow": item.flow, "scope": item.scope}

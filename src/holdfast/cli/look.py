@@ -123,8 +123,8 @@ def _whole(hold: Holdfast, run_id: str) -> Sequence[Receipt]:
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
-    from holdfast.domain.shown import verdict_json, wait_json
     from holdfast.domain.codec import jsonable
+    from holdfast.domain.shown import verdict_json, wait_json
 
     return {
         **jsonable(run),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from holdfast.cli.door import Door
 from holdfast.cli.render import STYLES, brief, emit, say, table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,19 +33,12 @@ def inspect(door: Door, task_id: str, repo_root: str | None, claim_id: str | Non
         session = hold.tasks.session(task_id, repo_root=root, claim_id=claim_id)
         found = session.inspect_task_context(history=history)
     if door.json:
+        from holdfast.domain.shown import context_json
+
         emit_exactly(context_json(found))
     else:
         _say_context(door, found)
     return 0
-
-
-def context_json(found: TaskContext) -> dict[str, Any]:
-    """The fields of the value; the handoff in reading order."""
-    from holdfast.domain.codec import jsonable
-    from holdfast.domain.reading import in_order
-
-    handoff = in_order(found.handoff) if found.handoff else None
-    return {**jsonable(replace(found, handoff=None)), "handoff": handoff}
 
 
 def _say_context(door: Door, found: TaskContext) -> None:

@@ -92,9 +92,6 @@ def pause(door: Door, task_id: str, no_bind: bool, stop_run: bool, operation_id:
 
     Files are named from the current folder. --file, --check and the musts may be repeated.
     """
-    from holdfast.domain.codec import jsonable
-    from holdfast.domain.reading import handoff_in_order
-
     options = {name: given.pop(name) for name in ("baseline", "strict", "redact")} | {"bind": not no_bind}
     fields = _fields(task_id, given)
     operation_id = operation_id or fields.pop("operation_id", None)
@@ -105,8 +102,9 @@ def pause(door: Door, task_id: str, no_bind: bool, stop_run: bool, operation_id:
             session = hold.tasks.open(task_id, **who)
             paused = session.pause_task(**fields, **options, stop_run=stop_run, operation_id=operation_id)
     if door.json:
-        kept = {"task": paused.task, "handoff": handoff_in_order(paused.handoff), "replayed": paused.replayed}
-        emit_exactly(kept | {"stopping": jsonable(paused.stopping), "notes": jsonable(paused.notes)})
+        from holdfast.domain.shown import paused_json
+
+        emit_exactly(paused_json(paused))
     else:
         _say_paused(door, paused)
     return 0
@@ -156,11 +154,9 @@ def resume(door: Door, task_id: str, **given: Any) -> int:
     with door.open() as hold, checks_shown(door, hold):
         got = _session(hold, task_id, given).resume_task(**given)
     if door.json:
-        from holdfast.domain.codec import jsonable
-        from holdfast.domain.reading import in_order
+        from holdfast.domain.shown import resumed_json
 
-        kept = {"task": got.task, "claim": jsonable(got.claim), "command": got.command, "replayed": got.replayed}
-        emit_exactly(kept | {"recovered": in_order(got.recovered)})
+        emit_exactly(resumed_json(got))
     else:
         _say_resumed(door, got)
     return 0

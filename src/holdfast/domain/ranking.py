@@ -3,7 +3,7 @@
 Pure. A passage counts by the words it shares with the goal, rare words more than common ones (BM25). What stands next
 to a match counts too, since an answer seldom repeats the question: after a question most of all. Who is named, the day
 that is named and a time where the goal asks for one raise what they fit. The weights were chosen on conversations and
-checked on those left out; the optimum is flat, so they are round numbers. See docs/recall.md.
+checked on those left out; the optimum is flat, so they are round numbers. `bench/recall.py` measures what they find.
 """
 
 from __future__ import annotations

@@ -71,6 +71,7 @@ _SAID = (
     "masked",
 )
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
+_PLAIN = frozenset({str, int, bool, float})  # what JSON has as it is
 
 
 # -- as JSON -----------------------------------------------------------------------------------------
@@ -123,6 +124,8 @@ def _reason(recovered: Recovered, reason: Reason) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     """A value as JSON has it; times as ISO text."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, tuple):
         return [_value(each) for each in value]
     built = msgspec.to_builtins(value)

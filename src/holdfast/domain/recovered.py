@@ -92,6 +92,18 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class Near:
+    """An open handoff that may be meant, and where it was stored: whoever has the files can tell."""
+
+    anchor: str
+    handoff_id: str
+    symbol: str
+    root: str
+    commit: str
+    place: int  # the newest ones have the highest
+
+
+@dataclass(frozen=True, slots=True)
 class Settlement:
     """How the work under an anchor was settled."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from holdfast.domain.codec import jsonable
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.plan import Plan
+from holdfast.domain.reading import handoff_in_order, in_order
 from holdfast.domain.run import Outcome
+from holdfast.domain.task import TaskContext, TaskPaused, TaskResumed
 from holdfast.domain.verdict import Verdict
 
 
@@ -41,3 +44,21 @@ def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
         "verdict": verdict_json(plan.verdict),
         "interrupts": [wait_json(wait) for wait in waits],
     }
+
+
+# -- tasks: handoffs in reading order ----------------------------------------------------------------
+
+
+def context_json(found: TaskContext) -> dict[str, Any]:
+    handoff = in_order(found.handoff) if found.handoff else None
+    return {**jsonable(replace(found, handoff=None)), "handoff": handoff}
+
+
+def paused_json(paused: TaskPaused) -> dict[str, Any]:
+    kept = {"task": paused.task, "handoff": handoff_in_order(paused.handoff), "replayed": paused.replayed}
+    return kept | {"stopping": jsonable(paused.stopping), "notes": jsonable(paused.notes)}
+
+
+def resumed_json(got: TaskResumed) -> dict[str, Any]:
+    kept = {"task": got.task, "claim": jsonable(got.claim), "command": got.command, "replayed": got.replayed}
+    return kept | {"recovered": in_order(got.recovered)}

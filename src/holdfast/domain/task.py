@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from holdfast.domain.codec import encode
-
-if TYPE_CHECKING:
-    from holdfast.domain.handoff import Handoff, HandoffClaim
-    from holdfast.domain.interrupt import Interrupt
-    from holdfast.domain.recovered import Recovered, Settlement
-    from holdfast.domain.run import RunRecord
+from holdfast.domain.handoff import Handoff, HandoffClaim
+from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.recovered import Recovered, Settlement
+from holdfast.domain.run import RunRecord
 
 State = Literal["active", "paused", "resumed", "completed"]
 STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")

@@ -125,7 +125,7 @@ class _Work:
             self._raised.append(error)
 
     def within(self, seconds: float, is_running: Callable[[], bool]) -> Outcome[Any] | None:
-        """What comes of it within that time, raised or given; None when it goes on, which it does once it is running."""
+        """What comes of it within that time, given or raised; None when it goes on, and it is running then."""
         self._thread.join(seconds)
         while self._thread.is_alive() and not is_running():
             self._thread.join(0.05)

@@ -33,6 +33,7 @@ from holdfast.ids import Ids, random_id
 from holdfast.runtime import claims, runner, signals
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.execution import Execution
+from holdfast.runtime.eyes import HERE
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
 from holdfast.runtime.names import KNOWN_RECIPES, is_recipe, lasting, load
@@ -100,7 +101,7 @@ class Runtime:
         self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
         self._idle.set()
         self.heart = Heart(self)
-        self.looks = True  # at files; a server does not: they are where its clients are
+        self.eyes = HERE  # who looks at files: not a server, they are where its clients are
         self._closed = self._settled = False
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know

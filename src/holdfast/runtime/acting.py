@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.runtime import Runtime
 from holdfast.runtime.claimers import nobody
+from holdfast.runtime.eyes import HERE, Eyes
 from holdfast.runtime.home import check_name
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ _NOBODY = nobody()
 class Acting(Runtime):
     """A runtime as somebody else sees it. It is made for one request, and never closed."""
 
-    def __init__(self, base: Runtime, *, actor: str | None, scope: str | None, looks: bool) -> None:
+    def __init__(self, base: Runtime, *, actor: str | None, scope: str | None, eyes: Eyes = HERE) -> None:
         self.__dict__.update(base.__dict__)
         self._of = base
         self.actor = base.actor if actor is None else check_name("actor", actor)
         self.scope = base.scope if scope is None else check_name("scope", scope)
-        self.looks = looks
-        self.tokens = set()
+        self.eyes = eyes
+        self.tokens = set(base.tokens) if isinstance(base, Acting) else set()
         self.claimer = _NOBODY
 
     @property

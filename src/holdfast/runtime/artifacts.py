@@ -232,12 +232,23 @@ def versions(runtime: Runtime, scope: str, name: str, limit: int) -> list[Artifa
 
 
 def listed(
-    runtime: Runtime, scope: str, *, prefix: str = "", tag: str | None = None, run: str | None = None, limit: int = 50
+    runtime: Runtime,
+    scope: str,
+    *,
+    prefix: str = "",
+    tag: str | None = None,
+    run: str | None = None,
+    limit: int = 50,
+    before: str | None = None,
 ) -> list[Artifact]:
-    """Artifacts, those saved last first: of each name the newest version; of a run, every version that it saved."""
+    """Artifacts, those saved last first: of each name the newest version; of a run, every version that it saved.
+
+    Those older than the ref `before`. Raises ArtifactNotFound.
+    """
     found: list[Artifact] = []
     run_id = _run_id(runtime, run) if run is not None else ""
-    for row in _pages(runtime, _selected(scope, prefix, tag, run_id)):
+    start = 0 if before is None else _key(runtime, scope, before)
+    for row in _pages(runtime, _selected(scope, prefix, tag, run_id), start):
         if len(found) >= limit:
             break
         if row.scope == scope and row.name.startswith(prefix) and (tag is None or tag in decode(row.tags)):
@@ -259,8 +270,18 @@ def _selected(scope: str, prefix: str, tag: str | None, run_id: str) -> Page:
     return lambda look, before: look.artifacts_of_scope(scope, before, PAGE)
 
 
-def _pages(runtime: Runtime, page: Page) -> Iterator[ArtifactRow]:
-    before = 0
+def _key(runtime: Runtime, scope: str, ref: str) -> int:
+    """The place of an artifact in lists, also of one that was removed. Raises ArtifactNotFound."""
+    place = parse_ref(ref)
+    row = runtime.store.read(
+        lambda look: (look.artifact_at(*place) or look.removed_artifact(*place)) if place else None
+    )
+    if row is None:
+        raise ArtifactNotFound(ref, scope)
+    return row.key
+
+
+def _pages(runtime: Runtime, page: Page, before: int = 0) -> Iterator[ArtifactRow]:
 
     def look_at(look: Reading) -> list[ArtifactRow]:
         return page(look, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.clock import moment
 from holdfast.domain.artifact import SUMMARY_LENGTH, check_text, proof_of
@@ -155,23 +155,38 @@ def get(runtime: Runtime, checkpoint_id: str, *, replayed: bool = False) -> Chec
     return checkpoint_of(exact[0], replayed=replayed)
 
 
-def of_task(runtime: Runtime, scope: str, task: str, limit: int) -> list[Checkpoint]:
-    """The checkpoints of a task, the newest first."""
-    return _all(runtime.store.read(lambda look: look.checkpoints_of_task(scope, task, 0, limit)))
+def of_task(runtime: Runtime, scope: str, task: str, limit: int, before: str | None = None) -> list[Checkpoint]:
+    """The checkpoints of a task, the newest first; older than `before`."""
+    key = _key(runtime, before)
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_task(scope, task, key, limit)))
 
 
-def of_run(runtime: Runtime, run: str, limit: int) -> list[Checkpoint]:
+def of_run(runtime: Runtime, run: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
+    key = _key(runtime, before)
     try:
         run_id = runtime.row(run).id
     except RunRemoved:
         run_id = run
-    return _all(runtime.store.read(lambda look: look.checkpoints_of_run(run_id, 0, limit)))
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))
 
 
-def newest(runtime: Runtime, scope: str, limit: int) -> list[Checkpoint]:
+def newest(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The newest checkpoints of a scope, whichever their tasks."""
-    return _all(runtime.store.read(lambda look: look.checkpoints_of_scope(scope, 0, limit)))
+    key = _key(runtime, before)
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_scope(scope, key, limit)))
+
+
+def _key(runtime: Runtime, checkpoint_id: str | None) -> int:
+    """The place of a checkpoint in a list; 0 at its beginning. Raises CheckpointNotFound."""
+    if checkpoint_id is None:
+        return 0
+    rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id))
+    return next((row.key for row in rows if row.id == checkpoint_id), 0) or _refuse(checkpoint_id)
+
+
+def _refuse(checkpoint_id: str) -> NoReturn:
+    raise CheckpointNotFound(checkpoint_id)
 
 
 def _all(rows: Iterable[CheckpointRow]) -> list[Checkpoint]:

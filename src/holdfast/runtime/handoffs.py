@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Handoff
-from holdfast.domain.recovered import HandoffEvent, Listed, Standing
+from holdfast.domain.recovered import HandoffEvent, Listed, Near, Standing
 from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
 from holdfast.runtime import anchors
 from holdfast.runtime.anchors import Found
@@ -136,10 +136,10 @@ def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
 
 def _of_file(runtime: Runtime, asked: Asked) -> AnchorRow:
     """The one open anchor whose newest revision is about this file. All of them are named when there are several."""
-    from holdfast.runtime.binding import relative_to, root_of
+    from holdfast.runtime.roots import relative_to
 
     assert asked.file_path is not None
-    root = root_of(runtime, asked.repo_root)
+    root = runtime.eyes.root(runtime, asked.repo_root)
     path = relative_to(root, asked.file_path, "file_path")
     rows = runtime.store.read(lambda look: look.anchors_of_file(asked.scope, path, -1))
     here = [*_here(runtime, root, (row for row in rows if asked.symbol in (None, row.symbol)))]
@@ -152,12 +152,11 @@ def _of_file(runtime: Runtime, asked: Asked) -> AnchorRow:
 
 def _of_branch(runtime: Runtime, asked: Asked) -> AnchorRow:
     """The newest open anchor of the branch that is checked out here."""
-    from holdfast.runtime.binding import root_of
     from holdfast.runtime.git import branch_of
 
     if asked.symbol is not None:
         raise HandoffInvalid("symbol", "it says where in a file, and no file is named", "give file_path too (--file)")
-    root = root_of(runtime, asked.repo_root)
+    root = runtime.eyes.root(runtime, asked.repo_root)
     branch = branch_of(root)
     rows = _paged(runtime, partial(_on_branch, asked.scope, branch)) if branch else ()
     row = next(_here(runtime, root, rows), None)
@@ -177,7 +176,7 @@ def _here(runtime: Runtime, root: Path, rows: Iterable[AnchorRow]) -> Iterator[A
     from holdfast.domain.partial import text
     from holdfast.runtime.git import has_commit
 
-    if not runtime.looks:
+    if not runtime.eyes.looks:
         yield from rows  # nobody here can tell them apart
         return
     has = cache(partial(has_commit, root))
@@ -194,6 +193,33 @@ def _commit_of(runtime: Runtime, row: AnchorRow) -> str:
         runtime.tell(f"handoff {row.anchor!r} is passed over: {broken}")
         return ""
     return bound.commit if bound else ""
+
+
+def near(
+    runtime: Runtime,
+    scope: str,
+    branch: str | None,
+    file_path: str | None,
+    symbol: str | None,
+    *,
+    limit: int,
+    before: int = 0,
+) -> list[Near]:
+    """The open anchors of a branch, or about a file, the newest first: for one who has the files to choose from."""
+
+    def look(reading: Reading) -> list[AnchorRow]:
+        if branch is not None:
+            return reading.anchors_of_branch(scope, branch, limit, before)
+        rows = [row for row in reading.anchors_of_file(scope, file_path or "", -1) if symbol in (None, row.symbol)]
+        newest = sorted(rows, key=lambda row: -row.newest)
+        return [row for row in newest if not before or row.newest < before][:limit]
+
+    def told(row: AnchorRow) -> Near:
+        place = runtime.store.read(lambda reading: reading.handoff_at(row.key, row.revision))
+        commit = _commit_of(runtime, row)
+        return Near(row.anchor, place.id if place else "", row.symbol, row.root, commit, row.newest)
+
+    return [told(row) for row in runtime.store.read(look)]
 
 
 # -- pages -------------------------------------------------------------------------------------------

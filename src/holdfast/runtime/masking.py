@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ Span = tuple[int, int]
 LINE_BYTES = 64 * 1024  # of a line, or of a private key, that are held back at most
 NEAR_BYTES = 16 * 1024  # of a longer one: a secret of this length is seen whole
 BEFORE_BYTES = 256  # of what was let through in the same line: the name of a value may be there
+LONG_WORD = 16  # characters of a word that may become a token, whatever it begins with
 _MASK = b"***"
+_SETS_APART = (":", "=", "--")  # a value from its name
+_OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-"  # characters that tokens have
 _KEY_BEGINS = b"-----BEGIN "
 _OPEN_KEY = re.compile(
     rb"-----BEGIN [A-Z0-9 ]{0,40}"
@@ -106,22 +110,24 @@ class Masking:
 
 
 def _open_bytes(line: str, rules: tuple[Rule, ...]) -> int:
-    """How many bytes at the end of a line have to be seen with what follows: all of it if it has a hint of a secret,
-    its last word if that has one, else what such a hint may begin with."""
-    lowered, last = line.lower(), "" if line[-1:].isspace() else (line.split() or [""])[-1]
-    hints = _hints(rules)
-    if any(map(line.__contains__, hints.cased)) or any(map(lowered.__contains__, hints.other)):
+    """How many bytes at the end of a line have to be seen with what follows: all of it once a value may be secret by
+    what stands before it; else a word that may be one, or the beginning of one. A name alone can be shown."""
+    hints, lowered = _hints(rules), line.lower()
+    has_value = any(map(line.__contains__, _SETS_APART))
+    if any(map(line.__contains__, hints.cased)) or (has_value and any(map(lowered.__contains__, hints.other))):
         return len(line.encode())
-    if any(map(last.__contains__, hints.in_words)):
-        return len(last.encode())
-    longest = max(map(len, (*hints.cased, *hints.other, *hints.in_words)), default=0)
-    ends = range(min(len(line), longest), 0, -1)
-    cased = (*hints.cased, *hints.in_words)
-    return next((n for n in ends if _begins(line[-n:], cased) or _begins(lowered[-n:], hints.other)), 0)
+    end = line[len(line.rstrip(_OF_WORDS)) :]
+    if len(end) >= LONG_WORD or any(map(end.__contains__, hints.in_words)):
+        return len(end)
+    return max(_begun(end, hints.in_words), _begun(line[-80:], hints.cased))
 
 
-def _begins(end: str, hints: tuple[str, ...]) -> bool:
-    return any(hint.startswith(end) for hint in hints)
+def _begun(end: str, hints: tuple[str, ...]) -> int:
+    """How many characters at the end may be the beginning of a hint; a single one counts at the begin of a word."""
+    ends = (
+        n for n in range(min(len(end), max(map(len, hints), default=0)), 0, -1) if n > 1 or not end[-2:-1].isalnum()
+    )
+    return next((n for n in ends if any(hint.startswith(end[-n:]) for hint in hints)), 0)
 
 
 class _Hints(NamedTuple):

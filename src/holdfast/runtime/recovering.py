@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.codec import jsonable
-from holdfast.domain.handoff import Binding, Evidence, Handoff, HandoffClaim
-from holdfast.domain.partial import text
+from holdfast.domain.handoff import Evidence, Handoff, HandoffClaim
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Holder, Known, Observed, verdict_of
 from holdfast.domain.verdict import Reason, Verdict, unaccepted
@@ -23,11 +22,12 @@ from holdfast.errors import ClaimLost, HandoffClaimed, HandoffContested, Handoff
 from holdfast.runtime import anchors, handoffs, operations, task_states, tokens
 from holdfast.runtime.anchors import Found
 from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
+from holdfast.runtime.handoff_evidence import weighed
 from holdfast.runtime.handoff_subjects import Subject, claimed_subject, finished, subject_of
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation, check_id
 from holdfast.runtime.runner import Acceptance
-from holdfast.runtime.stopping import STOP, refuse_stopped
+from holdfast.runtime.stopping import refuse_stopped
 from holdfast.runtime.storing import refuse_lost
 from holdfast.store.contract import LeaseRow, Reading, Writing
 
@@ -172,8 +172,7 @@ def judged(
 ) -> Judged:
     """The verdict on a handoff as it was found, looked at here and now."""
     root, seen = look_at(runtime, found.handoff, repo_root, ran)
-    held = found.lease.holder is not None
-    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how)) if held else None
+    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how)) if found.lease.holder else None
     blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
     known = weighed(runtime, anchors.known_of(found, holder, blobs))
     if composed is not None:
@@ -181,16 +180,6 @@ def judged(
 
         known = replace(known, given=reasons_of(runtime, composed, how))
     return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
-
-
-def weighed(runtime: Runtime, known: Known) -> Known:
-    """With what became of the evidence that the handoff rests on. Most rest on none."""
-    linked = bool(known.handoff.refs) or bool(runtime.store.read(lambda look: look.links_after(0, 1)))
-    if known.broken or not linked:
-        return known
-    from holdfast.runtime.evidence_reasons import against_handoff
-
-    return against_handoff(runtime, known)
 
 
 def holder_of(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
@@ -205,34 +194,22 @@ def look_at(
     runtime: Runtime, handoff: Handoff, repo_root: str | None, ran: Iterable[Evidence]
 ) -> tuple[str, Observed | None]:
     """Where the files were looked at, and what was seen; nothing when they are not here."""
-    from holdfast.runtime import binding
-
-    root = binding.place_of(runtime, handoff, repo_root)
+    root = runtime.eyes.place(runtime, handoff, repo_root)
     if root is None:
         return "", None
-    if handoff.binding is None and not handoff.must_keep:  # there is nothing to look at
-        seen = Observed(Binding(root=text(str(root)), host=runtime.process.host))
-    else:
-        seen = binding.observe(handoff, root)
+    seen = runtime.eyes.observe(runtime, handoff, root)
     checks = {each.key: each for each in ran}
     return str(root), replace(seen, checks=checks) if checks else seen
 
 
 def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
-    from holdfast.runtime import binding, checking
-
     handoff = subject.handoff
-    root = binding.place_of(runtime, handoff, repo_root)
+    root = runtime.eyes.place(runtime, handoff, repo_root)
     if root is None:
-        why = f"the files of {handoff.anchor!r} are not here, so its checks cannot be run"
-        raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
+        raise runtime.eyes.not_here(handoff)
     token = held_by_us(runtime, subject, how)
     between = tokens.renewal(runtime, token)
-    return tuple(
-        checking.run_checks(
-            runtime, handoff.acceptance_checks, root, when=how.when, by=how.actor, stop=STOP.get(), between=between
-        )
-    )
+    return tuple(runtime.eyes.run_checks(runtime, handoff, root, when=how.when, by=how.actor, between=between))
 
 
 def held_by_us(runtime: Runtime, subject: Subject, how: Recovering) -> str | None:

@@ -16,6 +16,7 @@ from holdfast.runtime import anchors, operations, task_states, tokens
 from holdfast.runtime.claims import claimed_by, is_executing
 from holdfast.runtime.composing import Claiming, Composed, give_back, note_checked, take_run
 from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
+from holdfast.runtime.handoff_evidence import weighed
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation
 from holdfast.runtime.recovering import (
@@ -28,7 +29,6 @@ from holdfast.runtime.recovering import (
     refuse_unmatched,
     take,
     unmoved,
-    weighed,
 )
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.store.contract import Reading, Writing

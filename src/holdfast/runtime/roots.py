@@ -18,17 +18,12 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 
-NOWHERE = Path("/nowhere")  # stands for the root where nobody looks at files
-
-
 def root_of(runtime: Runtime, given: str | None) -> Path:
     """The folder that paths are relative to: the one given, else the project's, else the top of the repository.
 
     The project (where `.holdfast` lies) counts only when we are in it and it is no larger than the repository.
     Raises HandoffInvalid when there is no such folder.
     """
-    if not runtime.looks:
-        return NOWHERE
     if given is not None:
         return _given(given)
     here = _here()
@@ -78,8 +73,6 @@ def place_of(runtime: Runtime, handoff: Handoff, given: str | None) -> Path | No
     The folder given, else here if this is the same work (also in another folder, clone or worktree), else where it was
     bound on this host. Raises HandoffInvalid for a given folder that is not there.
     """
-    if not runtime.looks:
-        return None
     here = root_of(runtime, given)
     bound = handoff.binding
     if given is not None or bound is None:

@@ -157,11 +157,13 @@ def get(runtime: Runtime, asked: Asked) -> Session:
     return runtime.store.read(lambda look: _session(look, *_found(look, asked)))
 
 
-def listed(runtime: Runtime, scope: str, limit: int) -> list[Session]:
-    """The sessions of a scope, those that were written to last first."""
+def listed(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Session]:
+    """The sessions of a scope, those that were written to last first; after the one named `before`."""
 
     def look_at(look: Reading) -> list[Session]:
-        return [_session(look, row, _newest_memo(look, row)) for row in look.newest_sessions(scope, limit)]
+        place = _found(look, Asked(scope, before, ""))[0] if before is not None else None
+        rows = look.newest_sessions(scope, limit, place)
+        return [_session(look, row, _newest_memo(look, row)) for row in rows]
 
     return runtime.store.read(look_at)
 

@@ -25,7 +25,7 @@ from holdfast.runtime.handoff_subjects import claimed_subject, finished
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation, check_id
 from holdfast.runtime.recovering import Moved, Recovering
-from holdfast.runtime.stopping import STOP, refuse_stopped
+from holdfast.runtime.stopping import refuse_stopped
 from holdfast.runtime.storing import refuse_lost
 from holdfast.runtime.tokens import asker, print_of, renewal
 from holdfast.store.contract import LeaseRow, Reading, Writing
@@ -208,19 +208,18 @@ def _holder(runtime: Runtime, look: Reading, found: Found, how: Settling) -> Hol
 
 
 def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
-    from holdfast.runtime import binding, checking
+    from holdfast.runtime import checking
 
-    handoff = found.handoff
-    root = binding.place_of(runtime, handoff, repo_root)
+    handoff, eyes = found.handoff, runtime.eyes
+    root = eyes.place(runtime, handoff, repo_root)
     at, where = runtime.clock.now(), runtime.process.host
     said = checking.reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
         between = renewal(runtime, found.lease.holder if mine else None)
-        forms, stop = handoff.acceptance_checks, STOP.get()
-        ran = checking.run_checks(runtime, forms, root, when="settle", by=how.actor, stop=stop, between=between)
-    files = binding.observe(handoff, root).binding.files if root is not None else None
-    lacking = _lacking(found, root, how, ran, said, files) if how.outcome == "completed" else ()
+        ran = eyes.run_checks(runtime, handoff, root, when="settle", by=how.actor, between=between)
+    files = eyes.observe(runtime, handoff, root).binding.files if root is not None else None
+    lacking = _lacking(runtime, found, root, how, ran, said, files) if how.outcome == "completed" else ()
     if how.outcome == "completed":
         lacking += tuple(filter(None, [_rival(found, mine)]))
         lacking += runtime.store.read(lambda look: _running(runtime, look, found))
@@ -228,6 +227,7 @@ def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, 
 
 
 def _lacking(
+    runtime: Runtime,
     found: Found,
     root: Path | None,
     how: Settling,
@@ -240,7 +240,7 @@ def _lacking(
     why = "could not be run here: the files are not here" if root is None else ""
     checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
     disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
-    wrong = musts_lacking(found.handoff, root, how.acknowledged)
+    wrong = musts_lacking(runtime, found.handoff, root, how.acknowledged)
     return tuple(each for each in (*checks, *disproved, *wrong) if each)
 
 
@@ -275,19 +275,18 @@ def _unshown(label: str, evidence: Evidence | None, why: str) -> str:
     return "" if evidence.passed else f"check {label!r} fails" + (f" ({evidence.note})" if evidence.note else "")
 
 
-def musts_lacking(handoff: Handoff, root: Path | None, acknowledged: Collection[str]) -> list[str]:
+def musts_lacking(
+    runtime: Runtime, handoff: Handoff, root: Path | None, acknowledged: Collection[str]
+) -> list[str]:
     """The musts that are not kept, or that nobody says are."""
-    from holdfast.runtime.checking import broken_rule
-
     wrong = []
     for name, form in handoff.musts:
-        rule = rule_of(form)
-        if rule is None:
+        if rule_of(form) is None:
             if label_of(form) not in acknowledged:
                 wrong.append(f"{name} {label_of(form)!r} is not acknowledged")
         elif root is None:
             wrong.append(f"{name} {label_of(form)!r} was not looked at: the files are not here")
-        elif broken := broken_rule(root, rule):
+        elif broken := runtime.eyes.broken(runtime, handoff, form, root):
             wrong.append(f"{name} {label_of(form)!r}: it {broken}")
     return wrong
 

@@ -16,7 +16,7 @@ from holdfast.runtime.anchors import Found
 from holdfast.runtime.handoff_records import row_of
 from holdfast.runtime.handoffs import Asked, get
 from holdfast.runtime.operations import Operation, check_id
-from holdfast.runtime.stopping import STOP, refuse_stopped
+from holdfast.runtime.stopping import refuse_stopped
 from holdfast.runtime.tokens import asker, named, print_of, renew
 from holdfast.store.contract import AnchorRow, LeaseRow, Reading, Writing
 
@@ -103,12 +103,11 @@ def _prepare(
     runtime: Runtime, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
 ) -> _Prepared:
     from holdfast.domain.lint import lint
-    from holdfast.runtime import binding
 
     if contract.refs:
         contract = _with_whole_refs(runtime, contract, how.scope)
-    root = binding.root_of(runtime, contract.repo_root) if how.bind or how.baseline is True else None
-    bound = binding.bind(runtime, contract, root) if how.bind and root else None
+    root = runtime.eyes.root(runtime, contract.repo_root) if how.bind or how.baseline is True else None
+    bound = runtime.eyes.bind(runtime, contract, root) if how.bind and root else None
     judged = lint(contract)
     if how.strict:  # a weak one is refused before any check is run
         runtime.store.read(
@@ -142,10 +141,7 @@ def _ran(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple
     """What came of the checks, if they are to be run now."""
     if how.baseline is not True:
         return ()
-    from holdfast.runtime import checking
-
-    forms = contract.acceptance_checks
-    return tuple(checking.run_checks(runtime, forms, root, when="store", by=how.actor, stop=STOP.get()))
+    return tuple(runtime.eyes.run_checks(runtime, contract, root, when="store", by=how.actor))
 
 
 def _anchor(look: Reading, contract: Contract, how: Storing) -> AnchorRow | None:

@@ -153,7 +153,8 @@ def _complete(runtime: Runtime, of: Of, handoff: Recovered | None, trouble: str)
     running = runtime.store.read(lambda look: task_states.words_of(runtime, look, unfinished(look, of.scope, of.task)))
     root = Path(handoff.root) if handoff and handoff.root else None
     prose = [label_of(form) for _, form in found.handoff.musts if rule_of(form) is None]
-    against = [_held(of, handoff), *running, *_unlooked(found, root), *musts_lacking(found.handoff, root, prose)]
+    musts = musts_lacking(runtime, found.handoff, root, prose)
+    against = [_held(of, handoff), *running, *_unlooked(found, root), *musts]
     checks = [f"check {label_of(form)!r} must pass" for form in found.handoff.acceptance_checks]
     return _said("complete", against, "; ".join([*checks, *(f"acknowledge {text!r}" for text in prose)]))
 

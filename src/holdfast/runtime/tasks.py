@@ -111,9 +111,16 @@ def _known(look: Reading, of: Of) -> Task:
     return Task(of.task, of.scope, state, "", {}, "", None, None)
 
 
-def listed(runtime: Runtime, scope: str, state: str | None, limit: int) -> list[Task]:
-    """The tasks that somebody opened, those that something happened to last first."""
-    return [_task(row) for row in runtime.store.read(lambda look: look.newest_tasks(scope, state, limit))]
+def listed(runtime: Runtime, scope: str, state: str | None, limit: int, before: str | None = None) -> list[Task]:
+    """The tasks that somebody opened, those that something happened to last first; after the one named `before`."""
+
+    def look_at(look: Reading) -> list[TaskRow]:
+        place = look.task_of(scope, before) if before is not None else None
+        if before is not None and place is None:
+            raise TaskNotFound(before, scope)
+        return look.newest_tasks(scope, state, limit, place)
+
+    return [_task(row) for row in runtime.store.read(look_at)]
 
 
 def events(runtime: Runtime, of: Of, after: int, limit: int) -> list[TaskEvent]:

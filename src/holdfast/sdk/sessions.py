@@ -134,9 +134,9 @@ class Sessions:
             raise ValueRefused("tokens_of", "it cannot be called", "give a function from a text to a number")
         return sessions.window(self._runtime, self._asked(session_id, scope), number("tokens", tokens), tokens_of)
 
-    def list(self, limit: int = 50, *, scope: str | None = None) -> list[Session]:
-        """The sessions, those that were written to last first."""
-        return sessions.listed(self._runtime, self._new(scope).scope, number("limit", limit))
+    def list(self, limit: int = 50, *, before: str | None = None, scope: str | None = None) -> list[Session]:
+        """The sessions, those that were written to last first; after the one whose id is `before`."""
+        return sessions.listed(self._runtime, self._new(scope).scope, number("limit", limit), before)
 
     # -- narrowing what was given ----------------------------------------------------------------
 

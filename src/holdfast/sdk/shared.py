@@ -15,6 +15,7 @@ from holdfast.errors import ExtraMissing, NameInvalid
 from holdfast.ids import Ids, random_id
 from holdfast.runtime import Runtime, nobody, signals
 from holdfast.runtime.claims import Claim
+from holdfast.runtime.eyes import HERE, Eyes
 from holdfast.runtime.resources import NOTHING
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.specs import FlowSpec, Signature
@@ -75,12 +76,12 @@ class Shared:
         """The folder everything is kept in."""
         return self._runtime.home
 
-    def _acting(self, *, actor: str | None = None, scope: str | None = None, looks: bool = True) -> Self:
+    def _acting(self, *, actor: str | None = None, scope: str | None = None, eyes: Eyes = HERE) -> Self:
         """The same home for somebody else: in another name, with claims of its own. What is open is shared."""
         from holdfast.runtime.acting import Acting
 
         view = object.__new__(type(self))
-        view._runtime = Acting(self._runtime, actor=actor, scope=scope, looks=looks)
+        view._runtime = Acting(self._runtime, actor=actor, scope=scope, eyes=eyes)
         return view
 
     # -- the person's choices --------------------------------------------------------------------

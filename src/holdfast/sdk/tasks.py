@@ -223,12 +223,14 @@ class Tasks:
         """A task and its state. Raises TaskNotFound."""
         return tasks.get(self._runtime, self._of(task_id, None, scope))
 
-    def list(self, state: State | None = None, *, limit: int = 50, scope: str | None = None) -> Sequence[Task]:
-        """The tasks that somebody opened, those that something happened to last first."""
+    def list(
+        self, state: State | None = None, *, limit: int = 50, before: str | None = None, scope: str | None = None
+    ) -> Sequence[Task]:
+        """The tasks that somebody opened, those that something happened to last first; after the task `before`."""
         if state is not None and state not in STATES:
             raise ValueRefused("state", f"{state!r:.100} is none", f"use one of {', '.join(STATES)}")
         named = self._runtime.scope if scope is None else check_name("scope", scope)
-        return tasks.listed(self._runtime, named, state, number("limit", limit))
+        return tasks.listed(self._runtime, named, state, number("limit", limit), before)
 
     # -- narrowing what was given ----------------------------------------------------------------
 

@@ -87,17 +87,23 @@ class Workspace:
         return checkpoints.pin(self._runtime, given, operation_id)
 
     def checkpoints(
-        self, *, task: str | None = None, run: str | None = None, limit: int = 100, scope: str | None = None
+        self,
+        *,
+        task: str | None = None,
+        run: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+        scope: str | None = None,
     ) -> builtins.list[Checkpoint]:
-        """The checkpoints of a task or a run, or of all tasks, the newest first."""
+        """The checkpoints of a task or a run, or of all tasks, the newest first; older than the id `before`."""
         if task is not None and run is not None:
             raise ValueRefused("run", "a task was named as well", "name one of them")
         count = number("limit", limit)
         if run is not None:
-            return checkpoints.of_run(self._runtime, run, count)
+            return checkpoints.of_run(self._runtime, run, count, before)
         if task is not None:
-            return checkpoints.of_task(self._runtime, self._scope(scope), check_name("task", task), count)
-        return checkpoints.newest(self._runtime, self._scope(scope), count)
+            return checkpoints.of_task(self._runtime, self._scope(scope), check_name("task", task), count, before)
+        return checkpoints.newest(self._runtime, self._scope(scope), count, before)
 
     def diff(self, before: str, after: str) -> CheckpointDiff:
         """What changed between two checkpoints: keys of the state, and refs. Raises CheckpointNotFound."""
@@ -110,11 +116,15 @@ class Workspace:
         tag: str | None = None,
         run: str | None = None,
         limit: int = 50,
+        before: str | None = None,
         scope: str | None = None,
     ) -> builtins.list[Artifact]:
-        """Artifacts, those saved last first: of each name the newest version; of a run, all versions that it saved."""
-        count = number("limit", limit)
-        return artifacts.listed(self._runtime, self._scope(scope), prefix=prefix, tag=tag, run=run, limit=count)
+        """Artifacts, those saved last first: of each name the newest version; of a run, all versions that it saved.
+
+        `before`, the ref of the last one, gives those that come after it.
+        """
+        count, named = number("limit", limit), self._scope(scope)
+        return artifacts.listed(self._runtime, named, prefix=prefix, tag=tag, run=run, limit=count, before=before)
 
     # -- records and links -----------------------------------------------------------------------
 

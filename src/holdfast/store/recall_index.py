@@ -23,7 +23,7 @@ from holdfast.store.recall_adding import KEY_BITS, PIECE_BITS, Adding, id_of, na
 from holdfast.store.statements import recall_statements
 
 CLOSELY = 50  # passages found by their words that are looked at closely at least, each with its neighbours
-ENTRIES = 4_000  # entries of the index that are read for that: the rarest words come first, the first one always whole
+ENTRIES = 2_000  # entries of the index that are read for that: the rarest words come first, the first one always whole
 EVERYBODY = 0.9  # an actor who said more than this much of the scope is named by no goal: it would say nothing
 KEPT_STEMS = 100_000
 MAX_DAYS = 4  # dates of a goal that are looked up on their own

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from holdfast.store.contract import MemoRow, MessageRow, NewSession, SessionRow
 from holdfast.store.rows import Rows
 
+_LATEST = 1 << 62
+
 
 class SessionReader(Rows):
     """Lookups."""
@@ -15,8 +17,10 @@ class SessionReader(Rows):
         row = self._one("session_of", scope, session_id)
         return SessionRow(*row) if row else None
 
-    def newest_sessions(self, scope: str, limit: int) -> list[SessionRow]:
-        return [SessionRow(*row) for row in self._all("newest_sessions", scope, limit)]
+    def newest_sessions(self, scope: str, limit: int, before: SessionRow | None = None) -> list[SessionRow]:
+        """Those that were written to last, first; after `before`, if that is given."""
+        place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
+        return [SessionRow(*row) for row in self._all("newest_sessions", scope, *place, limit)]
 
     def sessions_after(self, key: int, limit: int) -> list[SessionRow]:
         return [SessionRow(*row) for row in self._all("sessions_after_key", key, limit)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from holdfast.store.contract import NewTask, RunRow, TaskEventRow, TaskRow
 from holdfast.store.rows import Rows
 
+_LATEST = 1 << 62
+
 
 class TaskReader(Rows):
     """Lookups."""
@@ -13,11 +15,12 @@ class TaskReader(Rows):
         row = self._one("task_of", scope, task)
         return TaskRow(*row) if row else None
 
-    def newest_tasks(self, scope: str, state: str | None, limit: int) -> list[TaskRow]:
-        """Those that were moved or written to last, first."""
+    def newest_tasks(self, scope: str, state: str | None, limit: int, before: TaskRow | None = None) -> list[TaskRow]:
+        """Those that were moved or written to last, first; after `before`, if that is given."""
+        place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
         if state is None:
-            return [TaskRow(*row) for row in self._all("newest_tasks", scope, limit)]
-        return [TaskRow(*row) for row in self._all("newest_tasks_of_state", scope, state, limit)]
+            return [TaskRow(*row) for row in self._all("newest_tasks", scope, *place, limit)]
+        return [TaskRow(*row) for row in self._all("newest_tasks_of_state", scope, state, *place, limit)]
 
     def tasks_after(self, key: int, limit: int) -> list[TaskRow]:
         return [TaskRow(*row) for row in self._all("tasks_after_key", key, limit)]

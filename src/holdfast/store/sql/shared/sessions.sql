@@ -4,7 +4,7 @@ FROM sessions WHERE scope = ? AND id = ?
 
 -- name: newest_sessions
 SELECT key, scope, id, meta, actor, head, hash, memos, memo_hash, created_at, updated_at
-FROM sessions WHERE scope = ? ORDER BY updated_at DESC, key DESC LIMIT ?
+FROM sessions WHERE scope = ? AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?
 
 -- name: sessions_after_key
 SELECT key, scope, id, meta, actor, head, hash, memos, memo_hash, created_at, updated_at

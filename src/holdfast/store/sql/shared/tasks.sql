@@ -4,11 +4,11 @@ FROM tasks WHERE scope = ? AND task = ?
 
 -- name: newest_tasks
 SELECT key, scope, task, state, session, meta, actor, opened_at, updated_at, head, hash
-FROM tasks WHERE scope = ? ORDER BY updated_at DESC, key DESC LIMIT ?
+FROM tasks WHERE scope = ? AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?
 
 -- name: newest_tasks_of_state
 SELECT key, scope, task, state, session, meta, actor, opened_at, updated_at, head, hash
-FROM tasks WHERE scope = ? AND state = ? ORDER BY updated_at DESC, key DESC LIMIT ?
+FROM tasks WHERE scope = ? AND state = ? AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?
 
 -- name: tasks_after_key
 SELECT key, scope, task, state, session, meta, actor, opened_at, updated_at, head, hash
