@@ -200,7 +200,8 @@ def story(call: Caller, place: Place, name: str) -> None:
     assert pinned["refs"] == [saved["ref"]]
 
     file.write_text("def export(): return 2\n")
-    assert call.value("task_pause", task=name, **work)["handoff"]["anchor"] == f"task:{name}"
+    paused = call.value("task_pause", task=name, **work, refs=[saved["ref"]])["handoff"]
+    assert (paused["anchor"], paused["refs"]) == (f"task:{name}", [saved["ref"]])
     resumed = call("task_resume", task=name)
     assert text_of(resumed).startswith("# Verdict: trusted")
     mine = resumed.structured_content["claim"]["id"]

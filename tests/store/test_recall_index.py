@@ -69,6 +69,12 @@ def test_what_was_taken_in_is_found_by_its_words_in_any_form(path: Path) -> None
     assert found.matches[0].why == ('matches "exports"',)
 
 
+def test_the_best_is_found_among_very_many(path: Path) -> None:
+    others = [record(key, "We export the invoices", source=f"{key}") for key in range(1, 200)]
+    put(path, *others, record(200, "We export by a serializer", source="200"))
+    assert keys(path, "export serializer")[0] == 200
+
+
 def test_each_family_kind_and_piece_is_told_apart(path: Path) -> None:
     text = "Nothing here.\n" * 200 + "The serializer is broken.\n" + "Nothing here.\n" * 200
     put(path, record(1, "serializer", kind="decision"), record(2, "serializer", source="b"), artifact(1, text))
@@ -280,6 +286,8 @@ def test_a_file_that_is_not_as_we_left_it_is_built_anew(path: Path, harm: Callab
     lasting, mark, found = with_index(path, work)
     assert (lasting, mark, found[0]) == (True, 0, 1)
     assert search(path, "unicorn").documents == 2  # it stays
+    with closing(apsw.Connection(str(path))) as connection:
+        assert not connection.table_exists("main", "other")
 
 
 def test_a_full_disk_costs_nothing_but_the_index(path: Path) -> None:

@@ -153,6 +153,13 @@ class Contract(Arguments, kw_only=True):
         Annotated[list[Form], Meta(description="What must stay as it is: prose, or a file form.")] | UnsetType
     ) = UNSET
     rollback: Annotated[list[Form], Meta(description="How to go back if it goes wrong.")] | UnsetType = UNSET
+    refs: (
+        Annotated[
+            list[str],
+            Meta(description="What it rests on: artifact:…, record:…. Contradicted later, it contests the handoff."),
+        ]
+        | UnsetType
+    ) = UNSET
     execution_state_v1: (
         Annotated[dict[str, Any], Meta(description="State for a machine, any JSON object; read last.")] | UnsetType
     ) = UNSET

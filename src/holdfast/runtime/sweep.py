@@ -26,6 +26,7 @@ from holdfast.runtime import litter, old_versions, removal
 from holdfast.runtime.claims import holder_of
 from holdfast.runtime.old_versions import SweptVersion
 from holdfast.runtime.removal import Progress
+from holdfast.store.artifact_contract import Counted
 from holdfast.store.contract import Reading, Weight
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Planned:
     needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
     handoffs: int = 0  # anchors; none of them goes
     artifacts: int = 0  # that everybody sees
+    records: int = 0  # none of these goes
     versions: VersionChoice | None = None  # old ones of these that go, if they were asked for
     mentions: old_versions.Mentions | None = None
 
@@ -169,10 +171,14 @@ def plan(runtime: Runtime, rule: Rule, versions: VersionRule | None = None) -> P
     weighed = _Weighing(runtime)
     choice = _fit(runtime, choice, rule, weighed)
     there = frozenset(name for name in needed if runtime.blobs.has(name))
-    handoffs, artifacts = runtime.store.read(lambda look: (sum(look.count_anchors().values()), look.count_artifacts()))
+    handoffs, artifacts, records = runtime.store.read(_counted)
     seen = artifacts.artifacts - artifacts.pending
     freed = frozenset(weighed.freed)
-    return Planned(choice, weighed.weights, weighed.sizes, freed, there, handoffs, seen, old, mentions)
+    return Planned(choice, weighed.weights, weighed.sizes, freed, there, handoffs, seen, records, old, mentions)
+
+
+def _counted(look: Reading) -> tuple[int, Counted, int]:
+    return sum(look.count_anchors().values()), look.count_artifacts(), look.count_records().records
 
 
 def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
@@ -335,6 +341,8 @@ def _proof(planned: Planned) -> Iterator[str]:
             yield f"{_count(kept[reason], 'run')} {words}: kept"
     if planned.handoffs:
         yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
+    if planned.records:
+        yield f"{_count(planned.records, 'record')}, pinned or not, and what they name: untouched"
     going = len(planned.versions.going) if planned.versions else 0
     if planned.artifacts > going:
         yield f"{_count(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
