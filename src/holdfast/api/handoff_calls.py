@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.api.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
 from holdfast.api.shapes import ListedHandoff, RecoveredHandoff, StoredHandoff
-from holdfast.api.sights import Bound, Looked
+from holdfast.api.sights import FoundFiles, Looked, RanCheck
 from holdfast.domain.codec import jsonable
 from holdfast.domain.handoff import Ending, Handoff, HandoffClaim, Lint
 from holdfast.domain.key import Role
@@ -69,7 +69,15 @@ class Contract(Body):
     refs: tuple[str, ...] = ()
 
 
-class Store(Contract, Bound, kw_only=True):
+class BoundContract(Contract, kw_only=True):
+    """The fields of a handoff, and what its files are now."""
+
+    binding: FoundFiles | None = None
+    ran: tuple[RanCheck, ...] | None = None
+    looks: bool = False
+
+
+class Store(BoundContract, kw_only=True):
     """A handoff to store: where to go on, what to do, and how to tell that it worked."""
 
     anchor: str
@@ -109,7 +117,7 @@ class Recover(Looked):
     operation_id: str | None = None
 
 
-class Claim(Looked):
+class Claim(Looked, kw_only=True):
     """Which handoff to claim, and what is taken upon oneself."""
 
     anchor: str
@@ -122,7 +130,7 @@ class Claim(Looked):
     operation_id: str | None = None
 
 
-class Verify(Looked):
+class Verify(Looked, kw_only=True):
     """Which handoff's checks were run."""
 
     anchor: str
@@ -143,7 +151,7 @@ class Renew(Body):
     actor: str | None = None
 
 
-class Settle(Looked):
+class Settle(Looked, kw_only=True):
     """How the work under an anchor ended."""
 
     anchor: str
@@ -317,7 +325,7 @@ CALLS = (
             LookFirst,
             OperationConflict,
         ),
-        detail="Reading needs the role `read`; with `claim`, `accept`, `take`, `claim_id` or `run_checks` it is `write`.",
+        detail="It needs the role `read`; with `claim`, `accept`, `take`, `claim_id` or `run_checks` the role `write`.",
         example={"tenant_id": "default", **ANCHOR},
     ),
     Call(

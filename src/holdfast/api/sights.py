@@ -71,22 +71,14 @@ class Looked(Body):
     looks: bool = False
 
 
-class Bound(Body):
-    """Base of what calls take that store a handoff: what its files are now."""
-
-    binding: FoundFiles | None = None
-    ran: tuple[RanCheck, ...] | None = None
-    looks: bool = False
-
-
 def eyes_of(body: Any) -> Eyes:
     """What a request knows of files. Raises RequestInvalid."""
-    if isinstance(body, Looked):
+    if hasattr(body, "observed"):
         sightings = {each.handoff_id: _as(each, Sighting) for each in body.observed}
         if len(sightings) != len(body.observed):
             raise RequestInvalid("observed", "a handoff is there twice")
         return Given(sightings=sightings, asks=body.looks)
-    if isinstance(body, Bound):
+    if hasattr(body, "binding"):
         binding = None if body.binding is None else _as(body.binding, Binding)
         ran = None if body.ran is None else tuple(_as(each, Ran) for each in body.ran)
         return Given(binding=binding, ran=ran, asks=body.looks)

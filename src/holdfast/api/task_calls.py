@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.api.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
-from holdfast.api.handoff_calls import SEED, Contract, packets
+from holdfast.api.handoff_calls import SEED, BoundContract, packets
 from holdfast.api.shapes import PausedTask, ResumedTask, TaskStanding
-from holdfast.api.sights import Bound, Looked
+from holdfast.api.sights import Looked
 from holdfast.domain.codec import jsonable
 from holdfast.domain.shown import context_json, paused_json, resumed_json
 from holdfast.domain.task import State, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
@@ -62,7 +62,7 @@ class _Session(Looked):
     actor: str | None = None
 
 
-class TaskPause(Contract, Bound, kw_only=True):
+class TaskPause(BoundContract, kw_only=True):
     """What whoever resumes the task needs: the fields of a handoff."""
 
     summary: str

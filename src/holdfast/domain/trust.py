@@ -120,7 +120,7 @@ def _record(known: Known, at: int) -> Iterator[Reason]:
         found = f"stored {handoff.stored_at:%Y-%m-%d}"
         advice = f"run its checks: {command(handoff, 'recover', '--run-checks')}"
         yield Reason("stale", handoff.anchor, f"used before {day}", found, advice)
-    if known.composed:
+    if known.composed or (handoff.source == "hook" and "auto_composed" in handoff.tags):
         advice = f"read what the run left, or run the checks: {command(handoff, 'recover', '--run-checks')}"
         yield Reason("auto_composed", handoff.anchor, "written by who stopped", "composed from the run", advice)
     if handoff.masked:

@@ -21,7 +21,7 @@ _ENDED = {
 }
 _MARKS = {"completed": "x", "in_progress": ">", "pending": " ", "cancelled": "-"}
 # What an explicit handoff asks for goes on to hold in the automatic ones that follow it.
-INHERITED = ("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "environment", "risk")
+INHERITED = ("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "environment", "risk", "refs")
 
 
 class Work(NamedTuple):
