@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from .server import Served, served
 from .test_http_handoffs import RECOVER, STORE
-from .test_http_runs import FLOWS, start
+from .test_http_runs import FLOWS, start, until
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,6 @@ def test_health_and_numbers_are_told(server: Served) -> None:
 def test_the_log_has_a_line_for_each_request_without_queries_or_bodies(server: Served) -> None:
     server.post("/v1/handoff/lint", {"summary": "very private words"})
     server.get("/v1/runs?status=failed&cursor=private", headers={"x-request-id": "look-1"})
-    line = next(line for line in server.log() if line.get("request_id") == "look-1")
+    line = until(lambda: next((line for line in server.log() if line.get("request_id") == "look-1"), None))
     assert (line["method"], line["route"], line["status"], line["actor"]) == ("GET", "/v1/runs", 422, "local")
     assert b"private" not in b"".join(server.lines)

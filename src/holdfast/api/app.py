@@ -12,11 +12,12 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from holdfast.api import calls as table
-from holdfast.api import metrics
+from holdfast.api import mcp_door, metrics
 from holdfast.api.bodies import Gone
 from holdfast.api.calls import Call
 from holdfast.api.exchange import Exchange, Message
 from holdfast.api.logs import Log
+from holdfast.api.mcp_door import McpDoor
 from holdfast.api.state import ServerSettings, State
 from holdfast.api.tables import CALLS
 from holdfast.errors import HoldfastError, Internal, MethodRefused, RouteNotFound
@@ -31,17 +32,20 @@ def make_app(settings: ServerSettings) -> FastAPI:
     """The server as an ASGI application; `app.state.holdfast` is what its requests share."""
     state = State(settings)
 
+    door = McpDoor(state)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        state.end_streams()
-        await asyncio.to_thread(state.close)
+        async with door.lifespan():
+            yield
+            state.end_streams()
+            await asyncio.to_thread(state.close)
 
     app = FastAPI(title="Holdfast", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.holdfast = state
     app.router.redirect_slashes = False
     app.router.default = _nothing_there
-    app.router.routes += [*_care(state), *_endpoints()]
+    app.router.routes += [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
     app.openapi = state.openapi  # type: ignore[method-assign]
     app.add_middleware(Gate, state=state)
     return app
