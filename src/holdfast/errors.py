@@ -2,8 +2,8 @@
 
     HoldfastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
-    │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed, checkpoint_not_found,
-    │                 tenant_not_found, key_not_found, route_not_found, record_not_found, blob_not_found
+    │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed,
+    │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found, blob_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
@@ -19,7 +19,8 @@
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid,
     │                 budget_too_small, settings_invalid,
-    │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow, media_type_refused
+    │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
+    │                 media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
     │                 network_filesystem, extra_missing, server_unreachable, internal
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
@@ -1261,7 +1262,7 @@ class ServerUnreachable(Unavailable):
 
 
 class Internal(Unavailable):
-    """Raised to a client when a server failed in a way that nobody foresaw; its log says more under the request's id."""
+    """Raised to a client when a server failed in a way that nobody foresaw; its log says more, by the request's id."""
 
     code = "internal"
     says = "the server failed (request {request})"

@@ -54,3 +54,16 @@ def patient(run: Run, path: str) -> int:
     while not is_there(path, looks):
         looks += 1
     return looks
+
+
+@step
+def noted(text: str) -> str:
+    return f"{text}, noted"
+
+
+@flow
+def noting(run: Run, text: str) -> str:
+    """Has a receipt, an event and a wait, all of which say the same."""
+    run.emit("noted", {"text": noted(text)})
+    run.pause_for("approval", payload={"question": text})
+    return text

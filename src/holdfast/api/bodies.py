@@ -114,7 +114,7 @@ def _refuse_deep(raw: bytes) -> None:
 def _refuse_doubles(raw: bytes) -> None:
     """A key that is there twice says two things: neither is chosen."""
     try:
-        json.loads(raw.decode(), object_pairs_hook=_single)
+        json.loads(raw.decode(), object_pairs_hook=_single, parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise RequestMalformed(f"it is not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
@@ -127,6 +127,10 @@ def _single(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     double = next(name for name in names if names.count(name) > 1)
     raise RequestMalformed(f"the key {double[:100]!r} is there twice")
+
+
+def _no_number(word: str) -> NoReturn:
+    raise RequestMalformed(f"{word} is no number of JSON")
 
 
 def invalid(error: msgspec.ValidationError) -> HoldfastError:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Literal
 
 from holdfast.domain.excerpt import Span, excerpt
+from holdfast.domain.reading import tokens_of as estimate
 from holdfast.errors import BudgetTooSmall, ValueRefused
 
 TokensOf = Callable[[str], int]
@@ -23,6 +24,7 @@ SHORTEST = 12  # tokens; less room than that is none
 HEAD_TOKENS = 40  # about what stands before an excerpt
 LONGEST = 4 * (ENTRY_TOKENS + HEAD_TOKENS)  # characters; a longer text is never shown whole
 MISSES = 5  # that did not fit, after which no further one is tried
+PRINTED = 20_000  # characters of a text by which it is compared with others
 ALIKE = 0.8  # share of equal word triples above which two texts say the same
 _WORD = re.compile(r"\w+")
 _PLAIN = ("observation", "note")  # kinds that need not be said
@@ -116,11 +118,14 @@ def fill(
     budget: int,
     ranked: Iterable[Ranked],
     considered: int,
-    tokens_of: TokensOf,
+    tokens_of: TokensOf | None = None,
     limit: int | None = None,
 ) -> ContextPack:
-    """As many of the ranked as fit, the best first. Raises BudgetTooSmall when those that must be there do not fit."""
-    filling = _Filling(budget, _checked(tokens_of), limit)
+    """As many of the ranked as fit, the best first. Without `tokens_of` tokens are estimated.
+
+    Raises BudgetTooSmall when those that must be there do not fit.
+    """
+    filling = _Filling(budget, tokens_of, limit)
     given = list(ranked)
     filling.take_hard([one for one in given if one.hard])
     for one in given:
@@ -129,7 +134,7 @@ def fill(
     filling.shrink()
     filling.left["no_match"] += considered - len(given)
     left = tuple(LeftOut(reason, count) for reason, count in sorted(filling.left.items()) if count > 0)
-    return ContextPack(goal, scope, budget, filling.spent(), tuple(filling.entries), left, considered)
+    return ContextPack(goal, scope, budget, filling.spent, tuple(filling.entries), left, considered)
 
 
 def _checked(tokens_of: TokensOf) -> TokensOf:
@@ -145,72 +150,80 @@ def _checked(tokens_of: TokensOf) -> TokensOf:
 class _Filling:
     """A pack that is being filled."""
 
-    def __init__(self, budget: int, tokens_of: TokensOf, limit: int | None) -> None:
-        self.budget, self.tokens_of, self.limit = budget, tokens_of, limit
+    def __init__(self, budget: int, tokens_of: TokensOf | None, limit: int | None) -> None:
+        self.budget, self.limit = budget, limit
+        self.tokens_of = estimate if tokens_of is None else _checked(tokens_of)
+        self._adds_up = tokens_of is None  # the estimate of a text is the sum of those of its lines
         self.entries: list[Entry] = []
         self.left: Counter[Literal["over_budget", "duplicate", "low_rank", "no_match", "unreadable"]] = Counter()
         self._prints: list[frozenset[str]] = []
-        self._spent = self._misses = 0
+        self.spent = self._misses = 0
 
-    def spent(self) -> int:
-        return self.tokens_of(shown(self.entries)) if self.entries else 0
+    def _count_again(self) -> None:
+        """What the whole takes, where that is not the sum of its parts."""
+        if not self._adds_up:
+            self.spent = self.tokens_of(shown(self.entries)) if self.entries else 0
 
     def take_hard(self, hard: list[Ranked]) -> None:
         """All of these, whole. Raises BudgetTooSmall with the exact need."""
         for one in hard:
             entry = _entry(one, one.text.strip(), whole=True)
-            self._add(one, entry, self._cost(entry))
-        if hard and (needed := self.spent()) > self.budget:
-            raise BudgetTooSmall(self.budget, needed, len(hard))
+            self._add(entry, self._cost(entry))
+            self._prints.append(_print_of(one.text))
+        self._count_again()
+        if hard and self.spent > self.budget:
+            raise BudgetTooSmall(self.budget, self.spent, len(hard))
 
     def take(self, one: Ranked) -> None:
         """One more if it is new and fits, else the reason why not."""
         if self.limit is not None and len(self.entries) >= self.limit:
             self.left["low_rank"] += 1
-        elif self._misses >= MISSES or self.budget - self._spent < SHORTEST:
+        elif self._misses >= MISSES or self.budget - self.spent < SHORTEST:
             self.left["over_budget"] += 1
-        elif (twin := self._twin(one)) is not None:
+        elif (twin := self._twin(print_ := _print_of(one.text))) is not None:
             self.entries[twin] = replace(self.entries[twin], folded=(*self.entries[twin].folded, one.ref))
             self.left["duplicate"] += 1
-        elif not self._fit(one):
+        elif self._fit(one):
+            self._prints.append(print_)
+        else:
             self._misses += 1
             self.left["over_budget"] += 1
 
     def shrink(self) -> None:
         """Give the last ones up where a tokenizer counts the whole as more than the sum of its parts."""
-        while self.entries and not self.entries[-1].hard and self.spent() > self.budget:
-            self._spent -= self.entries.pop().tokens
+        self._count_again()
+        while self.entries and not self.entries[-1].hard and self.spent > self.budget:
+            self.entries.pop()
             self.left["over_budget"] += 1
+            self._count_again()
 
     def _fit(self, one: Ranked) -> bool:
         """Add all of it, or as much as there is room for and is worth a place."""
-        room = self.budget - self._spent
+        room = self.budget - self.spent
         whole = _entry(one, one.text.strip(), whole=True)
         if len(whole.excerpt) <= LONGEST and (cost := self._cost(whole)) <= min(room, ENTRY_TOKENS + HEAD_TOKENS):
-            self._add(one, whole, cost)
+            self._add(whole, cost)
             return True
         room = min(room - self._cost(_entry(one, "", whole=False)), ENTRY_TOKENS)
         if room < LEAST_TOKENS:
             return False
         cut = excerpt(one.text, one.words, room, self.tokens_of, one.near)
         entry = _entry(one, cut.text, whole=cut.whole)
-        if not cut.text or (cost := self._cost(entry)) > self.budget - self._spent:
+        if not cut.text or (cost := self._cost(entry)) > self.budget - self.spent:
             return False
-        self._add(one, entry, cost)
+        self._add(entry, cost)
         return True
 
-    def _add(self, one: Ranked, entry: Entry, cost: int) -> None:
+    def _add(self, entry: Entry, cost: int) -> None:
         self.entries.append(replace(entry, tokens=cost))
-        self._prints.append(_print_of(one.text))
-        self._spent += cost
+        self.spent += cost
 
     def _cost(self, entry: Entry) -> int:
         """What a further entry takes, and the head with the first one."""
         line = "\n" + line_of(len(self.entries) + 1, entry)
         return self.tokens_of(line) if self.entries else self.tokens_of(HEAD + line)
 
-    def _twin(self, one: Ranked) -> int | None:
-        print_ = _print_of(one.text)
+    def _twin(self, print_: frozenset[str]) -> int | None:
         return next((place for place, other in enumerate(self._prints) if _alike(print_, other)), None)
 
 
@@ -220,10 +233,11 @@ def _entry(one: Ranked, text: str, *, whole: bool) -> Entry:
 
 def _print_of(text: str) -> frozenset[str]:
     """The triples of words of a text, by which it is compared with others."""
-    words = _WORD.findall(text.lower()) or [text.strip()]
+    words = _WORD.findall(text[:PRINTED].lower()) or [text.strip()]
     return frozenset(" ".join(words[at : at + 3]) for at in range(max(len(words) - 2, 1)))
 
 
 def _alike(a: frozenset[str], b: frozenset[str]) -> bool:
-    small, large = sorted((len(a), len(b)))
-    return small >= ALIKE * large and len(a & b) >= ALIKE * len(a | b)
+    if a.isdisjoint(b):
+        return False
+    return len(a & b) >= ALIKE * len(a | b)

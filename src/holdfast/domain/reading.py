@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from shlex import quote
 from typing import Any
 
@@ -174,7 +175,7 @@ def tokens_of(text: str) -> int:
 
     It is the sum over the lines, and one for each line end.
     """
-    count = sum(_letters(word) for word in _WORDS.findall(text)) + len(_SIGNS.findall(text))
+    count = sum(map(_letters, _WORDS.findall(text))) + len(_SIGNS.findall(text))
     count += sum((len(gap) + 3) // 4 for gap in _GAPS.findall(text))
     return count if text.isascii() else count + sum(_beyond(char) for char in text if char > "\x7f")
 
@@ -184,6 +185,7 @@ def _fits(text: str, room: int) -> bool:
     return len(text) <= 4 * room + 1 and tokens_of(text) <= room
 
 
+@lru_cache(maxsize=16_384)  # the same words come again and again, and this is asked most often of all
 def _letters(word: str) -> int:
     return (len(word) + 1) // 2 if len(word) > 15 or word[-1].isupper() else (len(word) + 2) // 3
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CHUNK = 500  # documents taken into the index in one transaction
 FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
-ENTRY = 16  # tokens of a short entry: no more are looked for than could fit
+ENTRY = 24  # tokens of a short entry: no more are looked for than could fit
 NEWEST = 40  # documents to which being recent is worth something
 ROOTS = 10  # newest decisions, beside pinned records, from which links are followed
 FOLLOWED = 60  # refs whose links are looked at
@@ -71,7 +71,9 @@ def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, lim
     return Wanted(goal, scope, budget, chosen, task, limit)
 
 
-def recall(runtime: Runtime, asked: Wanted, tokens_of: TokensOf, embed: Embed | None = None) -> ContextPack:
+def recall(
+    runtime: Runtime, asked: Wanted, tokens_of: TokensOf | None = None, embed: Embed | None = None
+) -> ContextPack:
     """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
     query = query_of(asked.goal)
     found = with_index(index_path(runtime.folder, asked.scope), lambda index: _search(runtime, index, asked, query))

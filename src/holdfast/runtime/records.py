@@ -114,7 +114,7 @@ def record(runtime: Runtime, given: Draft, operation_id: str | None) -> Record:
     operation = Operation(operation_id, "record", list(given))
 
     def work(tx: Writing) -> tuple[RecordRow | str, str]:
-        row = _add(runtime, tx, given)
+        row = add(runtime, tx, given)
         return row, row.id
 
     done = operations.once(runtime, operation, work, lambda answer: answer)
@@ -135,7 +135,7 @@ def record_from_run(execution: Execution, frame: Frame, said: Said) -> Record:
     runtime.store.read(lambda look: refs.all_whole(look, given.refs, given.scope))  # refused to the flow, not the run
 
     def work(tx: Writing) -> tuple[RecordRow, str]:
-        row = _add(runtime, tx, given)
+        row = add(runtime, tx, given)
         return row, row.id
 
     return record_of(remember(execution, call, work))
@@ -151,14 +151,14 @@ def _record_in_step(execution: Execution, attempt: Attempt, given: Draft) -> Rec
     given = given._replace(source=source_in(execution, attempt, given.source))
 
     def work(tx: Writing) -> RecordRow:
-        return _add(execution.runtime, tx, given, execution.hold.epoch, kept_by(attempt))
+        return add(execution.runtime, tx, given, execution.hold.epoch, kept_by(attempt))
 
     row = write_in_step(execution, work)
     keep(execution, attempt, Kept(records=(row.key,)), what)
     return record_of(row)
 
 
-def _add(runtime: Runtime, tx: Writing, given: Draft, pending: int = 0, kept: Kept = NOTHING) -> RecordRow:
+def add(runtime: Runtime, tx: Writing, given: Draft, pending: int = 0, kept: Kept = NOTHING) -> RecordRow:
     named = refs.all_whole(tx, given.refs, given.scope, kept)
     at = runtime.clock.now()
     row = RecordRow(

@@ -249,12 +249,11 @@ class Workspace:
         estimated, rather too high than too low. `embed` gives a vector for each text. Raises BudgetTooSmall,
         ValueRefused.
         """
-        from holdfast.domain.reading import tokens_of as estimate
         from holdfast.runtime import recalling
 
         most = None if limit is None else number("limit", limit)
         asked = recalling.wanted(goal, self._scope(scope), number("budget", budget), kinds, task, most)
-        return recalling.recall(self._runtime, asked, tokens_of or estimate, embed)
+        return recalling.recall(self._runtime, asked, tokens_of, embed)
 
     def _who(self, actor: str | None) -> str:
         return self._runtime.actor if actor is None else check_name("actor", actor)

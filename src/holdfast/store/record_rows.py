@@ -81,6 +81,10 @@ class RecordReader(ArtifactReader):
         """Those of the refs that any link begins or ends at."""
         return {ref for (ref,) in self._all("linked_among", json.dumps(list(refs)))}
 
+    def refs_under_way(self) -> set[str]:
+        """What records and links name that steps under way have made."""
+        return {ref for (ref,) in self._all("refs_under_way")}
+
     def links_of_run(self, run_id: str, before: int, limit: int) -> list[LinkRow]:
         return [LinkRow(*row) for row in self._all("links_of_run", run_id, before or _NEWEST, limit)]
 

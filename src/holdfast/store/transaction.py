@@ -201,6 +201,10 @@ class Reader(SessionReader, TaskReader, RecordReader):
         found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
         return sorted({row[0] for row in found})
 
+    def untaken_after(self, key: int, limit: int) -> list[SignalRow]:
+        """Signals to whichever run or task that nobody has taken."""
+        return [SignalRow(*row) for row in self._all("untaken_after_key", key, limit)]
+
     def count_anchors(self) -> dict[str, int]:
         return dict(self._all("count_anchors"))
 
@@ -230,6 +234,9 @@ class Reader(SessionReader, TaskReader, RecordReader):
 
     def handoffs_of(self, anchor_key: int) -> list[HandoffRow]:
         return [HandoffRow(*row) for row in self._all("handoffs_of", anchor_key)]
+
+    def handoffs_after(self, key: int, limit: int) -> list[HandoffRow]:
+        return [HandoffRow(*row) for row in self._all("handoffs_after_key", key, limit)]
 
     def handoff_superseding(self, handoff_id: str) -> HandoffRow | None:
         row = self._one("handoff_superseding", handoff_id)

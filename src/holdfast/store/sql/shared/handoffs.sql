@@ -97,6 +97,9 @@ SELECT key, id, anchor, revision, seq, supersedes FROM handoffs WHERE anchor = ?
 -- name: handoffs_of
 SELECT key, id, anchor, revision, seq, supersedes FROM handoffs WHERE anchor = ? ORDER BY revision
 
+-- name: handoffs_after_key
+SELECT key, id, anchor, revision, seq, supersedes FROM handoffs WHERE key > ? ORDER BY key LIMIT ?
+
 -- name: handoff_superseding
 SELECT key, id, anchor, revision, seq, supersedes FROM handoffs WHERE supersedes = ? AND supersedes <> ''
 ORDER BY key DESC LIMIT 1

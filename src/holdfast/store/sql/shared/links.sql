@@ -19,6 +19,12 @@ SELECT value FROM json_each(?) AS asked
 WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending = 0)
    OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.value AND pending = 0)
 
+-- name: refs_under_way
+-- What records and links of steps under way name: nobody sees these yet, and they may come to stay.
+SELECT ref FROM records JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
+UNION SELECT source FROM links WHERE run_id > '' AND pending > 0
+UNION SELECT target FROM links WHERE run_id > '' AND pending > 0
+
 -- name: links_of_run
 SELECT * FROM links WHERE run_id = ? AND run_id <> '' AND key < ? AND pending = 0 ORDER BY key DESC LIMIT ?
 

@@ -1,0 +1,253 @@
+"""The line to a server: one request and its answer, asked again where that is safe, within a deadline.
+
+Everything is safe to ask again: reading is, and every write carries an operation_id, the caller's or one made once for
+the call. Asked again is when nobody answered or a server is not up yet; what a server refuses, it refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from holdfast.domain.codec import encode
+from holdfast.errors import ExtraMissing, HoldfastError, NameInvalid, ServerUnreachable
+from holdfast.ids import Ids, random_id
+from holdfast.runtime.stopping import refuse_stopped
+from holdfast.sdk.client_errors import error_of, problem_in
+
+if TYPE_CHECKING:
+    import httpx2
+
+NOT_UP = (502, 503, 504)
+LASTING = frozenset(
+    {"store_read_only", "store_newer", "store_foreign", "network_filesystem", "extra_missing", "settings_invalid"}
+)
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SHOWN_CLAIMS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits. Given as `store_options`; tests shorten it."""
+
+    deadline_seconds: float = 30.0  # for a call and all its tries
+    retry_seconds: float = 0.1  # before the second try; then twice that, and so on
+    longest_retry_seconds: float = 2.0
+    poll_seconds: float = 20.0  # of one look at a run that goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """In whose name a client asks, unless its key says otherwise."""
+
+    tenant: str = "default"
+    scope: str = "default"
+    actor: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A good answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+
+class Line:
+    """A server, reached. Threads may share it."""
+
+    def __init__(self, url: str, key: str | None, who: Who, patience: Patience, ids: Ids = random_id) -> None:
+        self.url, self.who, self.patience, self._ids = _checked(url), who, patience, ids
+        self.claims: dict[str, None] = {}  # that this client holds, the newest last
+        self._headers = _headers(os.environ.get("HOLDFAST_KEY") if key is None else key, who)
+        self._http = _client(self.url)
+
+    def operation_id(self) -> str:
+        """An id that makes one write harmless to repeat."""
+        return self._ids()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content: Callable[[], Iterator[bytes]] | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait: float = 0.0,
+        failed: Callable[[int], None] = lambda tries: None,
+    ) -> Reply:
+        """The answer. `wait`: how long the server may take on purpose. `failed` is told of each try without one.
+
+        Raises the server's own error, ServerUnreachable.
+        """
+        raw = None if body is None else encode(body)
+        given = {**self._headers, **self._shown(), **(headers or {})}
+        given |= {"content-type": "application/json"} if raw is not None else {}
+        url = self._place(path, query)
+
+        def once(seconds: float) -> Reply:
+            sent = content() if content is not None else raw
+            answer = self._http.request(method, url, content=sent, headers=_bytes(given), timeout=seconds + wait)
+            return self._taken(answer.status_code, answer.headers, answer.content)
+
+        return self._tried(once, failed)
+
+    def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
+        if status >= 300:
+            raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
+        return Reply(status, headers, raw)
+
+    def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None]) -> Reply:
+        began, tries = time.monotonic(), 0
+        while True:
+            refuse_stopped()
+            tries += 1
+            left = began + self.patience.deadline_seconds - time.monotonic()
+            try:
+                return once(max(left, 0.05))
+            except _Refused as refused:
+                if not refused.passes:
+                    raise refused.error from None
+                trouble: HoldfastError | None = refused.error
+                why = f"it answered {refused.status}"
+            except _line_errors() as error:
+                trouble, why = None, f"{type(error).__name__}: {error}"
+            failed(tries)
+            self._pause(began, tries, trouble, why)
+
+    def _pause(self, began: float, tries: int, trouble: HoldfastError | None, why: str) -> None:
+        """Wait before the next try. Raises what there is to say when there is no time for one."""
+        patience = self.patience
+        pause = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
+        pause *= random.uniform(0.5, 1.0)  # so that many clients do not come back at the same moment
+        if time.monotonic() + pause > began + patience.deadline_seconds:
+            raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
+        time.sleep(pause)
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx2.Response]:
+        """An answer to be read piece by piece; asked for once. Raises the server's own error, Broken."""
+        given = _bytes({**self._headers, **self._shown(), **(headers or {})})
+        seconds = self.patience.deadline_seconds
+        try:
+            with self._http.stream("GET", self._place(path, query), headers=given, timeout=seconds) as answer:
+                if answer.status_code >= 300:
+                    self._refuse(answer.status_code, answer.read())
+                yield answer
+        except _line_errors() as error:
+            raise Broken(f"{type(error).__name__}: {error}") from error
+
+    def _refuse(self, status: int, raw: bytes) -> None:
+        error = error_of(status, raw, self.url)
+        raise Broken(str(error), error) if _may_pass(status, raw) else error
+
+    def again(self, broken: Broken, began: float, tries: int) -> None:
+        """Wait before a stream is taken up again. Raises ServerUnreachable when nothing came for too long."""
+        refuse_stopped()
+        self._pause(began, tries, broken.error, broken.why)
+
+    def _place(self, path: str, query: Mapping[str, Any] | None) -> str:
+        said = {name: _word(value) for name, value in (query or {}).items() if value is not None}
+        return f"{self.url}{path}" + (f"?{urlencode(said)}" if said else "")
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def hold(self, claim_id: str) -> None:
+        """Show this claim with each request from now on."""
+        self.claims.pop(claim_id, None)
+        self.claims[claim_id] = None
+
+    def _shown(self) -> dict[str, str]:
+        newest = list(self.claims)[-SHOWN_CLAIMS:]
+        return {"holdfast-claims": " ".join(newest)} if newest else {}
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class Broken(Exception):
+    """A stream broke off, or could not be begun now: it can be taken up again."""
+
+    def __init__(self, why: str, error: HoldfastError | None = None) -> None:
+        super().__init__(why)
+        self.why, self.error = why, error
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, error: HoldfastError, passes: bool) -> None:
+        super().__init__(status)
+        self.status, self.error, self.passes = status, error, passes
+
+
+def _may_pass(status: int, raw: bytes) -> bool:
+    """Whether asking again may help: a server that starts, stops or is too busy."""
+    if status not in NOT_UP:
+        return False
+    problem = problem_in(raw)
+    return problem is None or problem.code not in LASTING
+
+
+def _line_errors() -> tuple[type[Exception], ...]:
+    import httpx2
+
+    return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
+
+
+# -- what is sent ------------------------------------------------------------------------------------
+
+
+def in_path(value: str) -> str:
+    """A value as one part of a path, whatever is in it."""
+    quoted = quote(value, safe="")
+    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+
+
+def _word(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _bytes(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in headers.items()}
+
+
+def _headers(key: str | None, who: Who) -> dict[str, str]:
+    said = {"holdfast-tenant": (who.tenant, "default"), "holdfast-scope": (who.scope, "default")}
+    said["holdfast-actor"] = (who.actor, "local")
+    found = {name: value for name, (value, usual) in said.items() if value != usual}
+    if key:
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise NameInvalid("key", f"{key[:6]}…", "it is no key; give one as `holdfast keys create` showed it")
+        found["authorization"] = f"Bearer {key}"
+    return found
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise NameInvalid("home", url, f"it is no URL ({error})") from error
+    if not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise NameInvalid("home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…")
+    return url.rstrip("/")
+
+
+def _client(url: str) -> httpx2.Client:
+    try:
+        import httpx2
+    except ImportError as error:
+        raise ExtraMissing("a home behind a URL", "client") from error
+    here = urlsplit(url).hostname in LOOPBACK
+    limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)
+    return httpx2.Client(limits=limits, trust_env=not here, headers={"user-agent": "holdfast"})

@@ -1,0 +1,173 @@
+"""A tenant with one of everything, and how each call of the table is asked about it.
+
+Requests are made from the table itself: a call with a parameter that nobody thought of here fails its tests.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from holdfast.api.calls import Call
+from holdfast.api.tables import CALLS
+
+from .server import Reply, Served
+
+FLOWS = str(Path(__file__).with_name("http_flows.py"))
+MARK = "tangerine"  # stands in all that the tenant stores, and in no name that it is asked for by
+ACTOR = f"ann-{MARK}"
+BLOB = f"{MARK} in a file".encode()
+DIGEST = hashlib.sha256(BLOB).hexdigest()
+HANDOFF: dict[str, Any] = {
+    "anchor": "task:repair",
+    "summary": f"Stopped at {MARK}",
+    "handoff_text": f"Go on at {MARK} in src/export.ts.",
+    "file_path": "src/export.ts",
+    "symbol": MARK,
+    "target_files": ["src/export.ts"],
+    "next_action": f"Patch {MARK}",
+    "acceptance_checks": ["npm test"],
+}
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+# What a call is asked with, where its example and the names of its parameters do not say it.
+QUERIES: dict[str, dict[str, Any]] = {
+    "handoff_near": {"file_path": "src/export.ts"},
+    "workspace_get": {"ref": "artifact"},
+    "workspace_versions": {"name": "report.md"},
+    "workspace_upload": {"name": "other.md"},
+    "workspace_content": {"ref": "artifact"},
+    "workspace_diff": {"before": "checkpoint", "after": "checkpoint_2"},
+    "session_window": {"tokens": 1000},
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "handoff_store": {"scope": None},
+    "handoff_recover": {"scope": None},
+    "handoff_lint": {},
+    "handoff_settle": {"outcome": "released", "missing": ["which one"]},
+    "run_start": {"flow": "doubling", "inputs": {"number": 2}, "task": None},
+    "run_resume": {"accept": [], "why": ""},
+    "signal_send": {"task": None, "run_id": "run_id"},
+    "workspace_link": {"source": "record", "relation": "derived_from", "target": "record_2"},
+    "workspace_recall": {"goal": "the word that stands everywhere"},
+    "session_open": {"session_id": None},
+}
+
+
+@dataclass
+class World:
+    """One tenant, its keys, and what is in it by the names of parameters."""
+
+    server: Served
+    tenant: str
+    owner: str
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def path_of(self, call: Call, known: Mapping[str, str] | None = None) -> str:
+        known = self.ids if known is None else known
+        slash = {name: "/" if f"{{{name}:path}}" in call.path else "" for name in _PARAMETER.findall(call.path)}
+        path = _PARAMETER.sub(lambda found: quote(known[found[1]], safe=slash[found[1]]), call.path)
+        query = urlencode(self.query_of(call))
+        return f"{path}?{query}" if query else path
+
+    def query_of(self, call: Call) -> dict[str, Any]:
+        """What is needed, by the call's name or the parameter's."""
+        given = {name: self.ids.get(str(value), value) for name, value in QUERIES.get(call.name, {}).items()}
+        needed = [each.name for each in msgspec.structs.fields(call.query) if each.required and each.name not in given]
+        return {name: self.ids[name] for name in needed} | given
+
+    def body_of(self, call: Call) -> dict[str, Any] | None:
+        """The call's example, about what is in the tenant."""
+        if call.body is None:
+            return None
+        names = call.body.__struct_fields__
+        given = (call.example or {}) | {name: self.ids[name] for name in ("anchor",) if name in names}
+        given |= {"scope": None} if "scope" in names else {}
+        given |= {name: self.ids.get(str(value), value) for name, value in BODIES.get(call.name, {}).items()}
+        return {name: value for name, value in given.items() if value is not None and name != "tenant_id"}
+
+    def ask(self, call: Call, key: str | None, **change: Any) -> Reply:
+        """Make a call with a key; `change` goes into the body, `headers` to the headers."""
+        headers = dict(change.pop("headers", {}))
+        if call.takes != "application/json":
+            headers["content-type"] = call.takes
+            return self.server.ask(call.method, self.path_of(call), key=key, headers=headers, raw=b"something else")
+        body = self.body_of(call)
+        names = call.body.__struct_fields__ if call.body else ()
+        sent = None if body is None else body | {name: value for name, value in change.items() if name in names}
+        return self.server.ask(call.method, self.path_of(call), sent, key=key, headers=headers)
+
+
+def world(server: Served, tenant: str) -> World:
+    """Fill a tenant, over HTTP as its owner would."""
+    found = World(server, tenant, server.keys().create(ACTOR, tenant=tenant, roles=["admin"]).text)
+    _runs(found)
+    _workspace(found)
+    _session(found)
+    _handoffs(found)
+    return found
+
+
+def post(found: World, path: str, body: dict[str, Any]) -> Any:
+    reply = found.server.post(path, body, key=found.owner)
+    assert reply.status in (200, 202), (path, reply.raw)
+    return reply.json
+
+
+def _runs(found: World) -> None:
+    waiting = post(found, "/v1/runs?wait=30", {"flow": "noting", "inputs": {"text": MARK}})
+    assert waiting["status"] == "waiting", waiting
+    found.ids |= {"run_id": waiting["run_id"], "interrupt_id": waiting["interrupts"][0]["id"]}
+
+
+def _workspace(found: World) -> None:
+    space = "/v1/workspace"
+    saved = post(found, f"{space}/artifacts", {"name": "report.md", "content": f"# {MARK}", "summary": MARK})
+    said = {"kind": "note", "text": f"We saw the {MARK}, the word that stands everywhere.", "refs": [saved["ref"]]}
+    records = [post(found, f"{space}/records", said)["ref"] for _ in range(2)]
+    post(found, f"{space}/links", {"source": records[0], "relation": "supports", "target": records[1], "note": MARK})
+    pins = [{"name": name, "task": "repair", "summary": MARK, "refs": [saved["ref"]]} for name in ("one", "two")]
+    pinned = [post(found, f"{space}/checkpoints", pin)["id"] for pin in pins]
+    found.ids |= {"ref": records[0], "record_id": records[0], "record": records[0], "record_2": records[1]}
+    found.ids |= {"artifact": saved["ref"], "checkpoint": pinned[0], "checkpoint_2": pinned[1]}
+
+
+def _session(found: World) -> None:
+    session = post(found, "/v1/sessions", {"session_id": "support-17", "meta": {"about": MARK}})
+    path = f"/v1/sessions/{session['id']}"
+    post(found, f"{path}/messages", {"role": "user", "content": f"Where is my {MARK}?"})
+    memo = found.server.ask("PUT", f"{path}/memo", {"text": f"About a {MARK}.", "upto": 0}, key=found.owner)
+    assert memo.status == 200, memo.raw
+    found.ids["session_id"] = session["id"]
+
+
+def _handoffs(found: World) -> None:
+    task = "/v1/tasks/repair"
+    post(found, f"{task}/open", {"meta": {"about": MARK}})
+    post(found, f"{task}/events", {"name": "assigned", "body": {"to": MARK}})
+    stored = post(found, f"{task}/pause", {name: value for name, value in HANDOFF.items() if name != "anchor"})
+    headers = {"content-type": "application/octet-stream"}
+    kept = found.server.ask("PUT", f"/v1/handoff/blobs/{DIGEST}", raw=BLOB, key=found.owner, headers=headers)
+    assert kept.status == 200, kept.raw
+    found.ids |= {"task_id": "repair", "anchor": "task:repair", "handoff_id": stored["handoff"]["id"]}
+    found.ids["digest"] = DIGEST
+
+
+def reads(call: Call) -> bool:
+    """Whether it only looks, as the requests of a World make it."""
+    return call.role == "read" or call.name == "handoff_recover"
+
+
+def told(reply: Reply) -> bytes:
+    """All that an answer says."""
+    return json.dumps(dict(reply.headers)).encode() + reply.raw
+
+
+LOOKS = [call for call in CALLS if reads(call)]
+WRITES = [call for call in CALLS if not reads(call)]
