@@ -7,13 +7,14 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash conformance clean
+.PHONY: help setup demo test check bench crash fuzz conformance clean
 
 help:
 	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
 	@echo "make demo    the whole story in under a minute"
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
 	@echo "make crash   the long crash suite"
+	@echo "make fuzz    many thousand made-up requests to the HTTP server, and 200 watchers of one run"
 	@echo "make bench   the benchmarks"
 	@echo "make conformance  others' tools against our MCP server (needs the network)"
 	@echo "make clean   removes what make made"
@@ -51,6 +52,10 @@ bench: setup
 
 crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
+
+fuzz: setup
+	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/test_http_fuzz.py \
+		tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py
 
 # Installs node and two npm packages into a temporary folder, and asks them.
 conformance: setup

@@ -116,6 +116,24 @@ def test_a_tokenizer_that_counts_the_whole_as_more_than_its_parts_is_still_obeye
     assert odd(pack.prompt()) <= 200
 
 
+def test_what_was_folded_into_one_that_is_given_up_is_over_budget_too() -> None:
+    texts = ["first of all, the sea is calm today", WORDS, WORDS]
+
+    def odd(text: str) -> int:  # a second entry costs more in the whole than alone
+        return 90 if "[2]" in text and "[1]" in text else 10
+
+    pack = fill("goal", "default", 80, [ranked(str(n), text) for n, text in enumerate(texts)], 3, odd)
+    assert [entry.ref for entry in pack.entries] == ["record:0"]
+    assert {each.reason: each.count for each in pack.left_out} == {"over_budget": 2}
+
+
+def test_long_texts_that_only_begin_alike_are_two_entries() -> None:
+    head = " ".join(f"line{number}" for number in range(4000))
+    parts = [" ".join(f"{letter}{number}" for number in range(8000)) for letter in "ab"]
+    pack = filled(2000, [ranked("a", f"{head} {parts[0]}"), ranked("b", f"{head} {parts[1]}")])
+    assert [entry.folded for entry in pack.entries] == [(), ()]
+
+
 @pytest.mark.parametrize("wrong", [-1, 1.5, None, "3"])
 def test_a_tokenizer_that_gives_no_number_is_refused(wrong: object) -> None:
     with pytest.raises(ValueRefused, match="tokens_of"):
@@ -174,6 +192,27 @@ def test_one_endless_line_is_cut_between_words() -> None:
     cut = excerpt("word " * 3000, ["word"], 160, tokens_of)
     assert cut.text.removesuffix(f" {CUT}").split() == ["word"] * len(cut.text.removesuffix(f" {CUT}").split())
     assert 0 < tokens_of(cut.text) <= 160
+
+
+@pytest.mark.parametrize(
+    ("unit", "word"), [("丢失了时区", "时区"), ("7361 ", "7361"), ('{"a":[1,2,3]},', "a"), ("😀", "😀")]
+)
+def test_what_takes_many_tokens_and_has_no_bounds_is_shown_in_part(unit: str, word: str) -> None:
+    text = "x. " * 2000 + unit * 400
+    cut = excerpt(text, [word], 60, tokens_of, near=Span(7000, 7200))
+    assert unit in cut.text
+    assert cut.text.startswith(CUT)
+    assert 30 < tokens_of(cut.text) <= 60
+
+
+def test_an_excerpt_of_a_long_text_begins_and_ends_at_bounds() -> None:
+    text = " ".join(f"Sentence {number} has seven words in all." for number in range(20_000))
+    at = text.index("Sentence 9000 ")
+    cut = excerpt(text, ["9000"], 160, tokens_of, near=Span(at - 500, at + 500))
+    kept = cut.text.strip(f"{CUT} ")
+    assert kept.startswith("Sentence ")
+    assert kept.endswith("in all.")
+    assert "Sentence 9000 " in kept
 
 
 @given(st.text(max_size=1500), st.lists(st.text(max_size=10), max_size=4), st.integers(1, 200))

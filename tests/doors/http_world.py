@@ -19,7 +19,7 @@ from holdfast.api.tables import CALLS
 
 from .server import Reply, Served
 
-FLOWS = str(Path(__file__).with_name("http_flows.py"))
+FLOWS = tuple(str(Path(__file__).with_name(name)) for name in ("http_flows.py", "http_command.yaml"))
 MARK = "tangerine"  # stands in all that the tenant stores, and in no name that it is asked for by
 ACTOR = f"ann-{MARK}"
 BLOB = f"{MARK} in a file".encode()
@@ -36,10 +36,13 @@ HANDOFF: dict[str, Any] = {
 }
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
+COMMAND_RUN = ("run_logs", "run_log")  # asked about a run of commands
 # What a call is asked with, where its example and the names of its parameters do not say it.
 QUERIES: dict[str, dict[str, Any]] = {
     "handoff_near": {"file_path": "src/export.ts"},
     "workspace_get": {"ref": "artifact"},
+    "run_step_handoff": {"step": "noted"},
+    "run_log": {"step": "say", "attempt": 1},
     "workspace_versions": {"name": "report.md"},
     "workspace_upload": {"name": "other.md"},
     "workspace_content": {"ref": "artifact"},
@@ -70,11 +73,14 @@ class World:
     ids: dict[str, str] = field(default_factory=dict)
 
     def path_of(self, call: Call, known: Mapping[str, str] | None = None) -> str:
-        known = self.ids if known is None else known
+        known = self.known(call) if known is None else known
         slash = {name: "/" if f"{{{name}:path}}" in call.path else "" for name in _PARAMETER.findall(call.path)}
         path = _PARAMETER.sub(lambda found: quote(known[found[1]], safe=slash[found[1]]), call.path)
         query = urlencode(self.query_of(call))
         return f"{path}?{query}" if query else path
+
+    def known(self, call: Call) -> dict[str, str]:
+        return self.ids | ({"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {})
 
     def query_of(self, call: Call) -> dict[str, Any]:
         """What is needed, by the call's name or the parameter's."""
@@ -121,9 +127,16 @@ def post(found: World, path: str, body: dict[str, Any]) -> Any:
 
 
 def _runs(found: World) -> None:
-    waiting = post(found, "/v1/runs?wait=30", {"flow": "noting", "inputs": {"text": MARK}})
+    wait = min(30.0, found.server.settings.wait_seconds)
+    waiting = post(found, f"/v1/runs?wait={wait}", {"flow": "noting", "inputs": {"text": MARK}})
     assert waiting["status"] == "waiting", waiting
-    found.ids |= {"run_id": waiting["run_id"], "interrupt_id": waiting["interrupts"][0]["id"]}
+    said = post(found, f"/v1/runs?wait={wait}", {"flow": "say_it", "inputs": {"word": MARK}})
+    assert said["status"] == "succeeded", said
+    found.ids |= {
+        "command_run": said["run_id"],
+        "run_id": waiting["run_id"],
+        "interrupt_id": waiting["interrupts"][0]["id"],
+    }
 
 
 def _workspace(found: World) -> None:

@@ -77,6 +77,7 @@ def test_nothing_to_remove_is_said(used: "Cli") -> None:
     plain = used("gc", "--yes")
     assert plain.out.startswith("nothing to remove\n")
     assert "to remove finished runs give a rule, such as: holdfast gc --older-than 30d" in plain.out
+    assert "old versions of artifacts go by --older-than or --keep" in used("gc", "--artifacts").out
 
 
 def test_json_has_everything(used: "Cli") -> None:

@@ -68,3 +68,10 @@ def test_a_goal_may_come_from_a_file_and_begin_with_a_dash(told: Cli) -> None:
     (told.folder / "goal.txt").write_text("exporter\n")
     assert "drops time zones" in told("workspace", "recall", "@goal.txt").out
     assert "drops time zones" in told("workspace", "recall", "--", "-exporter").out
+
+
+def test_a_goal_that_has_no_end_is_refused_and_a_long_one_is_not_said_again(told: Cli) -> None:
+    endless = told("workspace", "recall", "@/dev/zero")
+    assert endless.code == 2
+    assert "GOAL: it has more than 1,048,576 bytes" in endless.err
+    assert told("workspace", "recall", "exporter " * 1000).out.endswith("why each: the same with --explain\n")

@@ -61,24 +61,23 @@ class Started:
         return self.process.returncode, err.decode()
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Started]]:
-    started = [Started(tmp_path_factory.mktemp("served"), "--flows", str(FLOWS)) for _ in range(2)]
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Started]:
+    """One for each test: those of a module may be spread over processes, and each would start them all."""
+    started = Started(tmp_path, "--flows", str(FLOWS))
     yield started
-    for each in started:
-        if each.process.poll() is None:
-            each.process.kill()
-            each.process.communicate()
+    if started.process.poll() is None:
+        started.process.kill()
+        started.process.communicate()
 
 
 def test_a_server_asked_to_end_leaves_its_run_interrupted_and_says_so_on_streams(
-    servers: list[Started], tmp_path: Path
+    server: Started, tmp_path: Path
 ) -> None:
     from http.client import HTTPConnection
 
     from holdfast import Holdfast
 
-    server = servers[0]
     run = server.ask("/v1/runs", {"flow": "patient", "inputs": {"path": str(tmp_path / "never")}})["run_id"]
     connection = HTTPConnection("127.0.0.1", int(server.ready["address"].rpartition(":")[2]), timeout=60)
     connection.request("GET", f"/v1/runs/{run}/events", headers={"accept": "text/event-stream"})
@@ -92,9 +91,9 @@ def test_a_server_asked_to_end_leaves_its_run_interrupted_and_says_so_on_streams
     assert all(json.loads(line)["level"] == "info" for line in log.splitlines())
 
 
-def test_ctrl_c_ends_it_with_the_code_of_an_interruption(servers: list[Started]) -> None:
-    assert servers[1].ask("/readyz") == {"status": "ready"}
-    code, log = servers[1].end(signal.SIGINT)
+def test_ctrl_c_ends_it_with_the_code_of_an_interruption(server: Started) -> None:
+    assert server.ask("/readyz") == {"status": "ready"}
+    code, log = server.end(signal.SIGINT)
     assert code == 130, log
     assert "Traceback" not in log
 

@@ -113,6 +113,10 @@ def test_a_checkpoint_is_pinned_listed_and_compared(pinned: "Cli") -> None:
     changed = pinned("workspace", "diff", shown[1]["id"], shown[0]["id"], "--json").json
     assert (changed["same"], changed["state"]) == (True, [])
     assert "third" in pinned("workspace", "checkpoints").out
+    one = pinned("workspace", "checkpoints", f"checkpoint:{made['id'][:9]}")
+    assert "state['n'] = 2" in one.out
+    assert "ref artifact:default/draft.md@1" in one.out
+    assert pinned("workspace", "checkpoints", made["id"], "--json").json["checkpoints"] == [made]
 
 
 def test_a_checkpoint_of_a_task_without_a_run_says_so(pinned: "Cli") -> None:
@@ -136,6 +140,7 @@ def test_a_checkpoint_of_a_task_without_a_run_says_so(pinned: "Cli") -> None:
         (["checkpoint", "x", "--task", "t", "--ref", "artifact:default/no@1"], 5, "artifact_not_found"),
         (["checkpoint", "x", "--task", "t", "--ref", "no"], 2, "value_refused"),
         (["checkpoints", "--task", "t", "--run", "r"], 2, "not both"),
+        (["checkpoints", "nothing"], 5, "checkpoint_not_found"),
         (["diff", "zz", "zz"], 5, "checkpoint_not_found"),
         (["list", "--run", "zz"], 5, "run_not_found"),
     ],

@@ -1,6 +1,8 @@
 """Whatever is sent to whatever call: an answer that the description knows, never a failure of the server."""
 
+import http.client
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
-    with served(home, flows=(FLOWS,), poll_seconds=0.02, body_bytes=LIMIT) as found:
+    with served(home, flows=FLOWS, poll_seconds=0.02, body_bytes=LIMIT, artifact_bytes=LIMIT) as found:
         yield found
     assert [line for line in found.log() if line["level"] == "error"] == []
 
@@ -62,9 +64,9 @@ def is_told(reply: Reply) -> bool:
 MALFORMED: dict[str, tuple[bytes, dict[str, str], int]] = {
     "cut": (b'{"anchor": ', JSON, 400),
     "no JSON": (b"hello", JSON, 400),
+    "a blank": (b"\n", JSON, 400),
     "not a number": (b'{"limit": NaN}', JSON, 400),
     "not UTF-8": (b'{"anchor": "\xff"}', JSON, 400),
-
     "UTF-16": ('{"anchor": "a"}'.encode("utf-16"), JSON, 400),
     "a key twice": (b'{"operation_id": "a", "operation_id": "b"}', JSON, 400),
     "a key twice, spelt differently": (rb'{"why": "a", "wh\u0079": "b"}', JSON, 400),
@@ -97,11 +99,28 @@ def test_a_body_that_no_call_takes_is_refused_by_each_for_what_it_is(
 
 # -- values that are allowed, and mean no good -------------------------------------------------------
 
-TEXTS = ["", " ", "a\0b", "x" * 10_000, "😀\u202e", "../../etc/passwd", "a\nb", "-", "record:", "artifact:a@9999999999999"]
+TEXTS = [
+    "",
+    "\ud800",
+    " ",
+    "a\0b",
+    "x" * 10_000,
+    "😀\u202e",
+    "../../etc/passwd",
+    "a\nb",
+    "-",
+    "record:",
+    "artifact:a@9999999999999",
+]
 NUMBERS = [-1, 0, 2**31, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63) - 1]
 SECONDS = [-1.0, 1e308, 1e-320]
 TIMES = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00", "1969-01-01T00:00:00Z"]
-THINGS: list[Any] = [{}, {"": {"a\0": ["\0", 2**64, -(10**30), 1e308, "😀"]}}, {"file": "\0", "check": 1, "passed": 2}]
+THINGS: list[Any] = [
+    {},
+    {"": {"a\0": ["\0", 2**64, -(10**30), 1e308, "😀"]}},
+    {"file": "\0", "check": 1, "passed": 2},
+    {"\ud800": 1},
+]
 
 
 def values(kind: Any) -> list[Any]:
@@ -119,10 +138,25 @@ def values(kind: Any) -> list[Any]:
             return [*TIMES]
         case msgspec.inspect.DictType() | msgspec.inspect.AnyType() | msgspec.inspect.RawType():
             return [*THINGS]
+        case msgspec.inspect.StructType():
+            whole = {each.name: plain(each.type) for each in kind.fields if each.required}
+            return [whole | {each.name: value} for each in kind.fields for value in values(each.type)]
         case msgspec.inspect.VarTupleType():
             each = values(kind.item_type)
             return [[], *([value] for value in each), each[:3] * 50]
     return []
+
+
+def plain(kind: Any) -> Any:
+    """What a field of this type is sent, where it is not the one that is tried."""
+    match kind:
+        case msgspec.inspect.LiteralType():
+            return kind.values[0]
+        case msgspec.inspect.BoolType():
+            return True
+        case msgspec.inspect.UnionType():
+            return plain(kind.types[0])
+    return "a"
 
 
 def hostile(kind: type) -> list[tuple[str, Any]]:
@@ -153,7 +187,8 @@ def test_a_query_that_means_no_good_does_no_harm(server: Served, ours: World, pa
     for call in (call for call in CALLS if call.body is None):
         path = ours.path_of(call).partition("?")[0]
         for name, value in chosen(hostile(call.query), crash_long):
-            asked = urlencode(ours.query_of(call) | {name: value if isinstance(value, str) else json.dumps(value)})
+            given = ours.query_of(call) | {name: value if isinstance(value, str) else json.dumps(value)}
+            asked = urlencode(given, errors="surrogatepass")
             headers = {"content-type": call.takes} if call.takes != "application/json" else {}
             raw = b"x" if headers else None
             reply = server.ask(call.method, f"{path}?{asked}", raw=raw, key=ours.owner, headers=headers)
@@ -161,7 +196,11 @@ def test_a_query_that_means_no_good_does_no_harm(server: Served, ours: World, pa
     assert found == []
 
 
-@pytest.mark.parametrize("query", ["?", "?&&", "?a", "?%", "?%ff", "?a=%00", "?a=1&a=2", "?limit=NaN", "?" + "a=1&" * 200])
+EMPTY = ("?", "?&&")
+WRONG = ("?a", "?%", "?%ff", "?a=%00", "?a=1&a=2", "?limit=NaN", "?" + "a=1&" * 200)
+
+
+@pytest.mark.parametrize("query", [*EMPTY, *WRONG], ids=lambda query: query[:10])
 def test_a_query_that_no_call_takes_is_refused_by_each(server: Served, ours: World, page: Any, query: str) -> None:
     found = []
     for call in CALLS:
@@ -169,9 +208,6 @@ def test_a_query_that_no_call_takes_is_refused_by_each(server: Served, ours: Wor
         reply = server.ask(call.method, path + query, ours.body_of(call), key=ours.owner)
         found += wrong(page, call, reply) if reply.status in (400, 422) or query in EMPTY else [(call.name, reply)]
     assert found == []
-
-
-EMPTY = ("?", "?&&")
 
 
 HEADERS = [
@@ -216,3 +252,23 @@ def test_a_path_that_there_is_not_is_not_found(server: Served, ours: World) -> N
         reply = server.get(path, key=ours.owner)
         assert (reply.status, reply.code) == (404, "route_not_found"), path
     assert server.get(f"/v1/runs/{quote('a/b', safe='')}", key=ours.owner).status == 404
+
+
+def test_content_that_is_too_large_is_refused_and_the_client_hears_it(server: Served, ours: World) -> None:
+    """In one piece and in many: an answer, not a connection that is cut off while the client still sends."""
+    headers = {"content-type": "application/octet-stream", "authorization": f"Bearer {ours.owner}"}
+    large = [b"x" * 100_000] * 30
+    for body, more in ((b"".join(large), {}), (iter(large), {"transfer-encoding": "chunked"})):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        path = "/v1/workspace/artifacts?name=large"
+        connection.request("PUT", path, body, headers | more, encode_chunked=bool(more))
+        assert connection.getresponse().status == 413
+        connection.close()
+    assert server.get("/v1/workspace/artifact?ref=large", key=ours.owner).status == 404
+
+
+def test_a_client_that_asks_first_is_not_told_to_send_what_is_too_large(server: Served, ours: World) -> None:
+    head = f"PUT /v1/workspace/artifacts?name=a HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ours.owner}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
+        line.sendall(head.encode() + b"Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
+        assert line.recv(100).startswith(b"HTTP/1.1 413")

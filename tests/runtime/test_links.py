@@ -213,6 +213,18 @@ def test_what_is_not_shown_is_counted_and_weighs_as_well(place: Place, monkeypat
     found = workspace.why(root)
     assert (len(found.children), found.cut, found.left_out) == (19, 6, 6)
     assert found.reasons == (f"rests on {others[-1]}, contradicted by {doubt}",)
+    assert f"6 more not shown; ask for them: holdfast workspace links {root}" in str(found)
+    assert f"25 more not shown; ask for them: holdfast workspace why {root}" in str(workspace.why(root, depth=0))
+
+
+def test_a_text_shows_some_of_very_many_reasons_and_counts_the_rest(place: Place) -> None:
+    root, *doubts = said(place, "root", *(str(number) for number in range(23)))
+    for doubt in doubts:
+        place.hold.workspace.link(doubt, "contradicts", root)
+    found = place.hold.workspace.why(root)
+    assert len(found.reasons) == 23
+    assert str(found).count("  ! contradicted by") == 20
+    assert "  ! and 3 more reasons; --json has all of them" in str(found)
 
 
 def test_every_relation_has_its_meaning_at_each_end(place: Place) -> None:

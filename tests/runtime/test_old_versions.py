@@ -1,5 +1,6 @@
 """gc and old versions of artifacts: what nothing needs goes when that is asked for, the rest is proven to stay."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, Run, flow, step
+from holdfast import Holdfast, Outcome, Run, current, flow, step
 from holdfast.domain.old_versions import Version, VersionRule, choose_versions
 from holdfast.errors import ArtifactRemoved
+from holdfast.runtime import old_versions
 from holdfast.runtime.sweep import Swept
 
 from .place import KNOBS, Place
@@ -158,17 +160,77 @@ def test_content_that_another_artifact_shares_stays(place: Place) -> None:
     assert place.hold.verify().ok
 
 
-def test_what_is_named_after_it_was_chosen_stays(place: Place) -> None:
-    from holdfast.runtime import old_versions
-
-    first, *_ = saved(place.hold)
+@pytest.mark.parametrize("by", ["run", "handoff", "checkpoint", "record", "link", "signal", "answer", "skip"])
+def test_what_is_named_after_it_was_chosen_stays(place: Place, by: str) -> None:
+    first, second, third = saved(place.hold)
+    KNOBS.update(state="", payload="")
+    waiting = place.hold.run(waits, "x", False)
     runtime = place.hold._runtime
     choice, said = old_versions.plan(runtime, VersionRule(keep=0))
-    KNOBS.update(state="", payload=first)
-    place.hold.run(waits, "x", False)  # a run begins meanwhile, and names one of them
+    named_by(place.hold, by, first, third, waiting)
     removed, troubles = old_versions.remove(runtime, choice, said)
-    assert first not in [each.ref for each in removed]
-    assert troubles
+    assert [each.ref for each in removed] == [second]
+    assert troubles == ["1 versions of artifacts are needed since, and stay"]
+
+
+@step
+def fails() -> list[str]:
+    raise ValueError("no")
+
+
+@flow
+def ends_early(run: Run) -> list[str]:
+    return fails()
+
+
+def named_by(hold: Holdfast, by: str, ref: str, other: str, waiting: Outcome) -> None:
+    match by:
+        case "run":
+            KNOBS.update(payload=ref)
+            hold.run(waits, "y", False)
+        case "handoff":
+            hold.handoff.store("task:x", "Half done", f"Go on with {ref}", bind=False)
+        case "checkpoint":
+            hold.workspace.checkpoint("here", refs=[ref], task="t")
+        case "record":
+            hold.workspace.record("note", "This one", refs=[ref])
+        case "link":
+            hold.workspace.link(other, "derived_from", ref)
+        case "signal":
+            hold.signal("go", {"with": ref}, task="t")
+        case "answer":
+            hold.answer(waiting.interrupts[0].id, {"approved": False, "comment": f"take {ref}"})
+        case _:
+            hold.skip(hold.run(ends_early).run_id, "fails", result=[ref], why="seen")
+
+
+def test_a_ref_in_json_that_is_kept_as_a_text_is_seen_too(place: Place) -> None:
+    first, second, _ = saved(place.hold, 'naïve "q" \\ 😀')
+    KNOBS.update(state=json.dumps(json.dumps({"deep": second})), payload="")
+    place.hold.run(waits, json.dumps({"ref": first}), False)
+    assert gone(swept(place)) == []
+
+
+@step
+def records_it(ref: str) -> list[str]:
+    run = current()
+    run.workspace.record("note", "This one", refs=[ref])
+    run.workspace.link(ref, "supports", "artifact:default/linked@1")
+    return gone(KNOBS["sweep"]())
+
+
+@flow
+def sweeps_amid_a_step(run: Run) -> list[str]:
+    return records_it(KNOBS["ref"])
+
+
+def test_what_a_step_under_way_has_recorded_or_linked_stays(place: Place) -> None:
+    first, second, _ = saved(place.hold)
+    saved(place.hold, "linked", 2)
+    KNOBS.update(ref=first, sweep=lambda: swept(place))
+    assert place.hold.run(sweeps_amid_a_step).unwrap() == [second]
+    assert place.hold.workspace.get(first).read()
+    assert place.hold.workspace.get("linked@1").read()
 
 
 versions = st.builds(

@@ -94,6 +94,7 @@ def test_the_musts_of_the_task_are_there_when_it_is_named(place: Place) -> None:
     assert said == {"must keep: the public names", "must remove: the debug flag"}
     assert not any(entry.kind == "must" for entry in place.hold.workspace.recall("exporter", 400).entries)
     assert place.hold.workspace.recall("exporter", 400, task="another").entries
+    assert sum(each.count for each in pack.left_out) + len(pack.entries) == pack.considered == len(FACTS) + 2
 
 
 def test_only_the_kinds_asked_for_are_recalled(place: Place) -> None:
@@ -162,6 +163,44 @@ def test_an_artifact_that_is_no_text_is_found_by_its_name_and_summary(place: Pla
     assert refs(place.hold.workspace.recall("login page")) == [saved.ref]
 
 
+def test_what_is_only_called_text_is_found_by_its_name_and_summary(place: Place) -> None:
+    saved = place.hold.workspace.save("dump.txt", b"secretly \0\xff\x1b[2J" * 200, summary="Memory of the login page")
+    (entry,) = place.hold.workspace.recall("login page").entries
+    assert (entry.ref, entry.excerpt) == (saved.ref, "dump.txt\nMemory of the login page")
+    assert not entry.whole
+    assert entry.why[-1] == "content is no text"
+    assert not [entry for entry in place.hold.workspace.recall("secretly").entries if "matches" in entry.why[0]]
+
+
+def test_an_artifact_whose_content_is_damaged_says_so(place: Place) -> None:
+    saved = place.hold.workspace.save("exporter.md", "How the exporter works.\n")
+    (blob,) = Path(place.home, "default", "blobs").glob("??/*")
+    blob.write_bytes(b"something else")
+    (entry,) = place.hold.workspace.recall("exporter").entries
+    assert (entry.ref, entry.excerpt, entry.whole) == (saved.ref, "exporter.md", False)
+    assert entry.why[-1] == "content is damaged"
+
+
+def test_of_a_kind_that_was_asked_for_the_newest_is_given_when_nothing_matches(place: Place) -> None:
+    decision = place.hold.workspace.record("decision", "The exporter stays as it is.")
+    for number in range(45):
+        place.hold.workspace.record("observation", f"Seen {number} times.")
+    assert refs(place.hold.workspace.recall("zebra", kinds=["decision"])) == [decision.ref]
+
+
+def test_the_smallest_budgets_are_never_exceeded(place: Place) -> None:
+    told(place.hold)
+    for budget in range(1, 51):
+        pack = place.hold.workspace.recall("exporter", budget)
+        assert pack.tokens <= budget
+        assert not pack.entries or tokens_of(pack.prompt()) <= budget
+
+
+def test_a_goal_of_words_that_say_nothing_is_answered(place: Place) -> None:
+    told(place.hold)
+    assert place.hold.workspace.recall("what is it and how").entries
+
+
 def test_a_checkpoint_is_recalled(place: Place) -> None:
     pinned = place.hold.workspace.checkpoint("sources_chosen", "Twelve sources were chosen.", task="report")
     assert refs(place.hold.workspace.recall("which sources")) == [f"checkpoint:{pinned.id}"]
@@ -215,7 +254,12 @@ def test_text_without_spaces_between_words_is_found(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "path"),
-    [({"budget": 0}, "budget"), ({"kinds": ["thought"]}, "kinds[0]"), ({"limit": -1}, "limit")],
+    [
+        ({"budget": 0}, "budget"),
+        ({"kinds": ["thought"]}, "kinds[0]"),
+        ({"kinds": 5}, "kinds"),
+        ({"limit": -1}, "limit"),
+    ],
 )
 def test_what_cannot_be_asked_is_refused_by_its_place(place: Place, wrong: dict[str, object], path: str) -> None:
     with pytest.raises(ValueRefused) as refused:
@@ -244,13 +288,29 @@ def test_vectors_of_ones_own_are_fused_with_the_words(place: Place) -> None:
     assert "near in meaning" in fused.entries[0].why
 
 
-def test_vectors_that_do_not_fit_the_texts_are_refused(place: Place) -> None:
+@pytest.mark.parametrize("wrong", [[1.0], ["a"], [float("nan")], 1.0])
+def test_vectors_that_do_not_fit_the_texts_are_refused(place: Place, wrong: object) -> None:
     told(place.hold)
+    count = 1 if wrong == [1.0] else 0
     with pytest.raises(ValueRefused, match="embed"):
-        place.hold.workspace.recall("exporter", embed=lambda texts: [[1.0]])
+        place.hold.workspace.recall("exporter", embed=lambda texts: [wrong] * (count or len(texts)))  # type: ignore[list-item]
 
 
 # -- the index is only derived -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_an_index_that_grew_with_the_versions_gives_what_a_new_one_gives(place: Place, removed: bool) -> None:
+    told(place.hold)
+    for plan in ("Zebras and the exporter.", "Lions and zebras.", "Nothing of it.", "Nothing at all."):
+        place.hold.workspace.save("plan.md", plan)
+        if removed:
+            place.hold.gc(artifacts=True, keep=0, dry_run=False)
+        if plan != "Nothing of it.":  # one comes and goes between two looks
+            grown = place.hold.workspace.recall("exporter and zebras")
+    index_file(place).unlink()
+    assert place.hold.workspace.recall("exporter and zebras") == grown
+    assert grown.considered == len(FACTS) + 1
 
 
 @pytest.mark.parametrize("harm", ["deleted", "torn", "foreign", "empty"])

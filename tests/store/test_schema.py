@@ -10,7 +10,7 @@ import holdfast.store
 from holdfast.store.contract import InterruptRow, RunRow
 from holdfast.store.migrate import APPLICATION_ID
 from holdfast.store.sqlite import SqliteStore
-from holdfast.store.statements import migrations, schema, statements
+from holdfast.store.statements import key_statements, migrations, recall_statements, schema, statements
 
 from .support import outsider
 
@@ -75,7 +75,7 @@ def test_every_statement_is_used_and_every_used_one_exists() -> None:
     code = "\n".join(SOURCES.values())
     assert [name for name in SQL if f'"{name}"' not in code] == []
     used = set(re.findall(r'_(?:one|all)\(\s*"(\w+)"', code)) | set(re.findall(r'sql\["(\w+)"\]', code))
-    assert used - set(SQL) == set()
+    assert used - {*SQL, *key_statements(), *recall_statements()} == set()
 
 
 def test_no_statement_is_named_twice() -> None:
@@ -99,7 +99,7 @@ def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
         assert not re.match(rf"SCAN ({'|'.join(BIG)}|i|r|a|f|l)\b", line), line
         paged = ("newest_runs", "anchors_after_key", "sessions_after_key", "tasks_after_key")  # by the key itself
         paged += ("artifacts_after_key", "checkpoints_after_key", "records_after_key", "links_after_key")
-        paged += ("shown_after_number", "older_versions")
+        paged += ("shown_after_number", "older_versions", "handoffs_after_key")
         if name not in paged:
             assert not re.search(r"PRIMARY KEY \(rowid[<>]", line), line
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from holdfast.api.bodies import Gone, check_type
+from holdfast.api.bodies import Gone, check_type, refuse_content
 from holdfast.api.calls import Body, Call, shown
 from holdfast.domain.artifact import Artifact
 from holdfast.domain.codec import jsonable
@@ -68,7 +68,8 @@ async def _upload(exchange: Exchange) -> None:
     check_type(None, exchange.header("content-encoding"), BYTES)
     limit = exchange.state.settings.artifact_bytes
     if exchange.length is not None and exchange.length > limit:
-        raise BodyTooLarge(limit)
+        sends = exchange.header("expect") is None  # otherwise the client waits to be asked for it
+        await refuse_content(exchange.receive, limit, exchange.state.settings.body_seconds, more=sends)
     saved = await exchange.state.upload(partial(_save, exchange, query, Arriving(exchange, limit)))
     more = [(b"idempotency-replayed", b"true")] if saved.replayed else []
     await exchange.answer(200, shown(UPLOAD, saved), more=more)
@@ -105,11 +106,11 @@ class Arriving:
             raise BodyTooSlow(seconds) from None
         if message["type"] != "http.request":
             raise Gone
-        piece = message.get("body", b"")
+        piece, more = message.get("body", b""), bool(message.get("more_body"))
         self._read += len(piece)
         if self._read > self._limit:
-            raise BodyTooLarge(self._limit)
-        return piece, bool(message.get("more_body"))
+            await refuse_content(self._exchange.receive, self._limit, seconds, more=more)
+        return piece, more
 
 
 # -- down --------------------------------------------------------------------------------------------
@@ -229,7 +230,9 @@ CONTENT = Call(
     serves=_content,
     query=ContentQuery,
     gives=bytes,
-    answers=BYTES,
+    answers="*/*",
+    also={206: "The range that was asked for", 304: "It is what is known already"},
+    detail="Its media type is the artifact's own; it is always sent as an attachment.",
     errors=(ArtifactNotFound, ArtifactRemoved, IntegrityBroken, RangeRefused),
     headers={
         "Range": "One range of bytes, as `bytes=0-1023`: it is answered with 206",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.api.artifact_content import BYTES, Arriving
-from holdfast.api.bodies import check_type
+from holdfast.api.bodies import check_type, refuse_content
 from holdfast.api.calls import Asked, Body, Call, Nothing, Page, Paged, cursor_of, limit_of, page_of, place_in, shown
 from holdfast.domain.codec import jsonable
 from holdfast.domain.recovered import Near
@@ -47,7 +47,7 @@ async def _put(exchange: Exchange) -> None:
     check_type(None, exchange.header("content-encoding"), BYTES)
     digest = _digest(exchange)
     if exchange.length is not None and exchange.length > MOST_BYTES:
-        raise BodyTooLarge(MOST_BYTES)
+        await refuse_content(exchange.receive, MOST_BYTES, exchange.state.settings.body_seconds)
     await exchange.state.upload(partial(_keep, exchange, digest, Arriving(exchange, MOST_BYTES)))
     await exchange.answer(200, shown(PUT, Blob(digest=digest)))
 

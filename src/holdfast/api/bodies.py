@@ -6,8 +6,9 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,6 +18,7 @@ from holdfast.errors import BodyTooLarge, BodyTooSlow, HoldfastError, MediaTypeR
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 JSON = "application/json"
+LET_BY = 16 << 20  # so much of content that is too large is let go by
 DRAINED = 8  # times the limit: so much of a body that is too large is let go by
 MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
 _NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]')
@@ -40,13 +42,26 @@ async def read(receive: Receive, length: int | None, limit: int, seconds: float)
 
 
 async def _refuse_rest(receive: Receive, limit: int, read: int) -> NoReturn:
-    """Let a body that is too large go by, up to a point: who still sends hears no answer. Raises BodyTooLarge."""
-    while read <= limit * DRAINED:
-        message = await receive()
-        read += len(message.get("body", b""))
-        if not message.get("more_body"):
-            break
+    """Let a body that is too large go by, up to a point. Raises BodyTooLarge."""
+    await _let_by(receive, limit * DRAINED - read)
     raise BodyTooLarge(limit)
+
+
+async def refuse_content(receive: Receive, limit: int, seconds: float, *, more: bool = True) -> NoReturn:
+    """The same for content that is streamed: so much of it and no longer is let go by. Raises BodyTooLarge."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await _let_by(receive, LET_BY if more else -1)
+    raise BodyTooLarge(limit)
+
+
+async def _let_by(receive: Receive, most: int) -> None:
+    """Read on for a while: who still sends hears no answer."""
+    more = True
+    while more and most >= 0:
+        message = await receive()
+        most -= len(message.get("body", b""))
+        more = bool(message.get("more_body"))
 
 
 async def _all(receive: Receive, limit: int) -> bytes:
@@ -84,7 +99,7 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON) -> N
 
 def decode(raw: bytes, kind: type[Body]) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
-    if not raw.strip():
+    if not raw:
         raw = b"{}"
     _refuse_deep(raw)
     _refuse_doubles(raw)
@@ -156,10 +171,19 @@ def query_of(raw: bytes, kind: type[Body]) -> Any:
         raise RequestMalformed("the query is not percent-encoded UTF-8") from error
     given: dict[str, Any] = {}
     for name, value in pairs:
+        if name in _lists(kind):
+            given.setdefault(name, []).append(value)
+            continue
         if name in given:
             raise RequestInvalid(name, "it is given twice")
         given[name] = value
     return _convert(given, kind)
+
+
+@cache
+def _lists(kind: type[Body]) -> frozenset[str]:
+    """The fields that may be given more than once."""
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if get_origin(each.type) is tuple)
 
 
 def _convert(given: dict[str, Any], kind: type[Body]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -23,6 +23,9 @@ MOST = 1000  # items of a page
 BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
 
 
+Limit = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": MOST})]
+
+
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Base of what calls take: the fields of the Python method, in the same names, with the same defaults."""
 
@@ -30,7 +33,7 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Paged(Body):
     """Base of what lists take."""
 
-    limit: int = 50
+    limit: Limit = 50
     cursor: str = ""
 
 
@@ -91,6 +94,7 @@ class Call:
     gives: Any = dict[str, Any]  # the type of the answer, for OpenAPI
     shows: Callable[[Any], Any] = lambda value: value
     status: int = 200
+    also: dict[int, str] = field(default_factory=dict)  # further statuses of an answer, with what each says
     page: bool = False  # the answer is a Page of `gives`
     errors: tuple[type[HoldfastError], ...] = ()
     detail: str = ""  # more than the summary, for OpenAPI

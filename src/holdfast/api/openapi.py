@@ -30,6 +30,8 @@ from holdfast.errors import (
     Unauthenticated,
 )
 
+JSON = "application/json"
+BINARY = {"type": "string", "format": "binary"}
 REFS = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 EVERYWHERE = (Unauthenticated, Forbidden, RequestMalformed, RequestInvalid, NameInvalid, TenantNotFound, MethodRefused)
@@ -43,6 +45,8 @@ TAGS = {
     "workspace": "What outlives a run: artifacts, records, links, checkpoints; and recall.",
     "task": "The host bridge: tasks that are opened, paused, resumed and completed.",
     "session": "Conversations: messages, a window of them, a memo.",
+    "home": "What the home stands on, and whether its records are whole.",
+    "server": "The server itself; these need no key.",
 }
 HEADERS = {
     "Idempotency-Key": "Makes a repeat harmless: the same as `operation_id`.",
@@ -71,7 +75,7 @@ def described() -> dict[str, Any]:
         },
         "paths": paths | _care(),
         "components": {
-            "schemas": _components()[1],
+            "schemas": {name: schema for name, schema in _components()[1].items() if name not in _of_queries()},
             "examples": _examples(),
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "A key: `hf_<id>_<secret>`."}
@@ -92,16 +96,26 @@ def _operation(call: Call) -> dict[str, Any]:
         "parameters": _parameters(call),
         "responses": _answers(call) | _errors(call),
     }
-    if call.body is not None:
-        taken: dict[str, Any] = {"schema": _kind(call.body)}
-        if call.example is not None:
-            taken["example"] = call.example
-        made["requestBody"] = {
-            "required": bool(_schema(call.body).get("required")),
-            "description": (call.body.__doc__ or "").strip(),
-            "content": {call.takes: taken},
-        }
+    if _takes_body(call):
+        made["requestBody"] = _request_body(call)
     return made
+
+
+def _takes_body(call: Call) -> bool:
+    return call.body is not None or call.takes != JSON
+
+
+def _request_body(call: Call) -> dict[str, Any]:
+    if call.body is None:
+        return {"required": True, "description": "The content as it is.", "content": {call.takes: {"schema": BINARY}}}
+    taken: dict[str, Any] = {"schema": _kind(call.body)}
+    if call.example is not None:
+        taken["example"] = call.example
+    return {
+        "required": bool(_schema(call.body).get("required")),
+        "description": (call.body.__doc__ or "").strip(),
+        "content": {call.takes: taken},
+    }
 
 
 def _parameters(call: Call) -> list[dict[str, Any]]:
@@ -126,18 +140,28 @@ def _header(name: str, says: str) -> dict[str, Any]:
 
 
 def _answers(call: Call) -> dict[str, Any]:
-    schema = _page(call) if call.page else _kind(call.gives)
-    content: dict[str, Any] = {"application/json": {"schema": schema}}
-    if call.answers != "application/json":
-        content[call.answers] = {"schema": {"type": "string"}}
-    answer = {"description": call.summary, "content": content, "headers": _answer_headers(call)}
-    return {str(status): answer for status in dict.fromkeys((200, call.status) if call.serves else (call.status,))}
+    answer = {"description": call.summary, "content": _content(call), "headers": _answer_headers(call)}
+    own = dict.fromkeys((200, call.status) if call.serves else (call.status,), call.summary)
+    found = {str(status): answer | {"description": says} for status, says in (own | call.also).items()}
+    return found | ({"304": {"description": call.also[304]}} if 304 in call.also else {})
+
+
+def _content(call: Call) -> dict[str, Any]:
+    """What an answer may be: JSON, a stream of it as well, or content as it is."""
+    if call.gives is bytes:
+        return {call.answers: {"schema": BINARY}}
+    found: dict[str, Any] = {JSON: {"schema": _page(call) if call.page else _kind(call.gives)}}
+    if call.answers != JSON:
+        found[call.answers] = {"schema": {"type": "string"}}
+    return found
 
 
 def _answer_headers(call: Call) -> dict[str, Any]:
     found = {"X-Request-Id": "Names the request in the server's log."}
     if call.takes_operation:
         found["Idempotency-Replayed"] = "`true`: the same was done before, and this is its answer."
+    if call.gives is bytes:
+        found["ETag"] = "The digest of the content, in quotation marks."
     return {name: {"description": says, "schema": {"type": "string"}} for name, says in found.items()}
 
 
@@ -156,7 +180,7 @@ def _page(call: Call) -> dict[str, Any]:
 def _errors(call: Call) -> dict[str, Any]:
     """Every error that a call may answer with, by status."""
     by_status: dict[int, list[type[HoldfastError]]] = {}
-    kinds = (*call.errors, *EVERYWHERE, *(WITH_A_BODY if call.body is not None else ()), *EVERYWHERE_TOO)
+    kinds = (*call.errors, *EVERYWHERE, *(WITH_A_BODY if _takes_body(call) else ()), *EVERYWHERE_TOO)
     for kind in dict.fromkeys(kinds):
         by_status.setdefault(problems.status_of(kind), []).append(kind)
     return {str(status): _error(status, by_status[status]) for status in sorted(by_status)}
@@ -166,7 +190,7 @@ def _error(status: int, kinds: list[type[HoldfastError]]) -> dict[str, Any]:
     examples = {kind.code: {"$ref": f"#/components/examples/{kind.code}"} for kind in kinds}
     return {
         "description": "; ".join(f"`{kind.code}`" for kind in kinds),
-        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": REFS.format(name="Problem")}, "examples": examples}},
+        "content": {problems.MEDIA_TYPE: {"schema": _kind(Problem), "examples": examples}},
     }
 
 
@@ -199,15 +223,38 @@ def _example(status: int, kind: type[HoldfastError]) -> dict[str, Any]:
 
 @cache
 def _components() -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
-    """How each type of the table is referred to, and the schemas by name: types of one name get their module's too."""
-    taken = {kind for call in CALLS for kind in (call.body, call.query) if kind is not None}
+    """How each type of the table is referred to, and the schemas by name."""
+    taken = dict.fromkeys(kind for call in CALLS for kind in (call.body, call.query) if kind is not None)
     kinds = list(dict.fromkeys([Problem, *taken, *(call.gives for call in CALLS)]))
-    refs, schemas = msgspec.json.schema_components(kinds, ref_template=REFS, schema_hook=_anything)
+    made = msgspec.json.schema_components(kinds, ref_template=REFS, schema_hook=_anything)
+    names = {name: _short(name) for name in made[1]}
+    assert len(set(names.values())) == len(names), "two types have one name: rename the door's"
+    refs, schemas = _renamed(made[0], names), {names[name]: _renamed(each, names) for name, each in made[1].items()}
     found = dict(zip(kinds, refs, strict=True))
     for kind in taken:
         for name, field in schemas[_name_of(found[kind])].get("properties", {}).items():
             field.setdefault("description", WORDS.get(name, ""))
     return found, schemas
+
+
+def _short(name: str) -> str:
+    """A name without its module. Where two types have one name, those that are not the door's keep a word of it."""
+    module, _, bare = name.rpartition(".")
+    return bare if not module or module.startswith("holdfast.api.") else module.rpartition(".")[2].title() + bare
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """The same, with each type that is referred to by its new name."""
+    if isinstance(value, dict):
+        given = {name: _renamed(each, names) for name, each in value.items()}
+        is_ref = isinstance(value.get("$ref"), str)
+        return given | {"$ref": REFS.format(name=names[_name_of(value)])} if is_ref else given
+    return [_renamed(each, names) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _of_queries() -> set[str]:
+    """Schemas whose fields stand as parameters already."""
+    return {_name_of(_kind(call.query)) for call in CALLS}
 
 
 def _kind(kind: Any) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Resume(Body):
     partial: Literal["keep", "restore"] | None = None
 
 
-class Wait(Body):
+class WaitQuery(Body):
     """How long to wait for the run to end or wait, in seconds; 0: not at all."""
 
     wait: float = 0.0
@@ -135,7 +135,7 @@ async def _start(exchange: Exchange) -> None:
 
 
 def _begun(exchange: Exchange, raw: bytes) -> tuple[Holdfast, Started[Any], bool]:
-    hold, asked = exchange.opened(START, Wait(), raw)
+    hold, asked = exchange.opened(START, WaitQuery(), raw)
     body: Start = asked.body
     flow = exchange.state.flows.named(body.flow)
     given = asked.given("flow", "inputs", "operation_id")
@@ -162,7 +162,7 @@ async def _resume(exchange: Exchange) -> None:
 
 
 def _resumed(exchange: Exchange, raw: bytes) -> tuple[Holdfast, Started[Any], bool]:
-    hold, asked = exchange.opened(RESUME, Wait(), raw)
+    hold, asked = exchange.opened(RESUME, WaitQuery(), raw)
     body: Resume = asked.body
     run = hold.get(asked.path["run_id"])
     exchange.state.flows.refuse_unserved(run.flow)
@@ -209,7 +209,7 @@ async def _until(started: Started[Any], runs: Callable[[], bool], wait: float) -
 async def _outcome(exchange: Exchange) -> None:
     """How a run stands; with `wait` once it has ended or waits, or the time is over."""
     wait = _wait_of(exchange, OUTCOME)
-    hold, asked = await exchange.in_thread(exchange.opened, OUTCOME, Wait(wait=wait))
+    hold, asked = await exchange.in_thread(exchange.opened, OUTCOME, WaitQuery(wait=wait))
     run = await exchange.in_thread(hold.get, asked.path["run_id"])
     if wait and run.status == "running":
         await _while_running(exchange, hold, run.id, wait)
@@ -318,7 +318,7 @@ START = Call(
     summary="Run a flow; the same call after a crash continues the same run",
     role="write",
     body=Start,
-    query=Wait,
+    query=WaitQuery,
     serves=_start,
     gives=RunOutcome,
     status=202,
@@ -333,7 +333,7 @@ RESUME = Call(
     summary="Continue a run",
     role="write",
     body=Resume,
-    query=Wait,
+    query=WaitQuery,
     serves=_resume,
     gives=RunOutcome,
     status=202,
@@ -346,9 +346,10 @@ OUTCOME = _look(
     "run_outcome",
     "How a run stands: its result, waits or error",
     serves=_outcome,
-    query=Wait,
+    query=WaitQuery,
     gives=RunOutcome,
     errors=MISSING,
+    also={202: "It still goes on"},
     detail="202 while the run goes on; `wait` waits for its end, or for it to wait.",
 )
 

@@ -18,6 +18,7 @@ from holdfast.domain.recovered import Listed, Recovered
 from holdfast.domain.run import Outcome
 from holdfast.domain.task import TaskContext, TaskPaused, TaskResumed
 from holdfast.domain.verdict import Reason
+from holdfast.runtime.verify import Verification
 
 Fields = dict[str, Any]
 
@@ -112,3 +113,22 @@ CheckpointChanges = shape(
     "What is different at the second of two checkpoints.",
     fields_of(CheckpointDiff) | {"same": bool},
 )
+WaitItem = shape(
+    "WaitItem", "An open wait, and whose it is.", {"interrupt": Wait, "task": str, "flow": str, "scope": str}
+)
+StepLog = shape(
+    "StepLog",
+    "What is known of what one attempt of a command printed.",
+    {
+        "step": str,
+        "attempt": int,
+        "status": str,
+        "exit": int | None,
+        "started_at": datetime,
+        "ended_at": datetime | None,
+        "size_bytes": int | None,
+        "incomplete": str,
+        "masked": int | None,
+    },
+)
+CheckedStore = shape("CheckedStore", "What a check of the records found.", fields_of(Verification) | {"ok": bool})

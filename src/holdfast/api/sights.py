@@ -51,6 +51,7 @@ class RanCheck(Body):
     seconds: float = 0.0
     output: str = ""
     note: str = ""
+    host: str = ""
 
 
 class Observation(Body):

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from holdfast.api import blob_calls, handoff_calls, run_calls, session_calls, task_calls, wait_calls, workspace_calls
+from holdfast.api import (
+    blob_calls,
+    care_calls,
+    handoff_calls,
+    run_calls,
+    session_calls,
+    task_calls,
+    wait_calls,
+    workspace_calls,
+)
 from holdfast.api.calls import Call
 
 CALLS: tuple[Call, ...] = (
@@ -10,6 +19,7 @@ CALLS: tuple[Call, ...] = (
     *blob_calls.CALLS,
     *run_calls.CALLS,
     *wait_calls.CALLS,
+    *care_calls.CALLS,
     *workspace_calls.CALLS,
     *task_calls.CALLS,
     *session_calls.CALLS,

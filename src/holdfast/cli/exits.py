@@ -68,8 +68,8 @@ OF_STATUS = {
 DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
 
 MAKE_A_HOME = (
-    "these make one: `holdfast run`, `import`, `session append`, `workspace save`, `task open`, `task pause`, "
-    "`handoff store`, `handoff import`; or name the home with --home or HOLDFAST_HOME"
+    "these make one: `holdfast run`, `import`, `session append`, `workspace save`, `workspace record`, `task open`, "
+    "`task pause`, `handoff store`, `handoff import`; or name the home with --home or HOLDFAST_HOME"
 )
 
 # Where an error's own advice speaks of Python, this says the same for the command line.

@@ -43,7 +43,7 @@ def bytes_of(text: str) -> int:
 @click.option("--older-than", metavar="AGE", help="Runs that ended so long ago: 12h, 30d.")
 @click.option("--keep", metavar="N", type=click.IntRange(0), help="All but the newest N of each flow.")
 @click.option("--max-size", metavar="SIZE", help="The oldest, until the rest is smaller: 500M, 2G.")
-@click.option("--artifacts", is_flag=True, help="Old versions of artifacts too, that nothing needs.")
+@click.option("--artifacts", is_flag=True, help="Old versions of artifacts too, by age and count.")
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @click.option("--vacuum", is_flag=True, help="Shrink the database file too, if no run is being executed.")
 def gc(
@@ -148,6 +148,8 @@ def _say_next(door: Door, swept: Swept, given: list[str]) -> None:
     """The exact command that does what was foreseen, or how to name what may go."""
     if swept.dry_run and not swept.nothing:
         say(f"nothing was removed yet; to do it: {door.command('gc', *given, '--yes')}")
+    if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
+        say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
     if swept.kept.get("no_rule"):
         say(f"to remove finished runs give a rule, such as: {door.command('gc', '--older-than', '30d')}")
 

@@ -15,7 +15,7 @@ SECTIONS: Sections = {
     },
     "Checkpoints": {
         "checkpoint": ("workspace_checkpoints:checkpoint", "Pin where a task stands, under a name."),
-        "checkpoints": ("workspace_checkpoints:checkpoints", "What was pinned, the newest first."),
+        "checkpoints": ("workspace_checkpoints:checkpoints", "What was pinned, the newest first; or one of them."),
         "diff": ("workspace_checkpoints:diff", "What changed between two checkpoints."),
     },
     "Records": {

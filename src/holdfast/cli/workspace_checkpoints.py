@@ -1,4 +1,4 @@
-"""`holdfast workspace checkpoint`, `checkpoints` and `diff`."""
+"""`holdfast workspace checkpoint`, `checkpoints` (a list, or one of them) and `diff`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.completion import offer_runs
 from holdfast.cli.door import Door, command
-from holdfast.cli.render import ago, as_json, brief, emit_exactly, note, say, table
+from holdfast.cli.render import ago, as_json, brief, emit_exactly, facts, note, say, table
 
 if TYPE_CHECKING:
     from holdfast.domain.checkpoint import Change, Checkpoint
@@ -37,24 +37,38 @@ def checkpoint(door: Door, name: str, **given: Any) -> int:
 
 
 @command("checkpoints")
+@click.argument("checkpoint_id", metavar="[ID]", required=False)
 @click.option("--task", metavar="TASK", help="Those of this task.")
 @click.option("--run", metavar="RUN", shell_complete=offer_runs, help="Those of this run.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def checkpoints(door: Door, task: str | None, run: str | None, limit: int) -> int:
-    """List checkpoints, the newest first."""
+def checkpoints(door: Door, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
+    """List checkpoints, the newest first. With ID: all that one has, also the state."""
     from holdfast.domain.codec import jsonable
 
-    if task is not None and run is not None:
-        raise click.UsageError("name --task or --run, not both")
+    if sum(given is not None for given in (checkpoint_id, task, run)) > 1:
+        raise click.UsageError("name ID, --task or --run, not both")
     with door.open() as hold:
-        found = hold.workspace.checkpoints(task=task, run=run, limit=limit)
+        one = hold.workspace.get_checkpoint(checkpoint_id) if checkpoint_id is not None else None
+        found = [one] if one else hold.workspace.checkpoints(task=task, run=run, limit=limit)
     if door.json:
         emit_exactly({"checkpoints": jsonable(found)})
+    elif one:
+        _say_checkpoint(one)
     elif found:
-        table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_row(one) for one in found])
+        table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_row(each) for each in found])
     else:
         say("no checkpoints here; pin one: holdfast workspace checkpoint NAME --task TASK")
     return 0
+
+
+def _say_checkpoint(one: Checkpoint) -> None:
+    when = f"{one.at:%Y-%m-%d %H:%M:%S} UTC"
+    known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
+    facts([*known, ("at", when), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
+    for ref in one.refs:
+        say(f"ref {ref}")
+    for key, value in one.state.items():
+        say(f"state[{key!r}] = {as_json(value)}")
 
 
 @command("diff")

@@ -48,7 +48,7 @@ def recall(
 
     if explain and prompt:
         raise click.UsageError("--explain and --prompt do not go together")
-    words = said(goal)
+    words = said(goal, "GOAL")
     with door.open() as hold:
         pack = hold.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit)
     if door.json:
@@ -71,7 +71,8 @@ def _say(door: Door, pack: ContextPack) -> None:
         say_all(entry.excerpt, "    ")
     _summary(pack)
     if pack.entries:
-        say(f"why each: {door.command('workspace', 'recall', '--explain', '--', pack.goal)}")
+        again = door.command("workspace", "recall", "--explain", "--", pack.goal)
+        say(f"why each: {again}" if len(again) <= 300 else "why each: the same with --explain")
 
 
 def _explain(pack: ContextPack) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.domain.record import Record
 
 _KINDS = click.Choice(["observation", "decision", "evidence", "note"])  # as domain/record.py has them
+MOST = 1 << 20  # bytes of a text, as domain/record.py has it
 _RELATIONS = click.Choice(["supports", "contradicts", "derived_from", "supersedes", "produced_by"])
 
 
@@ -48,15 +49,29 @@ def record(door: Door, kind: str, text: str, **given: Any) -> int:
     return 0
 
 
-def said(word: str) -> str:
-    """A text as it is given: itself, `-` for standard input, @FILE for a file."""
-    from holdfast.cli.handoff_fields import content
-
-    raw = content_in().read() if word == "-" else content(word, "TEXT")
+def said(word: str, name: str = "TEXT") -> str:
+    """A text as it is given: itself, `-` for standard input, @FILE for a file. No more than a record can hold."""
+    raw = _given(word, name)
+    if len(raw) > MOST:
+        raise click.UsageError(f"{name}: it has more than {MOST:,} bytes; save it: holdfast workspace save NAME FILE")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"TEXT: it is no UTF-8: {error.reason} at byte {error.start}") from error
+        raise click.UsageError(f"{name}: it is no UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _given(word: str, name: str) -> bytes:
+    """As it is given, but no more than shows that it is too long: a file may have no end."""
+    if word == "-":
+        return content_in().read(MOST + 1)
+    if not word.startswith("@"):
+        return word.encode("utf-8", "surrogateescape")
+    try:
+        with open(word[1:], "rb") as file:
+            return file.read(MOST + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"{name}: cannot read {word[1:]!r}: {why}") from error
 
 
 @command("records")

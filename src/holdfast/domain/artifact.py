@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from io import BufferedReader
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.domain.codec import encode
+from holdfast.domain.values import dataclass
 from holdfast.errors import NameInvalid, Refused, ValueRefused
 
 PREFIX = "artifact:"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from holdfast.domain.values import dataclass
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
     (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from holdfast.domain.audit import Answer, Finding
+from holdfast.domain.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
+from holdfast.domain.values import dataclass
 from holdfast.errors import ValueRefused
 
 REFS = 1_000

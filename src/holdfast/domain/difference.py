@@ -6,13 +6,14 @@ Frozen values and pure rules. Looking at files, reading what was kept and puttin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal
 
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.handoff import Binding, Bound, Contract, Handoff
 from holdfast.domain.lines import unified
 from holdfast.domain.trust import label_of
+from holdfast.domain.values import dataclass
 
 FileChange = Literal["changed", "created", "removed", "kind"]  # kind: the content may be the same, what it is is not
 Action = Literal["same", "write", "remove", "conflict", "not kept"]

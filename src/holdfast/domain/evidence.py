@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from holdfast.domain.values import dataclass
 
 STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
 RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)

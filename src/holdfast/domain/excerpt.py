@@ -12,6 +12,8 @@ from typing import NamedTuple
 TokensOf = Callable[[str], int]
 CUT = "…"
 LONGEST_PIECE = 240  # characters of a sentence; a longer one is cut between words
+PIECES = (LONGEST_PIECE, 80, 24, 8)  # shorter ones where it does not fit: digits and Chinese take many tokens
+AROUND = 4_000  # characters before and after the match that are looked at: an excerpt is shorter than that
 _BOUNDS = re.compile(r"\n+|(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
@@ -29,52 +31,72 @@ class Excerpt(NamedTuple):
     whole: bool
 
 
-def pieces(text: str) -> list[Span]:
-    """The sentences and lines of a text, in order, without the blanks between them."""
-    found: list[Span] = []
-    at = 0
-    for bound in _BOUNDS.finditer(text):
-        found += _within(text, at, bound.start() if bound.group().isspace() else bound.end())
-        at = bound.end()
-    return [*found, *_within(text, at, len(text))]
-
-
-def _within(text: str, start: int, end: int) -> Iterator[Span]:
-    """One sentence; several, when it is too long to be shown whole."""
-    while start < end and text[start].isspace():
-        start += 1
-    while end - start > LONGEST_PIECE:
-        last = max((gap.start() for gap in _SPACE.finditer(text, start + 1, start + LONGEST_PIECE)), default=0)
-        cut = last or start + LONGEST_PIECE
-        yield Span(start, cut)
-        start = cut
-        while start < end and text[start].isspace():
-            start += 1
-    if text[start:end].strip():
-        yield Span(start, start + len(text[start:end].rstrip()))
-
-
 def excerpt(text: str, words: Collection[str], room: int, tokens_of: TokensOf, near: Span | None = None) -> Excerpt:
     """As much of the text around the best match as fits into that many tokens: all of it, or whole sentences.
 
-    Begins where most of `words` are (inside `near`, if that is given) and grows to both sides. Empty when not even the
-    best sentence fits.
+    Begins where most of `words` are (inside `near`, if that is given) and grows to both sides. Of a sentence that does
+    not fit, the words around the match. Empty when not even a few characters fit.
     """
-    stripped = text.strip()
-    if tokens_of(stripped) <= room:
-        return Excerpt(stripped, whole=True)
-    spans = pieces(text)
-    first = _best(text, spans, words, near)
-    if first is None:
-        return Excerpt("", whole=False)
+    view = _view(text, near or Span(0, 0))
+    if len(text) <= AROUND and tokens_of(text.strip()) <= room:
+        return Excerpt(text.strip(), whole=True)
+    for longest in PIECES:
+        spans = pieces(text, view, longest)
+        if spans and (shown := _around(text, spans, _best(text, spans, words, near), room, tokens_of)):
+            return Excerpt(shown, whole=False)
+    return Excerpt("", whole=False)
+
+
+def _view(text: str, near: Span) -> Span:
+    """The part of a long text that an excerpt can come from, from one bound to another."""
+    start, end = max(near.start - AROUND, 0), min(near.end + AROUND, len(text))
+    first = _BOUNDS.search(text, start, near.start) if start else None
+    last = max((bound.start() for bound in _BOUNDS.finditer(text, near.end, end)), default=end)
+    return Span(first.end() if first else start, last if end < len(text) else end)
+
+
+# -- sentences ---------------------------------------------------------------------------------------
+
+
+def pieces(text: str, view: Span | None = None, longest: int = LONGEST_PIECE) -> list[Span]:
+    """The sentences and lines of a text, in order, without the blanks between them."""
+    at, end = view or Span(0, len(text))
+    found: list[Span] = []
+    for bound in _BOUNDS.finditer(text, at, end):
+        found += _parts(text, at, bound.start() if bound.group().isspace() else bound.end(), longest)
+        at = bound.end()
+    return [*found, *_parts(text, at, end, longest)]
+
+
+def _parts(text: str, start: int, end: int, longest: int) -> Iterator[Span]:
+    """One sentence; several parts of it, when it is too long to be shown whole."""
+    start = _past_blanks(text, start, end)
+    while end - start > longest:
+        cut = max((gap.start() for gap in _SPACE.finditer(text, start + 1, start + longest)), default=start + longest)
+        yield Span(start, cut)
+        start = _past_blanks(text, cut, end)
+    if start < end:
+        yield Span(start, start + len(text[start:end].rstrip()))
+
+
+def _past_blanks(text: str, start: int, end: int) -> int:
+    blank = _SPACE.match(text, start, end)
+    return blank.end() if blank else start
+
+
+# -- growing -----------------------------------------------------------------------------------------
+
+
+def _around(text: str, spans: list[Span], first: int, room: int, tokens_of: TokensOf) -> str:
+    """As many sentences around the first one as fit; nothing if that alone does not."""
     low = high = first
     best = ""
-    while (shown := _shown(text, spans, low, high)) and tokens_of(shown) <= room:
+    while tokens_of(shown := _shown(text, Span(spans[low].start, spans[high].end))) <= room:
         best = shown
         if low == 0 and high == len(spans) - 1:
             break
         low, high = _grown(low, high, len(spans))
-    return Excerpt(best, whole=False)
+    return best
 
 
 def _grown(low: int, high: int, size: int) -> tuple[int, int]:
@@ -83,28 +105,27 @@ def _grown(low: int, high: int, size: int) -> tuple[int, int]:
     return (low - 1, high) if before else (low, high + 1)
 
 
-def _shown(text: str, spans: list[Span], low: int, high: int) -> str:
-    head = "" if low == 0 else CUT + " "
-    tail = "" if high == len(spans) - 1 else " " + CUT
-    return f"{head}{text[spans[low].start : spans[high].end]}{tail}"
+def _shown(text: str, span: Span) -> str:
+    head = f"{CUT} " if text[: span.start].strip() else ""
+    tail = f" {CUT}" if text[span.end :].strip() else ""
+    return f"{head}{text[span.start : span.end]}{tail}"
 
 
-def _best(text: str, spans: list[Span], words: Collection[str], near: Span | None) -> int | None:
+# -- the best match ----------------------------------------------------------------------------------
+
+
+def _best(text: str, spans: list[Span], words: Collection[str], near: Span | None) -> int:
     """Which sentence has most of the words; the first of equals, those inside `near` before all others."""
     wanted = [word.lower() for word in words]
-
-    def worth(place: int) -> tuple[bool, int, int]:
-        span = spans[place]
-        inside = near is None or near.start <= span.start < near.end
-        return inside, _hits(text[span.start : span.end], wanted), -place
-
-    return max(range(len(spans)), key=worth, default=None)
+    inside = [place for place, span in enumerate(spans) if near and near.start <= span.start < near.end]
+    return max(inside or range(len(spans)), key=lambda place: (_hits(text[slice(*spans[place])], wanted), -place))
 
 
 def _hits(sentence: str, wanted: list[str]) -> int:
-    """How many of the words a sentence has, in whatever form."""
-    said = set(_WORD.findall(sentence.lower()))
-    return sum(any(alike(word, each) for each in said) for word in wanted)
+    """How many of the words a sentence has, in whatever form; those of writing without spaces anywhere in it."""
+    lowered = sentence.lower()
+    said = set(_WORD.findall(lowered))
+    return sum(any(alike(word, each) for each in said) or (not word.isascii() and word in lowered) for word in wanted)
 
 
 def alike(a: str, b: str) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, get_args
 
 from holdfast.domain.durations import duration
 from holdfast.domain.handoff import Form
 from holdfast.domain.patterns import never
+from holdfast.domain.values import dataclass
 from holdfast.errors import HandoffInvalid
 
 Rule = Literal["exists", "absent", "sha256", "contains"]

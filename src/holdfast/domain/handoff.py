@@ -6,7 +6,7 @@ is read, in the one order that every door shares, is `reading.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import msgspec
 from holdfast.clock import moment
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.digest import identity
+from holdfast.domain.values import dataclass
 
 MAX_FILES = 200
 MAX_CHECKS = 200

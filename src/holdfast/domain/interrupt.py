@@ -6,12 +6,12 @@ what the flow asks of the world outside: a person, a signal. Those may have any 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
+from holdfast.domain.values import dataclass
 from holdfast.errors import AnswerInvalid
 
 CHOICES: dict[str, tuple[str, ...]] = {

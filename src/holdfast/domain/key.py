@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from holdfast.domain.values import dataclass
 
 Role = Literal["read", "write", "approve", "admin"]
 ROLES: tuple[Role, ...] = ("read", "write", "approve", "admin")

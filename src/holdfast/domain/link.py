@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from holdfast.domain.artifact import Source
+from holdfast.domain.values import dataclass
 from holdfast.errors import ValueRefused
 
 RELATIONS = ("supports", "contradicts", "derived_from", "supersedes", "produced_by")

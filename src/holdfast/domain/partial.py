@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from holdfast.domain.patterns import Patterns, one
+from holdfast.domain.values import dataclass
 from holdfast.errors import ValueRefused
 
 Mode = Literal["file", "exec", "link", "special", "folder"]  # a folder is listed only when it cannot be read

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
+from holdfast.domain.values import dataclass
 from holdfast.errors import NameInvalid
 
 Place = frozenset[tuple[int, int]]  # how far each glob has been read: (which glob, which of its parts is next)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from holdfast.domain.call import Call, Ledger, Past
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import CALLS, Row, decode_payload
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Verdict
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide")

@@ -13,7 +13,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from shlex import quote
 from typing import Any
@@ -25,6 +24,7 @@ from holdfast.domain.codec import encode
 from holdfast.domain.handoff import Evidence, Form, Handoff
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import label_of
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Reason, unaccepted
 from holdfast.errors import HandoffInvalid
 

@@ -63,7 +63,10 @@ def check_at(at: Any) -> datetime | None:
         raise ValueRefused("at", f"{type(at).__qualname__} is no datetime", "give a datetime with its time zone")
     if at.tzinfo is None:
         raise ValueRefused("at", "it has no time zone", "give one: datetime.now(timezone.utc)")
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueRefused("at", "it is outside of the years 1 to 9999", "give the moment when it was so") from error
 
 
 def check_pinned(pinned: Any) -> bool:

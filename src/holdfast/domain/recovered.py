@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from holdfast.domain.handoff import Ending, Evidence, Form, Handoff, HandoffClaim
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Reason, Verdict
 
 Standing = Literal["open", "claimed", "contested", "finished", "expired"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.domain.call import Call, Past
+from holdfast.domain.values import dataclass
 
 CODES = (
     "no_receipt",

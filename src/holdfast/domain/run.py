@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from holdfast.domain.interrupt import Interrupt
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Verdict
 from holdfast.errors import HoldfastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 

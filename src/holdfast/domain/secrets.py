@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple, NoReturn
@@ -27,6 +26,7 @@ from holdfast.domain.secret_rules import (
     name_kind,
 )
 from holdfast.domain.secret_tokens import WORD
+from holdfast.domain.values import dataclass
 from holdfast.errors import SecretFound
 
 __all__ = [

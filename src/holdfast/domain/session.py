@@ -7,13 +7,14 @@ form a chain each: a link covers a record's digest and everything else that it s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from holdfast.domain.codec import encode
 from holdfast.domain.journal import Break, link
+from holdfast.domain.values import dataclass
 
 ROLES = ("user", "assistant", "system", "tool")  # the usual ones; any other short text is a role too
 SYSTEM = "system"

@@ -19,6 +19,7 @@ class Ran:
     seconds: float = 0.0
     output: str = ""  # the blob that holds what it printed
     note: str = ""
+    host: str = ""  # where it was run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ The states and the moves between them are one table; CHECKs and docs/tasks.md re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from holdfast.domain.handoff import Handoff, HandoffClaim
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.recovered import Recovered, Settlement
 from holdfast.domain.run import RunRecord
+from holdfast.domain.values import dataclass
 
 State = Literal["active", "paused", "resumed", "completed"]
 STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")

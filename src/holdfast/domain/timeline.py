@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from holdfast.clock import moment
 from holdfast.domain.call import Call, id_of, labels
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
+from holdfast.domain.values import dataclass
 
 SILENT = ("mark", "needs", "left")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after

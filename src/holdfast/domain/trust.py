@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from shlex import join, quote
 from typing import Literal
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import ABSENT, Binding, Bound, Evidence, Form, Handoff, key_of
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Reason, Verdict, judge
 
 Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
+from holdfast.domain.values import dataclass
 
 CONTESTS = (
     "integrity_broken",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 
 from holdfast.domain.evidence import STANDS, Standing
 
 DEPTH = 20
 NODES = 1_000
+REASONS = 20  # of one ref that the text shows
 WORDS = {  # what a child is to its parent, as it is read on the parent's line
     ("derived_from", "out"): "derived from",
     ("produced_by", "out"): "produced by",
@@ -64,10 +66,14 @@ def _lines(why: Why, label: str, indent: str) -> Iterator[str]:
     state = "" if why.stands else f" [{why.standing}]"
     says = f": {why.says}" if why.says else ""
     yield f"{indent}{label}{why.ref}{state} ({why.kind}){says}{' (see above)' if why.seen and why.cut == 0 else ''}"
-    for reason in why.reasons if not why.seen else ():
-        yield f"{indent}  ! {reason}"
+    if not why.seen:
+        yield from (f"{indent}  ! {reason}" for reason in why.reasons[:REASONS])
+        if (more := len(why.reasons) - REASONS) > 0:
+            yield f"{indent}  ! and {more:,} more reasons; --json has all of them"
     for branch in why.children:
         note = f" [{branch.note}]" if branch.note else ""
         yield from _lines(branch.of, f"{WORDS[branch.relation, branch.direction]}{note} ", indent + "  ")
     if why.cut:
-        yield f"{indent}  … {why.cut} more not shown; ask for them: holdfast workspace why {why.ref}"
+        # of one that is too wide the same question would give the same answer
+        verb = "links" if why.children else "why"
+        yield f"{indent}  … {why.cut:,} more not shown; ask for them: holdfast workspace {verb} {quote(why.ref)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -21,6 +20,7 @@ from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import Row, check, decode_payload, genesis
 from holdfast.domain.receipt import events_of
 from holdfast.domain.run import FINISHED, STATUSES
+from holdfast.domain.values import dataclass
 from holdfast.errors import IntegrityBroken, Invalid, RunExists
 from holdfast.runtime import archive
 from holdfast.runtime.archive import Archive, Manifest, Packed, Ref, Request, Wait

@@ -164,7 +164,12 @@ class StoredContent:
         return content(self._blobs, self._taken, self._ref)
 
     def open(self) -> io.BufferedReader:
-        return io.BufferedReader(_Stream(self.pieces()), PIECE_BYTES)
+        return stream_of(self.pieces())
+
+
+def stream_of(pieces: Iterator[bytes]) -> io.BufferedReader:
+    """Pieces as a file that is read from front to back."""
+    return io.BufferedReader(_Stream(pieces), PIECE_BYTES)
 
 
 class _Stream(io.RawIOBase):

@@ -12,7 +12,7 @@ import io
 import socket
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from holdfast.domain.code_signs import Function, Names, Sign, calls_in, file_wri
 from holdfast.domain.code_signs import unrepeatable as signs_of
 from holdfast.domain.code_signs import unsteady as unsteady_in
 from holdfast.domain.code_signs import unsummed as unsummed_in
+from holdfast.domain.values import dataclass
 from holdfast.runtime.specs import FlowSpec, Signature, StepSpec, tree_of
 
 _CALLS = {"step": "step", "effect": "effect", "map": "step"}

@@ -8,7 +8,6 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from holdfast.domain.plan import Plan
 from holdfast.domain.receipt import Receipt
 from holdfast.domain.recipe import Command, Recipe
 from holdfast.domain.run import FINISHED, RunRecord
+from holdfast.domain.values import dataclass
 from holdfast.errors import FlowNotFound, HoldfastError
 from holdfast.runtime.audit_recipes import unit_of
 from holdfast.runtime.names import is_recipe

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import dropwhile
 from pathlib import Path
 from posixpath import normpath
@@ -20,6 +20,7 @@ from holdfast.domain.difference import Applied, Placed, why_not_kept
 from holdfast.domain.handoff import Binding, Bound, Handoff
 from holdfast.domain.partial import path_of, text
 from holdfast.domain.patterns import never
+from holdfast.domain.values import dataclass
 from holdfast.errors import IntegrityBroken, NotApplicable
 from holdfast.runtime import git, patching
 from holdfast.runtime.binding import DIRTY_FILES

@@ -9,11 +9,11 @@ was written, not that it is true: what it brought is marked (`arrived`), and cou
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from holdfast.domain.journal import genesis_of_anchor
+from holdfast.domain.values import dataclass
 from holdfast.errors import ArchiveInvalid, HandoffExists, Invalid
 from holdfast.runtime import anchors, archive, handoff_records, outgoing
 from holdfast.runtime.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref

@@ -10,7 +10,7 @@ from holdfast.domain.artifact import SUMMARY_LENGTH, check_text, proof_of
 from holdfast.domain.checkpoint import Checkpoint, check_refs
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.plan import state_of
-from holdfast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved
+from holdfast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved, ValueRefused
 from holdfast.runtime import operations
 from holdfast.runtime import refs as refs_of
 from holdfast.runtime.home import check_name
@@ -144,8 +144,11 @@ def proof_of_row(row: CheckpointRow) -> bytes:
 # -- looking -----------------------------------------------------------------------------------------
 
 
-def get(runtime: Runtime, checkpoint_id: str, *, replayed: bool = False) -> Checkpoint:
-    """A checkpoint by its id or a unique prefix of it. Raises CheckpointNotFound, AmbiguousPrefix."""
+def get(runtime: Runtime, asked: str, *, replayed: bool = False) -> Checkpoint:
+    """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix, ValueRefused."""
+    if not isinstance(asked, str):
+        raise ValueRefused("id", f"{type(asked).__qualname__} is no text", "give the id of a checkpoint")
+    checkpoint_id = asked.removeprefix("checkpoint:")
     rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id)) if checkpoint_id else []
     exact = [row for row in rows if row.id == checkpoint_id] or rows
     if not exact:

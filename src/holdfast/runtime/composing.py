@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from holdfast.domain.lease import Beat
 from holdfast.domain.recovered import TaskRun
 from holdfast.domain.run import FINISHED
 from holdfast.domain.task import anchor_of
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Reason
 from holdfast.errors import RunFinished, RunNotFound, StepNotFound
 from holdfast.runtime import claims

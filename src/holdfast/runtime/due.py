@@ -6,12 +6,12 @@ script opened goes on in that script. None of these is ever due.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.domain.codec import decode
 from holdfast.domain.run import FINISHED
+from holdfast.domain.values import dataclass
 from holdfast.runtime import claims
 from holdfast.store.contract import InterruptRow, Reading, RunRow
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.domain.values import dataclass
 from holdfast.runtime.specs import Signature
 
 

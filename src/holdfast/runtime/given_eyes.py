@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from holdfast.domain.handoff import Binding, Contract, Evidence, Form, Handoff, 
 from holdfast.domain.partial import text
 from holdfast.domain.sighting import Ran, Sighting
 from holdfast.domain.trust import Observed
+from holdfast.domain.values import dataclass
 from holdfast.errors import HandoffInvalid, LookFirst, RunsOnHost
 from holdfast.runtime.eyes import HERE, Between, Eyes, When
 from holdfast.runtime.sightings import check, checked_binding, evidence_of, lacks

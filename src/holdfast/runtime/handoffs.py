@@ -103,7 +103,8 @@ def _by_anchor(look: Reading, asked: Asked) -> Place | None:
     anchor = look.anchor_of(asked.scope, asked.anchor)
     if anchor is None:
         return None
-    revision = look.handoff_at(anchor.key, anchor.revision if asked.revision is None else asked.revision)
+    wanted = anchor.revision if asked.revision is None else asked.revision
+    revision = look.handoff_at(anchor.key, wanted) if 0 < wanted <= anchor.revision else None
     if revision is None:
         raise HandoffNotFound(f"revision {asked.revision} of {asked.words}", f"revision {anchor.revision}")
     return Place(anchor, revision)

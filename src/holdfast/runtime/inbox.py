@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.domain.interrupt import Interrupt, is_for_people
+from holdfast.domain.values import dataclass
 from holdfast.runtime.views import interrupt_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from holdfast import failpoints
 from holdfast.domain.lease import Beat
 from holdfast.domain.retention import COPIES
 from holdfast.domain.run import FINISHED
+from holdfast.domain.values import dataclass
 from holdfast.runtime.processes import is_alive
 from holdfast.runtime.removal import remove_folder, tenant_folder
 from holdfast.store.contract import Reading, Writing

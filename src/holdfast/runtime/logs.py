@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,6 +18,7 @@ from holdfast.clock import moment
 from holdfast.domain.call import Call, labels
 from holdfast.domain.journal import Row, decode_payload
 from holdfast.domain.receipt import Heard, attempts_of
+from holdfast.domain.values import dataclass
 from holdfast.errors import StepNotFound
 from holdfast.runtime.leftovers import TAIL, work_folder
 from holdfast.store.contract import Reading, RunRow

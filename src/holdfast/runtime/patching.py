@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from hashlib import sha1, sha256
 from pathlib import Path
@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple
 
 from holdfast.domain.handoff import Bound
+from holdfast.domain.values import dataclass
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import Sight, sight
 from holdfast.runtime.git import Answer

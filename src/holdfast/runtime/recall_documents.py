@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
 READ_BYTES = 1 << 20
+NO_TEXT, TOO_LONG, DAMAGED = "content is no text", "content is too long to be read", "content is damaged"
 KINDS = ("observation", "decision", "evidence", "note", "artifact", "checkpoint")
 _TEXTS = ("application/json", "application/yaml", "application/toml", "application/xml", "application/jsonl")
 
@@ -29,10 +30,11 @@ Row = RecordRow | ArtifactRow | CheckpointRow
 
 
 class Doc(NamedTuple):
-    """A document with its ref."""
+    """A document with its ref, and what of it the document does not say."""
 
     ref: str
     document: Document
+    lacks: str = ""
 
 
 def row_of(look: Reading, family: str, key: int) -> Row | None:
@@ -47,6 +49,28 @@ def row_of(look: Reading, family: str, key: int) -> Row | None:
         return None
     newest = look.artifact_versions(artifact.scope, artifact.name, 0, 1)
     return artifact if newest and newest[0].key == key else None
+
+
+def version_before(look: Reading, key: int) -> int | None:
+    """The key of the version of an artifact that one took the place of, also of what was removed since."""
+    row = look.artifact_by_key(key) or look.removed_by_key(key)
+    if row is None:
+        return None
+    seen = look.artifact_versions(row.scope, row.name, row.version, 1)
+    removed = look.removed_before(row.scope, row.name, row.version)
+    before = [(each.version, each.key) for each in (*seen, removed) if each is not None]
+    return max(before)[1] if before else None
+
+
+def size_of(row: Row) -> int:
+    """About how many bytes its document has."""
+    match row:
+        case RecordRow():
+            return len(row.text)
+        case ArtifactRow():
+            return row.size if row.size <= READ_BYTES else 0
+        case CheckpointRow():
+            return len(row.summary)
 
 
 def document_of(runtime: Runtime, row: Row) -> Doc:
@@ -74,19 +98,22 @@ def _of_checkpoint(row: CheckpointRow) -> Doc:
 
 
 def _of_artifact(runtime: Runtime, row: ArtifactRow) -> Doc:
-    said = "\n".join(filter(None, [row.name, row.summary, " ".join(decode(row.tags)), _content(runtime, row)]))
+    content, lacks = _content(runtime, row)
+    said = "\n".join(filter(None, [row.name, row.summary, " ".join(decode(row.tags)), content]))
     actor = decode(row.source).get("actor", "")
     made = Document("artifact", row.key, "artifact", said, actor, "", moment(row.stored_at))
-    return Doc(artifacts.ref_of(row), made)
+    return Doc(artifacts.ref_of(row), made, lacks)
 
 
-def _content(runtime: Runtime, row: ArtifactRow) -> str:
-    """The text of an artifact. Content that is damaged has none; who reads the artifact itself is told so."""
+def _content(runtime: Runtime, row: ArtifactRow) -> tuple[str, str]:
+    """The text of an artifact, or why it has none here. What only calls itself text has a zero byte in it."""
     kind = row.media_type.partition(";")[0]
-    is_text = kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml"))
-    if not is_text or row.size > READ_BYTES:
-        return ""
+    if not (kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml"))):
+        return "", NO_TEXT
+    if row.size > READ_BYTES:
+        return "", TOO_LONG
     try:
-        return artifacts.artifact_of(runtime, row).read().decode("utf-8", "replace")
+        content = artifacts.artifact_of(runtime, row).read()
     except (IntegrityBroken, Unavailable):
-        return ""
+        return "", DAMAGED
+    return ("", NO_TEXT) if b"\0" in content else (content.decode("utf-8", "replace"), "")

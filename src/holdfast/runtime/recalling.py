@@ -7,8 +7,9 @@ same ledger and the same question give the same pack: no clock and no chance has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.clock import moment
@@ -22,7 +23,8 @@ from holdfast.domain.query_words import Query, query_of
 from holdfast.domain.record import PREFIX, Record
 from holdfast.errors import HandoffNotFound, ValueRefused
 from holdfast.runtime import evidence, links
-from holdfast.runtime.recall_documents import KINDS, Doc, Row, document_of, row_of
+from holdfast.runtime.home import check_name
+from holdfast.runtime.recall_documents import KINDS, Doc, Row, document_of, row_of, size_of, version_before
 from holdfast.runtime.records import record_of
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.store.contract import Reading
@@ -33,7 +35,7 @@ from holdfast.store.record_contract import RecordRow
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
-CHUNK = 500  # documents taken into the index in one transaction
+CHUNK, CHUNK_BYTES = 500, 16 << 20  # documents taken into the index in one transaction, and about their size
 FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
 ENTRY = 24  # tokens of a short entry: no more are looked for than could fit
 NEWEST = 40  # documents to which being recent is worth something
@@ -41,6 +43,7 @@ ROOTS = 10  # newest decisions, beside pinned records, from which links are foll
 FOLLOWED = 60  # refs whose links are looked at
 DISTANCE = 2
 PAGE = 200
+MUST = "must"  # the kind of an entry that the task's handoff asks for
 
 Named = tuple[str, int]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
@@ -64,11 +67,13 @@ def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, lim
         raise ValueRefused("goal", f"{type(goal).__qualname__} is no text", "say in words what is to be done")
     if budget < 1:
         raise ValueRefused("budget", f"{budget} is no budget", "give the number of tokens, 1 or more")
+    if kinds is not None and not isinstance(kinds, Iterable):
+        raise ValueRefused("kinds", f"{type(kinds).__qualname__} is no list", 'give a list: kinds=["decision"]')
     chosen = None if kinds is None else tuple(dict.fromkeys((kinds,) if isinstance(kinds, str) else kinds))
     for place, kind in enumerate(chosen or ()):
         if kind not in KINDS:
             raise ValueRefused(f"kinds[{place}]", f"{kind!r:.100} is none", f"use some of {', '.join(KINDS)}")
-    return Wanted(goal, scope, budget, chosen, task, limit)
+    return Wanted(goal, scope, budget, chosen, check_name("task", task) if task is not None else None, limit)
 
 
 def recall(
@@ -87,7 +92,8 @@ def recall(
         for one in order
         if (one.family, one.key) in rest
     ]
-    considered = max(found.documents, len(hard) + len(chosen))
+    musts = sum(one.kind == MUST for one in hard)  # the index does not know them
+    considered = max(found.documents + musts, len(hard) + len(chosen))
     return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit)
 
 
@@ -97,27 +103,55 @@ def recall(
 def _search(runtime: Runtime, index: RecallIndex, asked: Wanted, query: Query) -> Found:
     while _take_in(runtime, index, asked.scope):
         refuse_stopped()
-    return index.search(query, asked.kinds, min(max(asked.budget // ENTRY, FEWEST), FOUND))
+    limit = min(max(asked.budget // ENTRY, FEWEST), FOUND)
+    found = index.search(query, asked.kinds, limit)
+    if stale := runtime.store.read(lambda look: _stale(look, found)):  # left by two that took in at the same time
+        index.remove("artifact", stale)
+        found = index.search(query, asked.kinds, limit)
+    return found
+
+
+def _stale(look: Reading, found: Found) -> list[int]:
+    keys = [match.key for match in found.matches if match.family == "artifact"]
+    return [key for key in keys if row_of(look, "artifact", key) is None]
+
+
+class _Chunk(NamedTuple):
+    """Some of what everybody came to see, in that order."""
+
+    upto: int  # the number of the last one; 0 when there was none
+    rows: list[Row]
+    replaced: list[int]  # keys of artifacts that are not the newest of their name any more
 
 
 def _take_in(runtime: Runtime, index: RecallIndex, scope: str) -> bool:
-    """Take in some of what everybody came to see since; False when there was none.
+    """Take in some of what everybody came to see since, and out what that replaces; False when there was none.
 
     The mark of a family is a number in the order of that. Killed between two families, the next one begins at the
     smaller mark, and what is in the index already is skipped.
     """
     at = min(index.mark(family) for family in FAMILIES)
+    chunk = runtime.store.read(lambda look: _chunk(look, scope, at))
+    docs = [document_of(runtime, row).document for row in chunk.rows]
+    if chunk.replaced:
+        index.remove("artifact", chunk.replaced)
+    for family in FAMILIES if chunk.upto else ():
+        index.add(family, [one for one in docs if one.family == family], chunk.upto)
+    return chunk.upto > 0
 
-    def look_at(look: Reading) -> tuple[int, list[Row | None]]:
-        shown = look.shown_of_scope(scope, at, CHUNK)
-        rows = [row_of(look, one.noun, one.row) for one in shown if one.noun in FAMILIES]
-        return shown[-1].number if shown else 0, rows
 
-    upto, rows = runtime.store.read(look_at)
-    docs = [document_of(runtime, row).document for row in rows if row is not None]
-    for family in FAMILIES if upto else ():
-        index.add(family, [one for one in docs if one.family == family], upto)
-    return upto > 0
+def _chunk(look: Reading, scope: str, at: int) -> _Chunk:
+    upto, size, rows, replaced = 0, 0, list[Row](), list[int]()
+    for one in look.shown_of_scope(scope, at, CHUNK):
+        upto = one.number
+        if one.noun == "artifact" and (before := version_before(look, one.row)) is not None:
+            replaced.append(before)
+        if one.noun in FAMILIES and (row := row_of(look, one.noun, one.row)) is not None:
+            rows.append(row)
+            size += size_of(row)
+        if size >= CHUNK_BYTES:
+            break
+    return _Chunk(upto, rows, replaced)
 
 
 # -- what is known beyond the words ------------------------------------------------------------------
@@ -163,12 +197,17 @@ def standings(look: Reading, refs: Sequence[str]) -> dict[str, str]:
 
 def _newest(look: Reading, asked: Wanted) -> list[Named]:
     """The newest records of the kinds asked for, and after them the newest artifacts."""
-    kinds = asked.kinds
-    rows = look.records_of_scope(asked.scope, 0, NEWEST)
-    found: list[Named] = [("record", row.key) for row in rows if kinds is None or row.kind in kinds]
-    if kinds is None or "artifact" in kinds:
+    found: list[Named] = [("record", row.key) for row in _newest_records(look, asked)]
+    if asked.kinds is None or "artifact" in asked.kinds:
         found += [("artifact", row.key) for row in look.artifacts_of_scope(asked.scope, 0, ROOTS)]
     return found
+
+
+def _newest_records(look: Reading, asked: Wanted) -> list[RecordRow]:
+    if asked.kinds is None:
+        return look.records_of_scope(asked.scope, 0, NEWEST)
+    rows = [row for kind in asked.kinds for row in look.records_of_kind(asked.scope, kind, 0, NEWEST)]
+    return sorted(rows, key=lambda row: -row.key)[:NEWEST]
 
 
 def _record(look: Reading, ref: str, asked: Wanted) -> Iterator[tuple[Named, Row]]:
@@ -205,12 +244,22 @@ def _beside(look: Reading, ref: str) -> Iterator[str]:
 def _nearest(goal: str, docs: Mapping[Named, Doc], embed: Embed) -> dict[Named, int]:
     """The order of the documents by how near their vectors are to the goal's. Raises ValueRefused."""
     names = sorted(docs)
-    vectors = [[float(x) for x in vector] for vector in embed([goal, *(docs[name].document.text for name in names)])]
+    vectors = _vectors(embed([goal, *(docs[name].document.text for name in names)]))
     if len(vectors) != len(names) + 1 or len({len(vector) for vector in vectors}) > 1:
         why = f"it gave {len(vectors)} vectors for {len(names) + 1} texts, or of several lengths"
         raise ValueRefused("embed", why, "let it give one vector for each text, all of one length")
     near = {name: _cosine(vectors[0], vector) for name, vector in zip(names, vectors[1:], strict=True)}
     return {name: rank for rank, name in enumerate(sorted(names, key=lambda name: (-near[name], name)))}
+
+
+def _vectors(given: Sequence[Sequence[float]]) -> list[list[float]]:
+    try:
+        vectors = [[float(x) for x in vector] for vector in given]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueRefused("embed", f"it gave no vectors: {error}", "let it give a list of numbers each") from error
+    if not all(isfinite(x) for vector in vectors for x in vector):
+        raise ValueRefused("embed", "it gave a number that is not finite", "let it give finite numbers")
+    return vectors
 
 
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
@@ -231,9 +280,10 @@ def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
         score=round(one.score, 6),
         actor=document.actor,
         standing=standing,
-        why=one.why,
+        why=(*one.why, doc.lacks) if doc.lacks else one.why,
         words=query.terms,
         near=Span(one.match.start, one.match.end) if one.match else None,
+        part=bool(doc.lacks),
     )
 
 
@@ -278,4 +328,4 @@ def _musts(runtime: Runtime, asked: Wanted) -> Iterator[Ranked]:
     ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)
     for name, form in handoff.musts:
         text = f"{name.replace('_', ' ')}: {label_of(form)}"
-        yield Ranked(ref, "must", text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)
+        yield Ranked(ref, MUST, text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.domain.recipe import Recipe
+from holdfast.domain.values import dataclass
 from holdfast.errors import FlowNotFound, InputsInvalid
 from holdfast.runtime.context import CURRENT
 from holdfast.runtime.known_recipes import key_of, known, remember

@@ -8,7 +8,7 @@ run is `recovering_runs.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from holdfast.domain.codec import jsonable
 from holdfast.domain.handoff import Evidence, Handoff, HandoffClaim
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Holder, Known, Observed, verdict_of
+from holdfast.domain.values import dataclass
 from holdfast.domain.verdict import Reason, Verdict, unaccepted
 from holdfast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from holdfast.runtime import anchors, handoffs, operations, task_states, tokens

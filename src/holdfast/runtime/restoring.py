@@ -13,12 +13,12 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import failpoints
 from holdfast.domain.digest import identity
 from holdfast.domain.partial import Change, Seen, changes, edited_since, not_restorable, only_permissions
+from holdfast.domain.values import dataclass
 from holdfast.errors import DiskFull, EditedSince, NotRestorable
 from holdfast.runtime.looking import holds_secret, look, look_at
 from holdfast.runtime.placing import folder_at

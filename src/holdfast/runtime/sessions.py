@@ -7,7 +7,7 @@ writes at once. Nothing here is read by a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.clock import moment
@@ -23,6 +23,7 @@ from holdfast.domain.session import (
     memo_header,
     message_header,
 )
+from holdfast.domain.values import dataclass
 from holdfast.domain.window import TokensOf, window_of
 from holdfast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
 from holdfast.runtime import operations

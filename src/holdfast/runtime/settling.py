@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,15 +100,19 @@ def _settle_found(
 
 
 def _not_settled(runtime: Runtime, found: Found, shown: _Shown) -> NotSettled:
-    """The error, with a note for each failed check of what it printed last."""
+    error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
+    note_printed(runtime, error, shown.evidence)
+    return error
+
+
+def note_printed(runtime: Runtime, error: NotSettled, evidence: Iterable[Evidence]) -> None:
+    """Add a note to the error for each failed check: what it printed last."""
     from holdfast.domain.reading import failed_of, last_lines
 
-    error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
-    for each in failed_of(shown.evidence):
+    for each in failed_of(evidence):
         if each.output and runtime.blobs.has(each.output):
             printed = last_lines(runtime.blobs.get(each.output))
             error.add_note("\n".join([f"{label_of(each.check)} printed:", *(f"  {line}" for line in printed)]))
-    return error
 
 
 def _again(answer: str) -> Settlement:

@@ -185,7 +185,7 @@ def _evidence(runtime: Runtime, ran: Ran, when: When, by: str, where: str) -> Ev
     from holdfast.domain import secrets
 
     secrets.check(ran.note, "ran.note", runtime.secret_rules)
-    if len(ran.note) > NOTE or ran.seconds < 0:
+    if len(ran.note) > NOTE or len(ran.host) > LONGEST or ran.seconds < 0:
         raise HandoffInvalid("ran", f"a note of more than {NOTE:,} characters, or less than no time", "send less")
     if ran.output and not (_DIGEST.fullmatch(ran.output) and _is_here(runtime, ran.output)):
         remedy = f"send it first: PUT /v1/handoff/blobs/{ran.output[:64]}"
@@ -195,7 +195,7 @@ def _evidence(runtime: Runtime, ran: Ran, when: When, by: str, where: str) -> Ev
         passed=ran.passed,
         at=runtime.clock.now(),
         by=by,
-        where=where,
+        where=ran.host or where,
         runner="runner",
         when=when,
         exit=ran.exit,

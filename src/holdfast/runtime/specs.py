@@ -8,7 +8,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.domain.code import digest_function, parse
 from holdfast.domain.codec import Decode, decoder
 from holdfast.domain.durations import duration
+from holdfast.domain.values import dataclass
 from holdfast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from holdfast.ids import chance
 from holdfast.runtime.names import module_alias

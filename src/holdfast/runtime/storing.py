@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.contracts import contract_of, expiry
 from holdfast.domain.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint
 from holdfast.domain.journal import genesis_of_anchor
 from holdfast.domain.task import task_of
+from holdfast.domain.values import dataclass
 from holdfast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
 from holdfast.runtime import anchors, operations, task_states
 from holdfast.runtime.anchors import Found

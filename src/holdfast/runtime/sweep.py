@@ -24,6 +24,7 @@ from holdfast.domain.run import STATUSES
 from holdfast.errors import GcRunning, IntegrityBroken, Invalid, StoreFailed
 from holdfast.runtime import litter, old_versions, removal
 from holdfast.runtime.claims import holder_of
+from holdfast.runtime.mentions import Mentions
 from holdfast.runtime.old_versions import SweptVersion
 from holdfast.runtime.removal import Progress
 from holdfast.store.artifact_contract import Counted
@@ -91,7 +92,7 @@ class Planned:
     artifacts: int = 0  # that everybody sees
     records: int = 0  # none of these goes
     versions: VersionChoice | None = None  # old ones of these that go, if they were asked for
-    mentions: old_versions.Mentions | None = None
+    mentions: Mentions | None = None
 
     @property
     def runs(self) -> list[Kin]:

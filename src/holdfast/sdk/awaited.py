@@ -16,7 +16,8 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     """
 
     async def waits(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await _to_its_end(lambda: method(self.blocking, *args, **kwargs))
+        found: Callable[P, T] = getattr(self.blocking, method.__name__)  # of a client it is another one
+        return await _to_its_end(lambda: found(*args, **kwargs))
 
     waits.__name__, waits.__doc__ = method.__name__, method.__doc__
     return waits

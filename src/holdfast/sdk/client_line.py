@@ -7,7 +7,6 @@ the call. Asked again is when nobody answered or a server is not up yet; what a 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from holdfast.domain.codec import encode
 from holdfast.errors import ExtraMissing, HoldfastError, NameInvalid, ServerUnreachable
-from holdfast.ids import Ids, random_id
+from holdfast.ids import chance, random_id
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.sdk.client_errors import error_of, problem_in
 
@@ -63,15 +62,15 @@ class Reply:
 class Line:
     """A server, reached. Threads may share it."""
 
-    def __init__(self, url: str, key: str | None, who: Who, patience: Patience, ids: Ids = random_id) -> None:
-        self.url, self.who, self.patience, self._ids = _checked(url), who, patience, ids
+    def __init__(self, url: str, key: str | None, who: Who, patience: Patience) -> None:
+        self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
         self._headers = _headers(os.environ.get("HOLDFAST_KEY") if key is None else key, who)
         self._http = _client(self.url)
 
     def operation_id(self) -> str:
-        """An id that makes one write harmless to repeat."""
-        return self._ids()
+        """An id that makes one write harmless to repeat: no two calls of any client have the same."""
+        return random_id() + random_id()
 
     def ask(
         self,
@@ -128,7 +127,7 @@ class Line:
         """Wait before the next try. Raises what there is to say when there is no time for one."""
         patience = self.patience
         pause = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
-        pause *= random.uniform(0.5, 1.0)  # so that many clients do not come back at the same moment
+        pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
         if time.monotonic() + pause > began + patience.deadline_seconds:
             raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
         time.sleep(pause)
@@ -158,8 +157,8 @@ class Line:
         self._pause(began, tries, broken.error, broken.why)
 
     def _place(self, path: str, query: Mapping[str, Any] | None) -> str:
-        said = {name: _word(value) for name, value in (query or {}).items() if value is not None}
-        return f"{self.url}{path}" + (f"?{urlencode(said)}" if said else "")
+        said = {name: _words(value) for name, value in (query or {}).items() if value is not None}
+        return f"{self.url}{path}" + (f"?{urlencode(said, doseq=True)}" if said else "")
 
     # -- claims ----------------------------------------------------------------------------------
 
@@ -213,8 +212,11 @@ def in_path(value: str) -> str:
     return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
 
 
-def _word(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+def _words(value: Any) -> list[str]:
+    """A value of a query, or several of the same name."""
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
 
 
 def _bytes(headers: Mapping[str, str]) -> dict[bytes, bytes]:

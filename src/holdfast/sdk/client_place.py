@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.domain.digest import digest
-from holdfast.errors import BlobNotFound, EmbeddedOnly, IntegrityBroken
+from holdfast.errors import BlobNotFound, EmbeddedOnly, IntegrityBroken, NotFound
 from holdfast.ids import Ids
 from holdfast.runtime import Runtime, nobody
 from holdfast.runtime.eyes import HERE
@@ -63,6 +63,10 @@ class Ashore(Runtime):
     @property
     def store(self) -> Any:  # type: ignore[override]
         raise EmbeddedOnly("this", "do it where the home is, or by the call of the same name that a server has")
+
+    def send_blobs(self, names: Iterable[str]) -> None:
+        """Let the server have content that was put here."""
+        RemoteBlobs(self.folder / "blobs", self.line).send(names)
 
     def close(self) -> None:
         if self._guard is not None:
@@ -123,6 +127,6 @@ class RemoteBlobs(Blobs):
     def _send(self, name: str) -> None:
         try:
             self._line.ask("HEAD", f"/v1/handoff/blobs/{name}")
-        except BlobNotFound:
+        except NotFound:
             content = super().get(name)
             self._line.ask("PUT", f"/v1/handoff/blobs/{name}", content=lambda: iter((content,)))

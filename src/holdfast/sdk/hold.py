@@ -6,7 +6,8 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from holdfast.domain.run import Outcome
 from holdfast.errors import NameInvalid, RunWaiting
@@ -16,7 +17,7 @@ from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.specs import FlowSpec
 from holdfast.sdk.flow import Flow, FlowFile
 from holdfast.sdk.run import AsyncRun, Run
-from holdfast.sdk.shared import Shared
+from holdfast.sdk.shared import Shared, url_of
 from holdfast.sdk.started import AsyncStarted, Started
 
 if TYPE_CHECKING:
@@ -32,7 +33,14 @@ JsonMap = Mapping[str, Any]
 
 
 class Holdfast(Shared):
-    """A home, opened: runs flows and knows every run, blocking."""
+    """A home, opened: runs flows and knows every run, blocking. Behind a URL it is a server's (`client.py`)."""
+
+    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+        if cls is Holdfast and url_of(home):
+            from holdfast.sdk.client import RemoteHoldfast
+
+            return cast(Self, object.__new__(RemoteHoldfast))
+        return object.__new__(cls)
 
     @property
     def handoff(self) -> Handoffs:
@@ -201,6 +209,13 @@ class Holdfast(Shared):
 
 class AsyncHoldfast(Shared):
     """The same on an event loop: what runs flows is awaited."""
+
+    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+        if cls is AsyncHoldfast and url_of(home):
+            from holdfast.sdk.client import AsyncRemoteHoldfast
+
+            return cast(Self, object.__new__(AsyncRemoteHoldfast))
+        return object.__new__(cls)
 
     @property
     def handoff(self) -> AsyncHandoffs:

@@ -5,13 +5,14 @@ None of it runs user code, and all of it takes only a moment.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.domain.run import Outcome, RunRecord
-from holdfast.errors import ExtraMissing, NameInvalid
+from holdfast.errors import EmbeddedOnly, NameInvalid
 from holdfast.ids import Ids, random_id
 from holdfast.runtime import Runtime, nobody, signals
 from holdfast.runtime.claims import Claim
@@ -42,6 +43,12 @@ T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 
 
+def url_of(home: str | Path | None) -> str:
+    """The URL that a home is behind, given or by HOLDFAST_HOME; "" when it is a folder."""
+    named = str(home) if home else os.environ.get("HOLDFAST_HOME", "")
+    return named if named.startswith(("http://", "https://")) else ""
+
+
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
@@ -49,6 +56,7 @@ class Shared:
         self,
         home: str | Path | None = None,
         *,
+        key: str | None = None,
         tenant: str = "default",
         scope: str = "default",
         actor: str = "local",
@@ -57,8 +65,10 @@ class Shared:
         settings: Settings | None = None,
         store_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if str(home).startswith(("http://", "https://")):
-            raise ExtraMissing("a home behind a URL", "server")
+        if url_of(home):
+            raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Holdfast or AsyncHoldfast itself")
+        if key is not None:
+            raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Holdfast(URL, key=…)")
         self._runtime: Runtime = Runtime(
             home,
             facade=make_run,
@@ -169,7 +179,9 @@ class Shared:
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        return self._runtime.events(run_id, after, limit)
+        from holdfast.runtime.session_drafts import number
+
+        return self._runtime.events(run_id, number("after", after), number("limit", limit))
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""

@@ -86,6 +86,10 @@ class Workspace:
         given = checkpoints.asked(self._scope(scope), task, name, summary, refs, self._who(actor))
         return checkpoints.pin(self._runtime, given, operation_id)
 
+    def get_checkpoint(self, ref: str) -> Checkpoint:
+        """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix."""
+        return checkpoints.get(self._runtime, ref)
+
     def checkpoints(
         self,
         *,
@@ -272,6 +276,7 @@ class AsyncWorkspace:
     get = awaited(Workspace.get)
     versions = awaited(Workspace.versions)
     checkpoint = awaited(Workspace.checkpoint)
+    get_checkpoint = awaited(Workspace.get_checkpoint)
     checkpoints = awaited(Workspace.checkpoints)
     diff = awaited(Workspace.diff)
     list = awaited(Workspace.list)

@@ -90,6 +90,11 @@ class ArtifactReader(Rows):
         row = self._one("removed_artifact", scope, name, version)
         return RemovedRow(*row) if row else None
 
+    def removed_before(self, scope: str, name: str, version: int) -> RemovedRow | None:
+        """The last removed one of the versions before that one."""
+        row = self._one("removed_before", scope, name, version)
+        return RemovedRow(*row) if row else None
+
     def removed_by_key(self, key: int) -> RemovedRow | None:
         row = self._one("removed_by_key", key)
         return RemovedRow(*row) if row else None

@@ -201,9 +201,9 @@ class Reader(SessionReader, TaskReader, RecordReader):
         found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
         return sorted({row[0] for row in found})
 
-    def untaken_after(self, key: int, limit: int) -> list[SignalRow]:
-        """Signals to whichever run or task that nobody has taken."""
-        return [SignalRow(*row) for row in self._all("untaken_after_key", key, limit)]
+    def untaken_bodies(self) -> list[str]:
+        """What signals say that nobody has taken, to whichever run or task."""
+        return [row[0] for row in self._all("untaken_bodies")]
 
     def count_anchors(self) -> dict[str, int]:
         return dict(self._all("count_anchors"))

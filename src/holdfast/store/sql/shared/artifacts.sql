@@ -117,5 +117,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: removed_artifact
 SELECT * FROM artifact_removed WHERE scope = ? AND name = ? AND version = ?
 
+-- name: removed_before
+SELECT * FROM artifact_removed WHERE scope = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT 1
+
 -- name: removed_by_key
 SELECT * FROM artifact_removed WHERE key = ?

@@ -21,7 +21,7 @@ WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending =
 
 -- name: refs_under_way
 -- What records and links of steps under way name: nobody sees these yet, and they may come to stay.
-SELECT ref FROM records JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
+SELECT ref FROM records CROSS JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
 UNION SELECT source FROM links WHERE run_id > '' AND pending > 0
 UNION SELECT target FROM links WHERE run_id > '' AND pending > 0
 

@@ -18,8 +18,9 @@ SELECT DISTINCT name FROM signals WHERE run = ? AND taken = '' AND run <> 0 ORDE
 -- name: untaken_for_task
 SELECT DISTINCT name FROM signals WHERE scope = ? AND task = ? AND taken = '' AND task <> '' ORDER BY name
 
--- name: untaken_after_key
-SELECT key, id, name, body, actor, sent_at FROM signals WHERE key > ? AND taken = '' ORDER BY key LIMIT ?
+-- name: untaken_bodies
+SELECT body FROM signals WHERE scope > '' AND taken = '' AND task <> ''
+UNION ALL SELECT body FROM signals WHERE run > 0 AND taken = '' AND run <> 0
 
 -- name: give_back_signals
 -- What was sent to a task and answered a wait that nobody went on from. `taken <> ''` is the condition of the index.

@@ -1,0 +1,429 @@
+"""`Holdfast("http://…")`: the surface, the errors and the patience of the client."""
+
+import asyncio
+import inspect
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import AsyncHoldfast, Holdfast, errors
+from holdfast.errors import (
+    EmbeddedOnly,
+    ExtraMissing,
+    Forbidden,
+    HoldfastError,
+    NameInvalid,
+    NotFound,
+    OperationConflict,
+    RunNotFound,
+    ServerUnreachable,
+    Unauthenticated,
+)
+from holdfast.sdk import client_errors
+from holdfast.sdk.client import AsyncRemoteHoldfast, RemoteHoldfast
+from holdfast.sdk.client_handoffs import RemoteHandoffs
+from holdfast.sdk.client_sessions import RemoteSessions
+from holdfast.sdk.client_tasks import RemoteTasks, RemoteTaskSession
+from holdfast.sdk.client_workspace import RemoteWorkspace
+from holdfast.sdk.handoffs import Handoffs
+from holdfast.sdk.sessions import Sessions
+from holdfast.sdk.tasks import Tasks, TaskSession
+from holdfast.sdk.workspace import Workspace
+
+from .server import Served, served
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+        yield found
+
+
+def url(server: Served) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def hold(server: Served) -> Iterator[Holdfast]:
+    with Holdfast(url(server)) as found:
+        yield found
+
+
+# the surface
+
+WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
+    Holdfast: set[str](),
+    AsyncHoldfast: set[str](),
+    Handoffs: {"lint", "diff", "apply", "relative", "output"},
+    Workspace: set[str](),
+    Tasks: {"open_task_session"},
+    TaskSession: {"task_id", "scope", "actor", "claim_id"},
+    Sessions: set[str](),
+}
+PAIRS = [
+    (Holdfast, RemoteHoldfast),
+    (AsyncHoldfast, AsyncRemoteHoldfast),
+    (Handoffs, RemoteHandoffs),
+    (Workspace, RemoteWorkspace),
+    (Tasks, RemoteTasks),
+    (TaskSession, RemoteTaskSession),
+    (Sessions, RemoteSessions),
+]
+
+
+@pytest.mark.parametrize(("embedded", "remote"), PAIRS, ids=lambda kind: kind.__name__)
+def test_a_client_has_every_method_with_the_same_signature(embedded: type, remote: type) -> None:
+    assert issubclass(remote, embedded)
+    for name in (name for name in dir(embedded) if not name.startswith("_")):
+        there, here = inspect.getattr_static(embedded, name), inspect.getattr_static(remote, name)
+        assert (there is here) == (name in WORKS_THE_SAME[embedded]), name
+        if callable(there):
+            wanted, found = inspect.signature(there), inspect.signature(here)
+            assert list(found.parameters.values()) == list(wanted.parameters.values()), name
+
+
+def test_both_are_made_by_the_same_words() -> None:
+    for embedded, remote in PAIRS[:2]:
+        wanted, found = (inspect.signature(kind.__init__).parameters for kind in (embedded, remote))
+        assert list(found) == list(wanted)
+        assert "key" in found
+
+
+def test_a_url_gives_a_client_that_is_a_holdfast(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    for made in (lambda: Holdfast(url(server)), lambda: Holdfast()):
+        monkeypatch.setenv("HOLDFAST_HOME", url(server))
+        with made() as found:
+            assert isinstance(found, Holdfast)
+            assert isinstance(found, RemoteHoldfast)
+            assert found.runs() == []
+    assert isinstance(AsyncHoldfast(url(server)), AsyncRemoteHoldfast)
+
+
+def test_awaited_it_does_the_same(server: Served) -> None:
+    async def story() -> tuple[Any, ...]:
+        async with AsyncHoldfast(url(server)) as found:
+            await found.sessions.append("talk", "user", "hello")
+            task = await found.tasks.open("awaited")
+            await task.record_event("looked", {"at": "it"})
+            saved = await found.workspace.save("awaited.txt", "content")
+            stored = await found.handoff.store("awaited", "Stopped", "Go on in a.py", bind=False)
+            got = await found.handoff.recover("awaited")
+            last = await found.sessions.last("talk", 1)
+            return last[0].text, (await task.events())[-1].name, saved.text(), got.handoff.id == stored.id
+
+    assert asyncio.run(story()) == ("hello", "looked", "content", True)
+
+
+REFUSED: list[Callable[[Holdfast], Any]] = [
+    lambda hold: hold.open("script"),
+    lambda hold: hold.resource("key", object()),
+    lambda hold: hold.replay("run"),
+    lambda hold: hold.gc(),
+    lambda hold: hold.export("run", "file"),
+    lambda hold: hold.import_("file"),
+    lambda hold: hold.mirror("run"),
+    lambda hold: hold.follow_logs("run"),
+    lambda hold: hold.signals(),
+    lambda hold: hold.home,
+    lambda hold: hold.handoff.export("anchor", "file"),
+    lambda hold: hold.handoff.import_("file"),
+    lambda hold: hold.workspace.recall("goal", embed=lambda texts: []),
+    lambda hold: hold.sessions.window("talk", 10, tokens_of=len),
+]
+
+
+@pytest.mark.parametrize("ask", REFUSED)
+def test_what_needs_the_home_says_what_to_do_instead(hold: Holdfast, ask: Callable[[Holdfast], Any]) -> None:
+    with pytest.raises(EmbeddedOnly) as error:
+        ask(hold)
+    assert error.value.what_next
+
+
+def test_a_class_of_ones_own_stays_embedded(server: Served) -> None:
+    class Mine(Holdfast):
+        pass
+
+    with pytest.raises(EmbeddedOnly):
+        Mine(url(server))
+    with pytest.raises(NameInvalid):
+        Holdfast("/nonexistent/never-made", key="hf_x_y")
+
+
+def test_without_its_package_the_extra_is_named(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
+    with pytest.raises(ExtraMissing, match="client"):
+        Holdfast(url(server))
+
+
+def test_importing_holdfast_imports_no_client() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, holdfast; holdfast.Holdfast; print([m for m in sys.modules if 'httpx' in m or 'sdk.client' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# errors
+
+SAME_ERRORS: list[Callable[[Holdfast], Any]] = [
+    lambda hold: hold.get("nope"),
+    lambda hold: hold.plan("nope"),
+    lambda hold: hold.resume("nope"),
+    lambda hold: hold.resume("nope", accept=["code_changed"]),
+    lambda hold: hold.abort("nope", why="over"),
+    lambda hold: hold.skip("nope", "step", why=" "),
+    lambda hold: hold.answer("nope", {"approved": True}),
+    lambda hold: hold.signal("paid"),
+    lambda hold: hold.signal("paid", body={1, 2}, task="t"),
+    lambda hold: hold.handoff.recover("nope"),
+    lambda hold: hold.handoff.recover("a", handoff_id="b"),
+    lambda hold: hold.handoff.get(),
+    lambda hold: hold.handoff.get("nope"),
+    lambda hold: hold.handoff.settle("nope", "completed"),
+    lambda hold: hold.handoff.settle("nope", "done"),  # type: ignore[arg-type]
+    lambda hold: hold.handoff.claim("nope", take=True),
+    lambda hold: hold.handoff.list("nope"),  # type: ignore[arg-type]
+    lambda hold: hold.handoff.store("a", "s", "t", target_files=["../x"], repo_root="/"),
+    lambda hold: hold.handoff.store("a", "s", "t", repo_root="/nonexistent"),
+    lambda hold: hold.handoff.store("a", "token ghp_" + "a" * 36, "t", bind=False),
+    lambda hold: hold.handoff.store("a", "s", "t", bind=False, expected_revision=7),
+    lambda hold: hold.handoff.store("a", "s", "t", tenant_id="other"),
+    lambda hold: hold.handoff.store("", "s", "t", bind=False),
+    lambda hold: hold.handoff.store("a", "did it", "t", bind=False, strict=True),
+    lambda hold: hold.workspace.get("nope"),
+    lambda hold: hold.workspace.save("  ", b""),
+    lambda hold: hold.workspace.save("n", {"no": "content"}),  # type: ignore[arg-type]
+    lambda hold: hold.workspace.versions("nope"),
+    lambda hold: hold.workspace.record("decision", ""),
+    lambda hold: hold.workspace.record("decision", "t", refs=["record:nope"]),
+    lambda hold: hold.workspace.link("record:a", "supports", "record:b"),
+    lambda hold: hold.workspace.recall("goal", -1),
+    lambda hold: hold.workspace.record("opinion", "t"),
+    lambda hold: hold.workspace.link("record:a", "likes", "record:b"),
+    lambda hold: hold.workspace.checkpoint("c", refs=["artifact:default/none@1"], task="t"),
+    lambda hold: hold.workspace.diff("a", "b"),
+    lambda hold: hold.tasks.get("nope"),
+    lambda hold: hold.tasks.session("nope"),
+    lambda hold: hold.tasks.open("x" * 600),
+    lambda hold: hold.tasks.open("fresh-task").resume_task(),
+    lambda hold: hold.tasks.open("fresh-task").complete_task(),
+    lambda hold: hold.tasks.open("fresh-task").pause_task("s", "t", anchor="mine"),
+    lambda hold: hold.sessions.get("nope"),
+    lambda hold: hold.sessions.append("s", "", "x"),
+    lambda hold: hold.sessions.append("s", "user", object()),
+    lambda hold: hold.sessions.set_memo("nope", "text"),
+]
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
+    with Holdfast(tmp_path_factory.mktemp("embedded") / "home") as found:
+        yield found
+
+
+@pytest.mark.parametrize("number", range(len(SAME_ERRORS)))
+def test_an_error_is_the_same_by_class_code_and_text(number: int, hold: Holdfast, embedded: Holdfast) -> None:
+    told = []
+    for each in (embedded, hold):
+        with pytest.raises(HoldfastError) as error:
+            SAME_ERRORS[number](each)
+        told.append((type(error.value), error.value.code, str(error.value), set(error.value.facts)))
+    assert told[0] == told[1]
+
+
+def test_an_error_of_another_version_comes_in_the_class_that_is_nearest() -> None:
+    raw = b'{"code": "moon_not_found", "detail": "no {moon}", "advice": "wait", "facts": {"moon": 1}}'
+    error = client_errors.error_of(404, raw, "http://x")
+    assert (type(error), error.code, str(error), error.facts) == (
+        NotFound,
+        "moon_not_found",
+        "no {moon}; wait",
+        {"moon": 1},
+    )
+    newer = b'{"code": "run_not_found", "detail": "no such run at all", "advice": "look", "facts": {}}'
+    error = client_errors.error_of(404, newer, "http://x")
+    assert (type(error), str(error)) == (RunNotFound, "no such run at all; look")
+    strange = client_errors.error_of(502, b"<html>", "http://x")
+    assert isinstance(strange, errors.Unavailable)
+    assert "<html>" in str(strange)
+
+
+def test_every_error_of_ours_can_be_made_again() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HoldfastError)]
+    codes = [kind.code for kind in kinds]
+    assert len(set(codes)) == len(codes)
+
+
+# who asks
+
+
+def test_a_key_says_who_asks(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = server.keys().create("reader", roles=["read"]).text
+    writes = server.keys().create("writer", roles=["write"]).text
+    with Holdfast(url(server), key=reads) as hold:
+        assert hold.runs() == []
+        with pytest.raises(Forbidden):
+            hold.signal("paid", task="t")
+    monkeypatch.setenv("HOLDFAST_KEY", writes)
+    with Holdfast(url(server), actor="somebody else") as hold:
+        assert hold.signal("paid", task="t").actor == "writer"
+    with Holdfast(url(server), key="hf_none_such") as hold, pytest.raises(Unauthenticated):
+        hold.runs()
+    with pytest.raises(NameInvalid):
+        Holdfast(url(server), key="two words")
+
+
+def test_scope_and_actor_go_along(server: Served) -> None:
+    with Holdfast(url(server), scope="Zürich/2", actor="Ünal") as hold:
+        saved = hold.workspace.save("a.txt", "x")
+        assert (saved.scope, saved.source.actor) == ("Zürich/2", "Ünal")
+        assert hold.workspace.save("a.txt", "x", scope="other", actor="Eve").scope == "other"
+        assert [each.ref for each in hold.workspace.list()] == [saved.ref]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a b", "é☃", "100%", "a?b#c", "a&b=c", "%2F", "-x", "x" * 400])
+def test_names_of_any_kind_are_found_again(hold: Holdfast, name: str) -> None:
+    task = hold.tasks.open(name)
+    task.record_event("seen", {"name": name})
+    assert hold.tasks.get(name).task == name
+    assert [each.body for each in task.events()][-1] == {"name": name}
+    saved = hold.workspace.save(name, name)
+    assert hold.workspace.get(saved.ref).text() == name
+    hold.handoff.store(f"task:{name}", "Stopped", "Go on", bind=False)
+    assert hold.handoff.recover(f"task:{name}").anchor == f"task:{name}"
+
+
+# patience
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Falters:
+    """Sends what it is asked on to a server, but only from the n-th time on: before, it breaks off in some way."""
+
+    def __init__(self, server: Served, ways: list[str]) -> None:
+        self._server, self._ways, self.asked = server, ways, 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                taken, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(taken,), daemon=True).start()
+
+    def _answer(self, taken: socket.socket) -> None:
+        with taken:
+            raw = _whole(taken)
+            way = self._ways[self.asked] if self.asked < len(self._ways) else "answer"
+            self.asked += 1
+            if way == "502":
+                taken.sendall(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            if way in ("answer", "swallow"):
+                with socket.create_connection(("127.0.0.1", self._server.port)) as line:
+                    line.sendall(raw.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+                    answer = b"".join(iter(lambda: line.recv(1 << 16), b""))
+                if way == "answer":
+                    taken.sendall(answer)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+def _whole(taken: socket.socket) -> bytes:
+    raw = b""
+    while b"\r\n\r\n" not in raw:
+        raw += taken.recv(1 << 16)
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lengths = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+    while lengths and len(body) < lengths[0]:
+        body += taken.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
+
+
+def test_a_write_whose_answer_was_lost_is_asked_for_again_and_done_once(server: Served) -> None:
+    falters = Falters(server, ["break", "502", "swallow", "swallow"])
+    with Holdfast(falters.url, store_options={"retry_seconds": 0.01}) as hold:
+        message = hold.sessions.append("falters", "user", "once")
+    falters.close()
+    assert falters.asked == 5
+    assert message.replayed
+    with server.opened() as there:
+        assert [each.content for each in there.sessions.messages("falters")] == ["once"]
+
+
+def test_what_a_server_refuses_is_not_asked_for_again(server: Served) -> None:
+    falters = Falters(server, [])
+    with Holdfast(falters.url) as hold, pytest.raises(RunNotFound):
+        hold.get("nope")
+    falters.close()
+    assert falters.asked == 1
+
+
+def test_nobody_there_is_told_within_the_deadline() -> None:
+    place = f"http://127.0.0.1:{free_port()}"
+    began = time.monotonic()
+    options = {"deadline_seconds": 0.4, "retry_seconds": 0.01}
+    with Holdfast(place, store_options=options) as hold, pytest.raises(ServerUnreachable) as error:
+        hold.runs()
+    assert time.monotonic() - began < 20
+    assert error.value.tries > 1
+    assert place in str(error.value)
+
+
+def test_a_server_that_keeps_saying_503_is_told_in_its_own_words(tmp_path: Path) -> None:
+    answer = b'{"code":"store_busy","detail":"busy","advice":"wait","facts":{"path":"x"}}'
+    head = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n\r\n"
+    listening = socket.create_server(("127.0.0.1", 0))
+    asked = []
+
+    def serve() -> None:
+        while True:
+            try:
+                taken, _ = listening.accept()
+            except OSError:
+                return
+            with taken:
+                asked.append(_whole(taken))
+                taken.sendall(head % len(answer) + answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    options = {"deadline_seconds": 0.3, "retry_seconds": 0.01}
+    place = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with Holdfast(place, store_options=options) as hold, pytest.raises(errors.StoreBusy):
+        hold.runs()
+    listening.close()
+    assert len(asked) > 1
+
+
+def test_an_operation_id_of_ones_own_is_kept(hold: Holdfast) -> None:
+    first = hold.sessions.append("own", "user", "a", operation_id="mine")
+    again = hold.sessions.append("own", "user", "a", operation_id="mine")
+    assert (first.replayed, again.replayed, again) == (False, True, first)
+    with pytest.raises(OperationConflict):
+        hold.sessions.append("own", "user", "b", operation_id="mine")
+
+
+def test_what_is_no_address_is_refused() -> None:
+    for wrong in ("http://", "http://host:x", "http://h/?q=1", "http://user:pw@host"):
+        with pytest.raises(NameInvalid):
+            Holdfast(wrong)
+    with pytest.raises(NameInvalid):
+        Holdfast("http://127.0.0.1:1", store_options={"patience": 1})
+    assert holdfast.__version__

@@ -1,0 +1,395 @@
+"""Handoffs of a server, their files where the client is: the server has none of them."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import (
+    ClaimLost,
+    Finished,
+    HandoffAmbiguous,
+    HandoffClaimed,
+    HandoffInvalid,
+    HandoffNotFound,
+    IntegrityBroken,
+    NotSettled,
+)
+
+from .client_story import Plain, git, make_repository
+from .server import Served, served
+
+CHECK = "grep -q 'limit = 2' app.py"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+        yield found
+
+
+@pytest.fixture
+def hold(server: Served) -> Iterator[Holdfast]:
+    with Holdfast(f"http://127.0.0.1:{server.port}") as found:
+        yield found
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = make_repository(tmp_path / "repo")
+    monkeypatch.chdir(found)
+    return found
+
+
+def store(hold: Holdfast, anchor: str, **more: Any) -> Any:
+    given: dict[str, Any] = {
+        "target_files": ["app.py"],
+        "next_action": "Set the limit to 2 in app.py.",
+        "acceptance_checks": [CHECK],
+    }
+    return hold.handoff.store(anchor, "Stopped at the limit", "Resume in app.py and set the limit.", **given | more)
+
+
+def codes(got: Any) -> set[str]:
+    return {reason.code for reason in got.reasons}
+
+
+# the same story
+
+
+def story(hold: Holdfast, repo: Path) -> list[Any]:
+    """Everything that can happen to a handoff, told by what the calls give."""
+    told: list[Any] = []
+    (repo / "app.py").write_text("limit = 1\n# under way\n")
+    must = {"file": "app.py", "contains": "limit"}
+    told.append(
+        store(hold, "task:s", must_keep=[must, "keep the tests"], execution_state_v1='{"a":  1.50}', baseline=True)
+    )
+    told.append(hold.handoff.recover("task:s"))
+    told.append(hold.handoff.recover())
+    told.append(hold.handoff.recover(file_path="app.py", run_checks=True))
+    (repo / "app.py").write_text("nothing\n")
+    told.append(hold.handoff.recover("task:s"))
+    told.append(hold.handoff.recover("task:s", claim=True))
+    told.append(hold.handoff.list("contested"))
+    told.append(hold.handoff.list(look=True))
+    told.append(hold.handoff.diff("task:s"))
+    git(repo, "checkout", "-q", ".")
+    told.append(hold.handoff.apply("task:s"))
+    told.append((repo / "app.py").read_text())
+    told.append(hold.handoff.claim("task:s", operation_id="claim-1"))
+    told.append(hold.handoff.claim("task:s", operation_id="claim-1").replayed)
+    (repo / "app.py").write_text("limit = 3\n")
+    told.append(hold.handoff.verify("task:s"))
+    with pytest.raises(NotSettled) as refused:
+        hold.handoff.settle("task:s", "completed")
+    told.append(str(refused.value))
+    told.append(getattr(refused.value, "__notes__", []))
+    (repo / "app.py").write_text("limit = 2\n")
+    told.append(hold.handoff.renew("task:s"))
+    told.append(hold.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
+    told.append(hold.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
+    with pytest.raises(Finished) as finished:
+        hold.handoff.recover("task:s")
+    told.append(str(finished.value))
+    told.append(hold.handoff.recover("task:s", include_finished=True))
+    told.append(store(hold, "task:s", bind=False))
+    told.append(hold.handoff.get(anchor="task:s", revision=1))
+    told.append(hold.handoff.diff("task:s", revisions=(1, 2)))
+    told.append([each.kind for each in hold.handoff.history("task:s")])
+    told.append(hold.handoff.output(told[3].evidence[0]))
+    told.append(hold.handoff.list())
+    return told
+
+
+def test_the_same_story_gives_the_same_values(server: Served, tmp_path: Path, repo: Path) -> None:
+    with Holdfast(tmp_path / "embedded" / "home", scope="story") as embedded:
+        there = Plain()(story(embedded, repo))
+    git(repo, "checkout", "-q", ".")
+    with Holdfast(f"http://127.0.0.1:{server.port}", scope="story") as remote:
+        here = Plain()(story(remote, repo))
+    for place, (wanted, found) in enumerate(zip(there, here, strict=True)):
+        assert found == wanted, place
+
+
+def task_story(hold: Holdfast, repo: Path) -> list[Any]:
+    told: list[Any] = []
+    (repo / "app.py").write_text("limit = 1\n")
+    ann, ben = (hold.tasks.open("fix limit", actor=who) for who in ("ann", "ben"))
+    fields = {"target_files": ["app.py"], "next_action": "Set it to 2.", "acceptance_checks": [CHECK]}
+    told.append(ann.pause_task("Stopped at the limit", "Resume in app.py", **fields))
+    told.append(ann.inspect_task_context())
+    told.append(ann.resume_task())
+    with pytest.raises(HandoffClaimed) as held:
+        ben.resume_task()
+    told.append(type(held.value))
+    told.append([each for each in ben.inspect_task_context().allowed_actions if each.name == "complete"])
+    with pytest.raises(NotSettled) as refused:
+        ann.complete_task()
+    told.append(str(refused.value))
+    (repo / "app.py").write_text("limit = 2\n")
+    told.append(ann.record_event("tried", {"times": 2}))
+    told.append(ann.complete_task(operation_id="done-1"))
+    told.append(hold.tasks.get("fix limit"))
+    told.append(ann.events())
+    told.append(hold.tasks.list("completed"))
+    told.append(ann.inspect_task_context())
+    return told
+
+
+def test_a_task_goes_through_the_same_states(server: Served, tmp_path: Path, repo: Path) -> None:
+    with Holdfast(tmp_path / "embedded" / "home", scope="tasks") as embedded:
+        there = Plain()(task_story(embedded, repo))
+    with Holdfast(f"http://127.0.0.1:{server.port}", scope="tasks") as remote:
+        here = Plain()(task_story(remote, repo))
+    for place, (wanted, found) in enumerate(zip(there, here, strict=True)):
+        assert found == wanted, place
+
+
+# files where the client is
+
+
+def test_a_changed_file_contests_though_the_server_has_no_such_file(hold: Holdfast, repo: Path, server: Served) -> None:
+    stored = store(hold, "changed")
+    assert stored.binding.files["app.py"].kept
+    assert str(hold.handoff.recover("changed").verdict) == "trusted"
+    (repo / "app.py").write_text("limit = 9\n")
+    got = hold.handoff.recover("changed")
+    assert (str(got.verdict), codes(got) & {"file_changed"}) == ("contested", {"file_changed"})
+    assert hold.handoff.recover("changed", claim=True).resume == "lost"
+    (repo / "app.py").unlink()
+    assert "file_missing" in codes(hold.handoff.recover("changed"))
+    with server.opened() as there:
+        seen = there.handoff.recover("changed", repo_root=str(repo.parent))
+    assert "file_missing" in codes(seen)
+
+
+def test_another_clone_applies_the_work(
+    hold: Holdfast, repo: Path, tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repo / "app.py").write_text("limit = 2\n")
+    (repo / "notes.md").write_text("# more\n")
+    store(hold, "carry")
+    git(tmp_path, "clone", "-q", str(repo), "clone")
+    monkeypatch.chdir(tmp_path / "clone")
+    with Holdfast(f"http://127.0.0.1:{server.port}") as other:
+        assert other.handoff.apply("carry", dry_run=True).done is False
+        assert other.handoff.apply("carry").done
+        assert str(other.handoff.recover("carry").verdict) == "trusted"
+    assert (tmp_path / "clone" / "app.py").read_text() == "limit = 2\n"
+    assert (tmp_path / "clone" / "notes.md").read_text() == "# more\n"
+
+
+def test_elsewhere_nobody_can_look(hold: Holdfast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(hold, "elsewhere")
+    (tmp_path / "unrelated").mkdir()
+    monkeypatch.chdir(tmp_path / "unrelated")
+    (repo / ".git").rename(repo / "gone")
+    assert "unobserved" in codes(hold.handoff.recover("elsewhere"))
+    with pytest.raises(HandoffInvalid, match="not here"):
+        hold.handoff.recover("elsewhere", run_checks=True)
+    with pytest.raises(NotSettled, match="not here"):
+        hold.handoff.settle("elsewhere", "completed")
+
+
+def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
+    hold: Holdfast, repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the claim somebody stores another revision, of a file that is not as it says."""
+    from holdfast.sdk.client_looking import Looking
+
+    store(hold, "moves")
+    (repo / "notes.md").write_text("# then\n")
+    before, stored = Looking._sighting, []
+
+    def meanwhile(self: Looking, handoff: Any, *, with_checks: bool) -> Any:
+        seen = before(self, handoff, with_checks=with_checks)
+        if not stored:
+            with server.opened() as there:
+                stored.append(store(there, "moves", target_files=["notes.md"], repo_root=str(repo)))
+            (repo / "notes.md").write_text("# now\n")
+        return seen
+
+    monkeypatch.setattr(Looking, "_sighting", meanwhile)
+    got = hold.handoff.recover("moves", claim=True)
+    assert (got.handoff.revision, got.resume, got.claim) == (2, "lost", None)
+    assert "file_changed" in codes(got)
+
+
+def test_a_claim_is_this_clients_own(hold: Holdfast, repo: Path, server: Served) -> None:
+    store(hold, "mine")
+    claim = hold.handoff.claim("mine")
+    with Holdfast(f"http://127.0.0.1:{server.port}") as other:
+        with pytest.raises(HandoffClaimed):
+            other.handoff.claim("mine")
+        assert "claimed" in codes(other.handoff.recover("mine"))
+        assert other.handoff.renew("mine", claim_id=claim.id).id == claim.id
+    (repo / "app.py").write_text("limit = 2\n")
+    assert store(hold, "mine").rival == ""
+    assert "partial_work" not in codes(hold.handoff.recover("mine", claim=True))
+    assert hold.handoff.settle("mine", "released", missing=["time"]).outcome == "released"
+    with pytest.raises(ClaimLost):
+        hold.handoff.renew("mine", claim_id=claim.id)
+
+
+def test_of_many_clients_one_gets_the_claim(hold: Holdfast, repo: Path, server: Served) -> None:
+    store(hold, "many")
+    got: list[str] = []
+
+    def take() -> None:
+        with Holdfast(f"http://127.0.0.1:{server.port}") as mine:
+            got.append(mine.handoff.recover("many", claim=True).resume)
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert sorted(got) == ["attached", *["lost"] * 5]
+
+
+def test_by_file_and_branch_only_what_is_here_is_meant(
+    hold: Holdfast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = {"scope": "near"}
+    store(hold, "one", **scope)
+    other = make_repository(tmp_path / "other")
+    (other / "new.txt").write_text("x")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "other")
+    monkeypatch.chdir(other)
+    store(hold, "two", repo_root=str(other), **scope)
+    assert hold.handoff.recover(**scope).anchor == "two"
+    monkeypatch.chdir(repo)
+    assert hold.handoff.recover(**scope).anchor == "one"
+    assert hold.handoff.recover(file_path=str(repo / "app.py"), **scope).anchor == "one"
+    store(hold, "three", **scope)
+    with pytest.raises(HandoffAmbiguous, match="one"):
+        hold.handoff.recover(file_path="app.py", **scope)
+    git(repo, "checkout", "-q", "-b", "elsewhere")
+    with pytest.raises(HandoffNotFound, match="three"):
+        hold.handoff.recover(**scope)
+
+
+def test_secrets_of_the_servers_own_kind_are_not_kept(tmp_path: Path, repo: Path) -> None:
+    home = tmp_path / "guarded"
+    home.mkdir()
+    (home / "secrets.yaml").write_text("badge:\n  pattern: 'BADGE-[0-9]{6}'\n")
+    (repo / "app.py").write_text("who = 'BADGE-123456'\n")
+    with served(home) as server, Holdfast(f"http://127.0.0.1:{server.port}") as hold:
+        bound = store(hold, "guarded").binding
+    assert (bound.files["app.py"].kept, bound.files["app.py"].why) == ("", "secret")
+    assert (bound.patch, bound.patch_why) == ("", "secret")
+
+
+# what a request may say of files
+
+BOUND = {"root": "/work", "host": "h", "files": {"a.py": {"mode": "absent"}}}
+WRONG_BINDINGS = [
+    BOUND | {"files": {}},
+    BOUND | {"files": {"a.py": {"mode": "absent"}, "b.py": {"mode": "absent"}}},
+    BOUND | {"files": {"a.py": {"mode": "absent"}, "../b": {"mode": "absent"}}},
+    BOUND | {"files": {"a.py": {"mode": "absent"}}, "environment": {"x": {"mode": "absent"}}},
+    BOUND | {"files": {"a.py": {"mode": "file", "digest": "zz"}}},
+    BOUND | {"files": {"a.py": {"mode": "file", "digest": "a" * 64, "kept": "b" * 64}}},
+    BOUND | {"files": {"a.py": {"mode": "file", "digest": "a" * 64, "kept": "a" * 64}}},
+    BOUND | {"folders": ["other"]},
+    BOUND | {"commit": "not hex"},
+    BOUND | {"patch": "a" * 64},
+    BOUND | {"root": "x" * 5000},
+]
+
+
+@pytest.mark.parametrize("binding", WRONG_BINDINGS, ids=range(len(WRONG_BINDINGS)))
+def test_a_binding_is_only_of_the_handoffs_files_and_of_content_that_is_there(server: Served, binding: Any) -> None:
+    body = {"anchor": "b", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": binding}
+    reply = server.post("/v1/handoff/store", body)
+    assert (reply.status, reply.code) == (422, "handoff_invalid"), reply.raw
+    assert server.get("/v1/handoff?anchor=b").status == 404
+
+
+def test_fields_that_nobody_knows_are_refused(server: Served) -> None:
+    body = {"anchor": "b", "summary": "s", "handoff_text": "t", "binding": BOUND | {"colour": "red"}}
+    assert server.post("/v1/handoff/store", body).json["path"] == "binding.colour"
+
+
+def test_what_was_seen_of_another_revision_counts_for_nothing(server: Served) -> None:
+    fields = {"anchor": "seen", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": BOUND}
+    first = server.post("/v1/handoff/store", fields).json
+    seen = {"handoff_id": first["id"], "root": "/work", "binding": BOUND}
+    got = server.post("/v1/handoff/recover", {"anchor": "seen", "observed": [seen]}).json
+    assert (got["root"], [each["code"] for each in got["reasons"] if each["code"] == "unobserved"]) == ("/work", [])
+    server.post("/v1/handoff/store", fields | {"summary": "again"})
+    got = server.post("/v1/handoff/recover", {"anchor": "seen", "observed": [seen]}).json
+    assert (got["root"], "unobserved" in [each["code"] for each in got["reasons"]]) == ("", True)
+    asked = server.post("/v1/handoff/recover", {"anchor": "seen", "observed": [seen], "looks": True})
+    assert (asked.status, asked.code, asked.json["facts"]["handoff"]["revision"]) == (409, "look_first", 2)
+
+
+WRONG_SIGHTS: list[dict[str, Any]] = [
+    {"binding": None},
+    {"binding": BOUND | {"files": {}}},
+    {"binding": BOUND | {"files": BOUND["files"] | {"b.py": {"mode": "absent"}}}},  # type: ignore[operator]
+    {"root": "x" * 5000},
+    {"ran": []},
+    {"ran": [{"check": "other", "passed": True}]},
+    {"ran": [{"check": "true", "passed": True}, {"check": "true", "passed": True}]},
+    {"ran": [{"check": "true", "passed": True, "output": "a" * 64}]},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_SIGHTS, ids=range(len(WRONG_SIGHTS)))
+def test_what_was_seen_is_of_all_its_files_and_checks_and_no_others(server: Served, wrong: dict[str, Any]) -> None:
+    fields = {"anchor": "sight", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": BOUND}
+    stored = server.post("/v1/handoff/store", fields | {"acceptance_checks": ["true"]}).json
+    seen = {"handoff_id": stored["id"], "root": "/work", "binding": BOUND, "ran": [{"check": "true", "passed": True}]}
+    ask = {"anchor": "sight", "run_checks": True}
+    assert server.post("/v1/handoff/recover", ask | {"observed": [seen]}).status == 200
+    assert server.post("/v1/handoff/recover", ask | {"observed": [seen | wrong]}).code == "handoff_invalid"
+
+
+def test_evidence_says_whose_key_it_was_and_where_it_ran(server: Served) -> None:
+    key = server.keys().create("builder", roles=["write"]).text
+    fields = {"anchor": "who", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": BOUND}
+    stored = server.post("/v1/handoff/store", fields | {"acceptance_checks": ["true"]}, key=key).json
+    ran = [{"check": "true", "passed": True, "host": "elsewhere"}]
+    seen = {"handoff_id": stored["id"], "root": "/work", "binding": BOUND, "ran": ran}
+    ask = {"anchor": "who", "actor": "somebody", "observed": [seen]}
+    (evidence,) = server.post("/v1/handoff/verify", ask, key=key).json["evidence"]
+    assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "runner")
+
+
+def test_content_goes_up_and_down_by_its_digest(server: Served, hold: Holdfast) -> None:
+    content = b"some content" * 1000
+    digest = hashlib.sha256(content).hexdigest()
+    path = f"/v1/handoff/blobs/{digest}"
+    assert server.get(path).code == "blob_not_found"
+    wrong = server.ask("PUT", path, raw=content + b"!", headers={"content-type": "application/octet-stream"})
+    assert wrong.code == "integrity_broken"
+    for _ in range(2):
+        sent = server.ask("PUT", path, raw=content, headers={"content-type": "application/octet-stream"})
+        assert (sent.status, sent.json) == (200, {"digest": digest})
+    assert server.get(path).raw == content
+    assert server.ask("HEAD", path).status == 200
+    assert server.ask("PUT", "/v1/handoff/blobs/..%2Fx", raw=b"").status in (404, 422)
+    readonly = server.keys().create("reader", roles=["read"]).text
+    assert server.ask("PUT", path, raw=content, key=readonly).code == "forbidden"
+    other = server.keys().create("other", tenant="elsewhere", roles=["admin"]).text
+    assert server.get(path, key=other).code == "blob_not_found"
+
+
+def test_content_that_was_damaged_on_the_server_is_told(hold: Holdfast, repo: Path, server: Served) -> None:
+    (repo / "app.py").write_text("limit = 7\n")
+    name = store(hold, "damaged").binding.files["app.py"].kept
+    (repo / "app.py").write_text("limit = 8\n")
+    path = server.home / "default" / "blobs" / name[:2] / name
+    path.write_bytes(b"other")
+    assert "artifact_corrupt" in codes(hold.handoff.recover("damaged"))
+    with Holdfast(f"http://127.0.0.1:{server.port}") as other, pytest.raises(IntegrityBroken):
+        other.handoff.output(type("E", (), {"output": name})())  # type: ignore[arg-type]
+    assert json.loads(server.get(f"/v1/handoff/blobs/{name}").raw)["code"] == "integrity_broken"

@@ -1,0 +1,268 @@
+"""Runs of a server, as a client starts, follows and decides about them."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncHoldfast, Holdfast, Run, flow, flow_file
+from holdfast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, ValueRefused
+
+from . import http_flows
+from .client_story import Plain
+from .server import Served, served
+from .test_http_runs import FLOWS, until
+
+SHELL = """
+flow: shell
+steps:
+  - {id: say, run: "printf 'one\\ntwo\\n'"}
+  - {id: more, run: "seq 1 20000"}
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "shell.yaml"
+    path.write_text(SHELL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, recipe: Path) -> Iterator[Served]:
+    home = Path(tmp_path_factory.mktemp("home")) / "home"
+    with served(home, flows=(FLOWS, str(recipe)), poll_seconds=0.02) as found:
+        yield found
+
+
+def url(server: Served) -> str:
+    return f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def hold(server: Served) -> Iterator[Holdfast]:
+    with Holdfast(url(server), store_options={"retry_seconds": 0.01, "poll_seconds": 5.0}) as found:
+        yield found
+
+
+@flow
+def unserved(run: Run) -> None:
+    """No server was given this one."""
+
+
+@flow(name="doubling")
+def typed(run: Run, number: int) -> float:
+    """The same name with another type: what comes back is what this one's annotation says."""
+    return 0.0
+
+
+def test_a_flow_runs_at_the_server_and_its_result_comes_back(hold: Holdfast) -> None:
+    outcome = hold.run(http_flows.doubling, 21)
+    assert (outcome.status, outcome.result, outcome.unwrap()) == ("succeeded", 42, 42)
+    assert isinstance(hold.run(typed, 21).unwrap(), float)
+    assert hold.get(outcome.run_id[:8]).id == outcome.run_id
+
+
+def test_it_is_the_same_outcome_as_embedded(hold: Holdfast, tmp_path: Path) -> None:
+    plain = []
+    with Holdfast(tmp_path / "home") as embedded:
+        for each in (embedded, hold):
+            asked = each.run(http_flows.asking, "may I?")
+            assert each.run(http_flows.asking, "may I?").run_id == asked.run_id
+            answered = each.answer(asked.interrupts[0].id, {"approved": True}, operation_id="yes")
+            told = [asked, answered, each.resume(asked.run_id), each.runs(status="succeeded", limit=1)[0].result]
+            plain.append(Plain()(told))
+    assert plain[0] == plain[1]
+
+
+def test_everything_that_is_known_of_a_run_is_the_same(hold: Holdfast, server: Served, recipe: Path) -> None:
+    doubled = hold.run(http_flows.doubling, 4).run_id
+    asked = hold.run(http_flows.noting, "read me").run_id
+    shell = hold.run(flow_file(recipe)).run_id
+    with server.opened() as there:
+        for run in (doubled, asked, shell):
+            for name in ("get", "receipts", "events", "timeline", "interrupts", "audit"):
+                assert getattr(hold, name)(run) == getattr(there, name)(run), name
+            assert [log.pieces and b"".join(log.pieces()) for log in hold.logs(run)] == [
+                b"".join(log.pieces()) for log in there.logs(run)
+            ]
+        assert hold.plan(asked) == there.plan(asked)
+        assert hold.logs(shell) == there.logs(shell)
+        assert [each.size_bytes for each in hold.logs(shell, "say")] == [8]
+        assert hold.handoff.step(doubled, "double") == there.handoff.step(doubled, "double")
+        for name in ("runs", "inbox", "due", "interrupts", "verify"):
+            assert getattr(hold, name)() == getattr(there, name)(), name
+        every = hold.events(shell)
+        assert hold.events(shell, after=2, limit=3) == every[2:5] == there.events(shell, after=2, limit=3)
+        first = hold.runs(limit=1)
+        assert hold.runs(limit=2, before=first[0].id) == there.runs(limit=2, before=first[0].id)
+        assert hold.runs(status="no such status") == []
+
+
+def test_what_cannot_be_run_there_is_refused(hold: Holdfast) -> None:
+    with pytest.raises(NoFlows):
+        hold.run(unserved)
+    with pytest.raises(InputsInvalid):
+        hold.run(http_flows.doubling)
+    with pytest.raises(ValueRefused):
+        hold.run(http_flows.doubling, object())  # type: ignore[arg-type]
+    done = hold.run(http_flows.doubling, 8)
+    with pytest.raises(RunFinished):
+        hold.resume(done.run_id)
+
+
+def test_a_failure_is_told_as_a_failed_run(hold: Holdfast) -> None:
+    outcome = hold.run(http_flows.asking, "fails?")
+    hold.answer(outcome.interrupts[0].id, {"declined": True})
+    failed = hold.resume(outcome.run_id)
+    assert (failed.status, failed.error and failed.error["type"]) == ("failed", "KeyError")
+    with pytest.raises(RunFailed, match="KeyError"):
+        failed.unwrap()
+
+
+def test_a_run_is_started_followed_and_waited_for(hold: Holdfast, tmp_path: Path) -> None:
+    started = hold.start(http_flows.telling, str(tmp_path / "go"), events=5)
+    with pytest.raises(TimeoutError):
+        started.outcome(0)
+    seen = []
+    for event in hold.follow_events(started.run_id):
+        seen.append(event)
+        if event.name == "told" and event.body == {"number": 4}:
+            (tmp_path / "go").write_text("gone")
+    assert started.outcome(60).unwrap() == "gone"
+    assert seen == hold.events(started.run_id)
+    assert list(hold.follow_events(started.run_id, after=seen[2].seq)) == seen[3:]
+
+
+def test_the_twin_awaits_the_same(server: Served, tmp_path: Path) -> None:
+    async def story() -> Any:
+        async with AsyncHoldfast(url(server)) as hold:
+            started = await hold.start(http_flows.telling, str(tmp_path / "go"))
+            names = []
+            async for event in hold.follow_events(started.run_id):
+                names.append(event.name)
+                (tmp_path / "go").write_text("awaited")
+            outcome = await started
+            asked = await hold.run(http_flows.asking, "awaited?")
+            hold.answer(asked.interrupts[0].id, {"approved": True})
+            return outcome.unwrap(), names.count("told"), (await hold.resume(asked.run_id)).unwrap()
+
+    assert asyncio.run(story()) == ("awaited", 3, True)
+
+
+def test_who_cancels_the_waiting_cancels_no_run(server: Served, tmp_path: Path) -> None:
+    async def story() -> str:
+        async with AsyncHoldfast(url(server), store_options={"poll_seconds": 0.1}) as hold:
+            waiting = asyncio.ensure_future(hold.run(http_flows.patient, str(tmp_path / "never")))
+            until(lambda: [each for each in hold.runs(status="running") if each.flow.endswith("patient")])
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            (run,) = [each for each in hold.runs(status="running") if each.flow.endswith("patient")]
+            return run.id
+
+    run_id = asyncio.run(story())
+    with Holdfast(url(server)) as hold:
+        hold.pause(run_id)
+        until(lambda: hold.get(run_id).status == "interrupted")
+
+
+def test_ctrl_c_says_that_the_run_goes_on(hold: Holdfast, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        until(lambda: [each for each in hold.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            hold.run(http_flows.telling, str(tmp_path / "go"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "goes on at the server" in "".join(stopped.value.__notes__)
+    (run,) = [each for each in hold.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")]
+    (tmp_path / "go").write_text("went on")
+    until(lambda: hold.get(run.id).status == "succeeded")
+
+
+# a line that breaks
+
+
+class Cuts:
+    """Between a client and a server: cuts the line after so many bytes of an answer, again and again."""
+
+    def __init__(self, server: Served, most: int, *, swallow: int = 0) -> None:
+        self._port, self._most, self._swallow, self.lines = server.port, most, swallow, 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                taken, _ = self._listening.accept()
+            except OSError:
+                return
+            self.lines += 1
+            threading.Thread(target=self._pass_on, args=(taken, self.lines <= self._swallow), daemon=True).start()
+
+    def _pass_on(self, taken: socket.socket, swallows: bool) -> None:
+        with suppress(OSError), taken, socket.create_connection(("127.0.0.1", self._port)) as line:
+            threading.Thread(target=self._forward, args=(taken, line), daemon=True).start()
+            left = self._most
+            while left > 0 and (piece := line.recv(min(left, 1 << 16))):
+                left -= len(piece)
+                if swallows:
+                    return
+                taken.sendall(piece)
+            for each in (taken, line):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _forward(self, taken: socket.socket, line: socket.socket) -> None:
+        try:
+            while piece := taken.recv(1 << 16):
+                line.sendall(piece)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+def test_a_stream_that_breaks_is_taken_up_with_no_event_lost_or_doubled(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "go").write_text("on")
+    with Holdfast(url(server)) as hold:
+        run = hold.run(http_flows.telling, str(tmp_path / "go"), events=60).run_id
+        every = hold.events(run)
+    cuts = Cuts(server, 4000)
+    with Holdfast(cuts.url, store_options={"retry_seconds": 0.001}) as hold:
+        assert list(hold.follow_events(run)) == every
+    cuts.close()
+    assert cuts.lines > 2
+
+
+def test_a_resume_whose_answer_was_lost_is_not_taken_for_refused(server: Served) -> None:
+    with Holdfast(url(server)) as hold:
+        asked = hold.run(http_flows.asking, "lost?")
+        hold.answer(asked.interrupts[0].id, {"approved": True})
+    cuts = Cuts(server, 1 << 20, swallow=1)
+    with Holdfast(cuts.url, store_options={"retry_seconds": 0.01}) as hold:
+        outcome = hold.resume(asked.run_id)
+    cuts.close()
+    assert (outcome.status, outcome.result) == ("succeeded", True)
+
+
+def test_a_start_whose_answer_was_lost_starts_one_run(server: Served) -> None:
+    cuts = Cuts(server, 1 << 20, swallow=1)
+    with Holdfast(cuts.url, store_options={"retry_seconds": 0.01}) as hold:
+        outcome = hold.run(http_flows.doubling, 77)
+        assert outcome.unwrap() == 154
+        assert [each.id for each in hold.runs() if each.inputs == {"number": 77}] == [outcome.run_id]
+    cuts.close()
