@@ -54,8 +54,8 @@ crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
 
 fuzz: setup
-	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/test_http_fuzz.py \
-		tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py
+	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \
+		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py
 
 # Installs node and two npm packages into a temporary folder, and asks them.
 conformance: setup

@@ -3,7 +3,8 @@
     HoldfastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
     │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed,
-    │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found, blob_not_found
+    │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found,
+    │                 blob_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,

@@ -25,7 +25,7 @@ def text(letter: str) -> bytes:
 
 
 def make(home: Path) -> None:
-    """A finished family, a finished run that shares a blob with an unfinished one, and rubbish of every kind."""
+    """A finished family, a finished run that shares a blob with an unfinished one, versions, rubbish of every kind."""
     with Holdfast(home, store_options=QUICK) as hold:
         add_run(hold, "top", contents=[text("a")], entries=9)
         add_run(hold, "child", parent="top", contents=[text("b")])
@@ -41,6 +41,8 @@ def make(home: Path) -> None:
             os.replace(blobs.path(name), trash / name)
         half = blobs.path(thrown).with_name(f".{thrown}.4194305.1")  # of a pid that cannot be
         half.write_bytes(b"half")
+        for letter in "ijk":
+            hold.workspace.save("plan", text(letter))
         age_blobs(hold)
     for folder in (home / "runs" / "top", home / "default" / "work" / "other", home / "default" / "work" / "open"):
         folder.mkdir(parents=True)
@@ -54,7 +56,7 @@ def gc(home: Path, hook: Callable[[str], None] | None) -> bool:
         removal.SLICE_ROWS = ROWS
         failpoints.arm(hook)
         with Holdfast(home, store_options=QUICK) as hold:
-            hold.gc(keep=0, dry_run=False)
+            hold.gc(keep=0, artifacts=True, dry_run=False)
 
     ended = in_child(work, 60)
     assert not ended.told("error"), ended.told("error")[0]
@@ -79,6 +81,7 @@ def check_sound(home: Path) -> None:
         assert found.ok, found.problems
         assert {"open", "below", "late"} <= ids(hold)
         assert hold.get("open").status == "failed"
+        assert hold.workspace.get("plan@3").read() == text("k")
         add_run(hold, f"new{len(hold.runs())}", status="failed")  # a run that begins now is not given an old key
         assert hold.verify().ok
     assert (home / "default" / "work" / "open" / "file").exists()
@@ -97,7 +100,8 @@ def check_done(home: Path) -> None:
         assert hold.gc().nothing
         assert hold.verify().ok
         left = sorted(path.name for path in hold._runtime.blobs.folder.rglob("*") if path.is_file())
-        assert len(left) == len({*left}) == 4  # c, e, f and h: what unfinished runs and their families need
+        assert len(left) == len({*left}) == 5  # c, e, f and h: what unfinished runs and their families need; k
+        assert [version.version for version in hold.workspace.versions("plan")] == [3]
         rows = hold._runtime.store.read(lambda look: look.journals_without_run())
         assert rows == []
     assert not (home / "runs" / "top").exists()

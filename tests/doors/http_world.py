@@ -149,6 +149,7 @@ def _workspace(found: World) -> None:
     pinned = [post(found, f"{space}/checkpoints", pin)["id"] for pin in pins]
     found.ids |= {"ref": records[0], "record_id": records[0], "record": records[0], "record_2": records[1]}
     found.ids |= {"artifact": saved["ref"], "checkpoint": pinned[0], "checkpoint_2": pinned[1]}
+    found.ids |= {"checkpoint_id": pinned[0]}
 
 
 def _session(found: World) -> None:

@@ -58,8 +58,8 @@ def hold(server: Served) -> Iterator[Holdfast]:
 # the surface
 
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
-    Holdfast: set[str](),
-    AsyncHoldfast: set[str](),
+    Holdfast: {"signals"},
+    AsyncHoldfast: {"signals"},
     Handoffs: {"lint", "diff", "apply", "relative", "output"},
     Workspace: set[str](),
     Tasks: {"open_task_session"},
@@ -129,7 +129,6 @@ REFUSED: list[Callable[[Holdfast], Any]] = [
     lambda hold: hold.import_("file"),
     lambda hold: hold.mirror("run"),
     lambda hold: hold.follow_logs("run"),
-    lambda hold: hold.signals(),
     lambda hold: hold.home,
     lambda hold: hold.handoff.export("anchor", "file"),
     lambda hold: hold.handoff.import_("file"),

@@ -125,12 +125,6 @@ def test_what_makes_recovering_a_write_needs_the_role(server: Served, ours: Worl
     assert ours.ask(recover, key(server, "read"), **change).code == "forbidden"
 
 
-def test_a_claim_that_a_reader_shows_is_not_used(server: Served, ours: World) -> None:
-    inspect = f"/v1/tasks/{ours.ids['task_id']}/inspect"
-    reply = server.get(inspect, key=key(server, "read"), headers={"holdfast-claims": "any"})
-    assert reply.status == 200
-
-
 def test_what_is_written_carries_the_keys_actor(server: Served) -> None:
     """Whatever bodies and headers say; of an answer to a wait too."""
     theirs = world(server, "signed")

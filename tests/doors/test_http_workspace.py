@@ -208,6 +208,7 @@ def test_checkpoints_are_pinned_listed_and_compared(server: Served) -> None:
     assert [one["id"] for one in rest["items"]] == [first["id"]]
     diff = ok(server.get(f"/v1/workspace/checkpoints/diff?before={first['id']}&after={second['id']}"))
     assert (diff["refs_removed"], diff["same"]) == ([saved["ref"]], False)
+    assert ok(server.get(f"/v1/workspace/checkpoints/{first['id']}")) == first
 
 
 # -- tasks and sessions ------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Links and why: two ends that exist, one link however often it is made, and the evidence as a tree."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,18 @@ def test_what_is_not_shown_is_counted_and_weighs_as_well(place: Place, monkeypat
     assert found.reasons == (f"rests on {others[-1]}, contradicted by {doubt}",)
     assert f"6 more not shown; ask for them: holdfast workspace links {root}" in str(found)
     assert f"25 more not shown; ask for them: holdfast workspace why {root}" in str(workspace.why(root, depth=0))
+
+
+def test_one_that_rests_on_too_much_contests_no_other_that_is_asked_for_with_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "reach", partial(evidence.reach, limit=3))
+    small, large, *others = said(place, "small", "large", *(str(number) for number in range(5)))
+    for ref in others:
+        place.hold.workspace.link(ref, "supports", large)
+    place.hold.workspace.link(others[0], "supports", small)
+    found = place.hold._runtime.store.read(lambda look: evidence.standings(look, [small, large]))
+    assert {ref: each.state for ref, each in found.items()} == {small: "stands", large: "contested"}
 
 
 def test_a_text_shows_some_of_very_many_reasons_and_counts_the_rest(place: Place) -> None:

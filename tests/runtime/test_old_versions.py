@@ -165,6 +165,8 @@ def test_what_is_named_after_it_was_chosen_stays(place: Place, by: str) -> None:
     first, second, third = saved(place.hold)
     KNOBS.update(state="", payload="")
     waiting = place.hold.run(waits, "x", False)
+    place.hold.handoff.store("task:before", "Half done", "Go on", bind=False)
+    place.hold.workspace.checkpoint("before", task="t")
     runtime = place.hold._runtime
     choice, said = old_versions.plan(runtime, VersionRule(keep=0))
     named_by(place.hold, by, first, third, waiting)

@@ -53,6 +53,7 @@ HEADERS = {
     "Holdfast-Scope": "The namespace that counts where the request names none.",
     "Holdfast-Tenant": "The tenant, only without a key on the server's own machine: a key says which.",
     "Holdfast-Actor": "Who acts, only without a key on the server's own machine: a key says who.",
+    "Holdfast-Claims": "Ids of claims, separated by spaces: whoever shows one is the claimer. Reading uses none.",
 }
 
 

@@ -57,6 +57,8 @@ def _begins_after(exchange: Exchange, query: EventsQuery) -> int:
     """Where a stream begins: after the last event that the client has seen. Raises RequestInvalid."""
     last = exchange.header("last-event-id")
     if last is None or last == "":
+        if query.after < 0:
+            raise RequestInvalid("after", f"it is {query.after}; give the number of an event, or 0")
         return query.after
     if not last.isdigit() or len(last) > 18:
         raise RequestInvalid("Last-Event-ID", "it is no number that this stream gave")

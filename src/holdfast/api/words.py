@@ -71,6 +71,7 @@ WORDS: dict[str, str] = {
     "prefix": "Only names that begin so.",
     "ran": "What came of each check, run where the files are; recorded with the key's actor and the client's host.",
     "record_id": "The ref or id of a record, or a unique prefix of it.",
+    "checkpoint_id": "The ref or id of a checkpoint, or a unique prefix of it.",
     "redact": "Whether secrets are masked rather than refused.",
     "ref": "A ref, such as `artifact:default/report.md@1` or `record:ID`; of an artifact also its name.",
     "refs": "What it rests on: artifacts, records, checkpoints, handoffs, runs, by ref.",

@@ -291,6 +291,10 @@ def _checkpoints(hold: Holdfast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
+def _get_checkpoint(hold: Holdfast, asked: Asked) -> Checkpoint:
+    return hold.workspace.get_checkpoint(asked.path["checkpoint_id"])
+
+
 def _diff(hold: Holdfast, asked: Asked) -> CheckpointDiff:
     return hold.workspace.diff(asked.query.before, asked.query.after)
 
@@ -487,6 +491,17 @@ CALLS = (
         does=_diff,
         gives=CheckpointChanges,
         shows=_diff_json,
+        errors=(CheckpointNotFound, AmbiguousPrefix),
+    ),
+    Call(
+        method="GET",
+        path=f"{SPACE}/checkpoints/{{checkpoint_id}}",
+        name="workspace_get_checkpoint",
+        summary="A checkpoint by its ref or id, or a unique prefix",
+        role="read",
+        does=_get_checkpoint,
+        gives=Checkpoint,
+        shows=jsonable,
         errors=(CheckpointNotFound, AmbiguousPrefix),
     ),
     Call(

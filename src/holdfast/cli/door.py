@@ -6,13 +6,14 @@ import functools
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.exits import MAKE_A_HOME
+from holdfast.domain.values import dataclass
 from holdfast.errors import HoldfastError, HomeNotFound
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ class Door:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
         from holdfast import Holdfast
         from holdfast.runtime.home import check_tenant, find_home
+        from holdfast.sdk.shared import url_of
 
         tenant = check_tenant("default" if self.tenant is None else self.tenant)
         scope = "default" if self.scope is None else self.scope
-        if self.home and self.home.startswith(("http://", "https://")):
-            return Holdfast(self.home, tenant=tenant, scope=scope)
+        if url := url_of(self.home):
+            there = Holdfast(url, tenant=tenant, scope=scope)
+            there.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
+            return there
         home = self._opened[0] if self._opened else find_home(self.home)
         if not make and not (home / tenant / "holdfast.db").is_file():
             raise self._missing(home, tenant)

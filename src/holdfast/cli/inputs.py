@@ -19,6 +19,7 @@ from holdfast.runtime.home import find_home, project_of
 from holdfast.runtime.names import is_recipe, load
 from holdfast.runtime.specs import FlowSpec, hints_of
 from holdfast.sdk.flow import Flow, FlowFile, flow_file
+from holdfast.sdk.shared import url_of
 
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
@@ -28,7 +29,7 @@ def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
 
     Raises FlowNotFound, RecipeInvalid.
     """
-    project = project_of(find_home(home))
+    project = None if url_of(home) else project_of(find_home(home))
     folders = [Path.cwd(), *([project] if project else [])]
     if is_recipe(name):
         return flow_file(name, *folders)

@@ -105,7 +105,12 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
 
 def _mirror(hold: Holdfast, run_id: str) -> str:
     """The folder with the run's receipts as files; empty when nobody has written them."""
-    folder = hold.mirror(run_id, write=False)
+    from holdfast.errors import EmbeddedOnly
+
+    try:
+        folder = hold.mirror(run_id, write=False)
+    except EmbeddedOnly:  # it is where the server is
+        return ""
     return str(folder) if folder.is_dir() else ""
 
 

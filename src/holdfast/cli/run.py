@@ -160,12 +160,14 @@ def outcome_of(door: Door, hold: Holdfast, run_id: str, work: Callable[[], Outco
 def _mirror(hold: Holdfast, run_id: str) -> None:
     """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
     from holdfast.cli.render import note
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import EmbeddedOnly, HoldfastError
     from holdfast.runtime.names import is_recipe
 
     try:
         if not is_recipe(hold.get(run_id).flow):
             hold.mirror(run_id)
+    except EmbeddedOnly:
+        return  # of a server it is where the server is
     except (OSError, HoldfastError) as error:
         note(f"the mirror of run {run_id} could not be written: {error}; later: holdfast export {run_id} --mirror")
 

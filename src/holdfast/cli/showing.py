@@ -32,12 +32,16 @@ def file_lines(hold: Holdfast, wait: Interrupt) -> list[str]:
 
 def _place(hold: Holdfast, wait: Interrupt) -> Path:
     """The folder that a flow file's paths start from."""
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import EmbeddedOnly, HoldfastError
     from holdfast.runtime.home import project_of
     from holdfast.runtime.names import is_recipe
     from holdfast.runtime.recipe_flows import find_recipe
 
-    project, flow = project_of(hold.home) or Path.cwd(), hold.get(wait.run_id).flow
+    try:
+        project = project_of(hold.home) or Path.cwd()
+    except EmbeddedOnly:  # of a server: its files may be here as well
+        project = Path.cwd()
+    flow = hold.get(wait.run_id).flow
     if not is_recipe(flow):
         return project
     try:

@@ -14,10 +14,10 @@ from datetime import datetime
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from holdfast.domain.codec import encode
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import NameInvalid, Refused, ValueRefused
 
 PREFIX = "artifact:"

@@ -7,13 +7,14 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import CALLS, TESTIMONY, Header, Row, decode_header, decode_payload
+from holdfast.domain.values import NamedTuple
 
 GOOD = ("succeeded", "skipped")
 

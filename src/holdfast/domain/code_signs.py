@@ -9,9 +9,9 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from holdfast.domain.signs import signs_in
+from holdfast.domain.values import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 
 STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
 RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)

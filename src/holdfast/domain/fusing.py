@@ -7,9 +7,9 @@ contested or superseded is pushed down, never hidden: whoever reads it must see 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from holdfast.domain.ranking import Match
+from holdfast.domain.values import NamedTuple
 
 RECENT, FADES = 0.05, 20.0  # the newest document's gain, and after how many newer ones half of it is left
 PINNED = 0.25

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field, fields, replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -235,16 +236,19 @@ class _Packets(msgspec.Struct, frozen=True):
 
 
 encode_handoff = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Handoff).decode
-_decode_packets = msgspec.json.Decoder(_Packets).decode
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Handoff]:
+    return msgspec.json.Decoder(Handoff)
 
 
 def decode_handoff(raw: bytes | msgspec.Raw) -> Handoff:
     """The revision that `encode_handoff` wrote, equal to what it was, packets as the bytes they came in."""
-    found = _decode(raw)
+    found = _decoder().decode(raw)
     if found.execution_state_v1 is None and found.execution_packet_v1 is None:
         return found
-    raws = _decode_packets(raw)
+    raws = msgspec.json.decode(raw, type=_Packets)
     state = None if found.execution_state_v1 is None else raws.execution_state_v1
     packet = None if found.execution_packet_v1 is None else raws.execution_packet_v1
     return replace(found, execution_state_v1=state, execution_packet_v1=packet)

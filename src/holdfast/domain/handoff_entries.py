@@ -5,6 +5,9 @@ Whatever reads one reads it by these, so an entry that is not of this shape is f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import msgspec
 
 from holdfast.clock import moment
@@ -110,7 +113,11 @@ KINDS: dict[str, type[Noted]] = {
 }
 UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _decode_payload = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decoders = {name: msgspec.json.Decoder(kind).decode for name, kind in KINDS.items()}
+
+
+@cache
+def _decoder(kind: type[Noted]) -> Callable[[msgspec.Raw], Noted]:
+    return msgspec.json.Decoder(kind).decode
 
 
 def facts_of(payload: bytes | None) -> msgspec.Raw:
@@ -122,7 +129,7 @@ def said_in(name: str, facts: msgspec.Raw) -> Said:
     """What an entry of this kind says: of a `stored` one the revision. Raises one of UNREADABLE."""
     if name != "stored" and name not in KINDS:
         raise ValueError(f"{name!r} is no kind of entry that a handoff has")
-    said = decode_handoff(facts) if name == "stored" else _decoders[name](facts)
+    said = decode_handoff(facts) if name == "stored" else _decoder(KINDS[name])(facts)
     for each in evidence_in(said):
         moment(each.at)  # what cannot be shown was never written
     return said

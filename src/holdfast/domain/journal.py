@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from holdfast.domain.digest import digest
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import IntegrityBroken
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")

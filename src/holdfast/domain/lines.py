@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
-from typing import NamedTuple
+
+from holdfast.domain.values import NamedTuple
 
 CONTEXT_LINES = 3
 _WORK = 4_000_000  # comparisons, about a second

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from holdfast.domain.values import NamedTuple
 
 # Why a version that is not the newest of its name stays, in words for people.
 STAYS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
 
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.words import words_of
 
 FAMILIES = ("record", "artifact", "checkpoint", "handoff")

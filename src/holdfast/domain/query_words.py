@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import date
-from typing import NamedTuple
 
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.words import FUNCTION_WORDS, words_of
 
 MAX_TERMS = 64  # distinct words of a goal that are searched for, the first ones; `Query.left_out` counts the rest

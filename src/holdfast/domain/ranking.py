@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import NamedTuple
 
 from holdfast.domain.query_words import Query
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.words import words_of
 
 SATURATION, LENGTH = 1.2, 0.2  # BM25's k1 and b

@@ -154,9 +154,9 @@ def _shortened(text: str, length: int = 80) -> str:
 # -- tokens ------------------------------------------------------------------------------------------
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_SIGNS = re.compile(r"[^A-Za-z \x80-\U0010ffff]")
+_SIGNS = re.compile(r"[\x00-\x1f!-@\[-`{-\x7f]")  # of ASCII, what is neither letter nor space
 _GAPS = re.compile(r" {2,}")
-_WIDE = re.compile("[\u2000-\u206f\u3000-\u9fff\uac00-\ud7a3\uff00-\uffef]")
+_WIDE = (("\u2000", "\u206f"), ("\u3000", "\u9fff"), ("\uac00", "\ud7a3"), ("\uff00", "\uffef"))
 
 
 def tokens_of(text: str) -> int:
@@ -191,7 +191,7 @@ def _letters(word: str) -> int:
 
 
 def _beyond(char: str) -> int:
-    return 2 if char < "\u0800" or _WIDE.match(char) else 3
+    return 2 if char < "\u0800" or any(first <= char <= last for first, last in _WIDE) else 3
 
 
 # -- as a prompt -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from holdfast.clock import moment
 from holdfast.domain.call import Call, id_of, labels
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import IntegrityBroken
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
-from typing import NamedTuple
 
 from holdfast.domain.run import FINISHED
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 
 COPIES = ("copy", "testimony")  # nobody may continue these here, whatever their status says
 

@@ -5,7 +5,7 @@ Every one is a word of at least `WORD` characters without a blank, and has one o
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from holdfast.domain.values import NamedTuple
 
 WORD = 20  # characters of the shortest of them
 

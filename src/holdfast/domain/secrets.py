@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -26,7 +26,7 @@ from holdfast.domain.secret_rules import (
     name_kind,
 )
 from holdfast.domain.secret_tokens import WORD
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import SecretFound
 
 __all__ = [

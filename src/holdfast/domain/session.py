@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.domain.codec import encode
 from holdfast.domain.journal import Break, link
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 
 ROLES = ("user", "assistant", "system", "tool")  # the usual ones; any other short text is a role too
 SYSTEM = "system"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+
+from holdfast.domain.values import NamedTuple
 
 _OPERATORS = ("&>>", "&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
 _ENDS = ("&&", "||", ";", "|", "&", "(", ")", "\n")

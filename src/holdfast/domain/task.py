@@ -15,6 +15,9 @@ from holdfast.domain.handoff import Handoff, HandoffClaim
 from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.recovered import Recovered, Settlement
 from holdfast.domain.run import RunRecord
+from holdfast.domain.task_anchor import PREFIX as PREFIX
+from holdfast.domain.task_anchor import anchor_of as anchor_of
+from holdfast.domain.task_anchor import task_of as task_of
 from holdfast.domain.values import dataclass
 
 State = Literal["active", "paused", "resumed", "completed"]
@@ -170,18 +173,3 @@ def genesis_of_task(scope: str, task: str) -> bytes:
 def event_header(seq: int, kind: str, name: str, digest: bytes, masked: int, actor: str, at: int) -> bytes:
     """What the chain proves about an event."""
     return encode([seq, kind, name, masked, actor, at, digest.hex()])
-
-
-# -- its anchor --------------------------------------------------------------------------------------
-
-PREFIX = "task:"
-
-
-def anchor_of(task: str) -> str:
-    """What a task's handoffs are stored under."""
-    return PREFIX + task
-
-
-def task_of(anchor: str) -> str | None:
-    """The task whose anchor this is; None when it is no task's."""
-    return anchor.removeprefix(PREFIX) if anchor.startswith(PREFIX) and anchor != PREFIX else None

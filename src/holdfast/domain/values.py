@@ -3,20 +3,41 @@
 The standard library compiles six methods for every class that is defined, about a millisecond each, and most commands
 use few of the classes they load. Here each method is made when it is first asked for; what is made, and all that
 `dataclasses`, `inspect` and msgspec see of the class, is the same. Whatever is not a plain frozen value (its own
-methods in place of the made ones, `__post_init__`, fields that are not given) is left to the standard library.
+methods in place of the made ones, fields that are not given but have a default) is left to the standard library.
 
-`NamedTuple` is the standard one as well, but for its annotations: they stay the texts that they are in the source.
+`NamedTuple` is the standard one, which compiles every annotation that is a text, without that.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
+import typing
+from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from typing import NamedTuple as NamedTuple
 else:
+
+    class _Rows(type):
+        """Makes a tuple with named fields of a class body."""
+
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            types = body.get("__annotations__", {})
+            defaults = [body.pop(each) for each in types if each in body]
+            made = namedtuple(name, types, defaults=defaults, module=body["__module__"])
+            made.__annotations__ = made.__new__.__annotations__ = types
+            made.__orig_bases__ = (typing.NamedTuple,)
+            for key in body.keys() - {"__annotations__", "__module__"}:
+                setattr(made, key, body[key])
+            return made
+
+    class NamedTuple(metaclass=_Rows):
+        """That of `typing`. Defaults come last, as there; its annotations stay the texts they are in the source."""
 
     def dataclass(cls=None, /, **options):
         """The decorator of the standard library, with the options of it that are given."""
@@ -24,10 +45,10 @@ else:
 
 
 _MISSING = dataclasses.MISSING
-_OPTIONS = {"frozen", "slots", "kw_only"}
-_OF_VALUES = ("__repr__", "__eq__", "__hash__")
+_OPTIONS = {"frozen", "slots", "kw_only", "eq"}
+_COMPARED = ("__eq__", "__hash__")
 _OF_SLOTS = ("__getstate__", "__setstate__")  # for copies: a frozen value without a dict is not filled otherwise
-_OWN = {"__init__", "__post_init__", "__setattr__", "__delattr__", *_OF_VALUES, *_OF_SLOTS}
+_OWN = {"__init__", "__repr__", "__setattr__", "__delattr__", *_COMPARED, *_OF_SLOTS}
 
 
 def _defined(cls: type, options: dict[str, Any]) -> type:
@@ -36,11 +57,11 @@ def _defined(cls: type, options: dict[str, Any]) -> type:
     inherits = any(map(dataclasses.is_dataclass, cls.__bases__))  # the standard library compares it with the base
     bare = {"init": False, "repr": False, "eq": False, "frozen": inherits}
     made: Any = dataclasses.dataclass(**options | bare)(cls)
+    compared = options.get("eq", True)
     for name in bare:
-        setattr(made.__dataclass_params__, name, True)
-    late = [*_OF_VALUES, *(_OF_SLOTS if options.get("slots") else ())]
-    made.__init__ = _Late(made, "__init__")
-    for name in late:
+        setattr(made.__dataclass_params__, name, compared if name == "eq" else True)
+    late = [*(_COMPARED if compared else ()), *(_OF_SLOTS if options.get("slots") else ())]
+    for name in ("__init__", "__repr__", *late):
         setattr(made, name, _Late(made, name))
     if not inherits:
         made.__setattr__, made.__delattr__ = _refusals(made)
@@ -53,8 +74,7 @@ def _is_plain(cls: type, options: dict[str, Any]) -> bool:
         options.keys() <= _OPTIONS
         and bool(cls.__doc__)
         and not _OWN & vars(cls).keys()
-        and not hasattr(cls, "__post_init__")
-        and all(each.init for each in given)
+        and all(each.init or (each.default is _MISSING and each.default_factory is _MISSING) for each in given)
         and not any("InitVar" in str(each) for each in vars(cls).get("__annotations__", {}).values())
     )
 
@@ -94,13 +114,14 @@ def _standard(cls: Any) -> type:
 
 
 def _init_of(cls: Any) -> Any:
-    fields = dataclasses.fields(cls)
+    fields = [each for each in dataclasses.fields(cls) if each.init]
     known = {f"_default_{each.name}": each.default for each in fields if each.default is not _MISSING}
     known |= {f"_make_{each.name}": each.default_factory for each in fields if each.default_factory is not _MISSING}
     plain = [_parameter(each) for each in fields if not each.kw_only]
     named = [_parameter(each) for each in fields if each.kw_only]
     words = ["self", *plain, *(["*"] if named else []), *named]
-    lines = [f"  _set_(self, {each.name!r}, {_given(each)})" for each in fields] or ["  pass"]
+    lines = [f"  _set_(self, {each.name!r}, {_given(each)})" for each in fields]
+    lines.append("  self.__post_init__()" if hasattr(cls, "__post_init__") else "  pass")
     text = [f"def make(_set_, _absent_, {', '.join(known)}):", f" def __init__({', '.join(words)}):", *lines]
     space: dict[str, Any] = {}
     exec("\n".join([*text, " return __init__"]), vars(sys.modules[cls.__module__]), space)
@@ -135,27 +156,3 @@ def _refusals(cls: Any) -> tuple[Any, Any]:
         super(cls, self).__delattr__(name)
 
     return __setattr__, __delattr__
-
-
-# -- tuples ------------------------------------------------------------------------------------------
-
-
-if not TYPE_CHECKING:
-    _KEPT = {"__new__", "__slots__", "__dict__", "__annotations__", "__module__", "__qualname__"}
-
-    class _Row(type):
-        """Makes a tuple of named fields out of a class body."""
-
-        def __new__(cls, name, bases, body):
-            types = body.get("__annotations__", {})
-            defaults = [body[each] for each in types if each in body]
-            made = namedtuple(name, types, defaults=defaults, module=body["__module__"])
-            made.__annotations__ = made.__new__.__annotations__ = dict(types)
-            for key in body.keys() - types.keys() - _KEPT:
-                setattr(made, key, body[key])
-            made.__qualname__ = body["__qualname__"]
-            return made
-
-    class NamedTuple(metaclass=type):
-        """The class of the standard library."""
-

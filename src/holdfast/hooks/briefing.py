@@ -62,7 +62,7 @@ def holding(place: Place, anchor: str) -> str | None:
     if kept is None or time.time_ns() // 1000 >= kept["until"]:
         return None
     text: str = kept["text"]
-    return text if facts(place, kept["looked"]) == kept["facts"] else None
+    return text if _are_facts(place, kept["looked"], *kept["facts"]) else None
 
 
 def _others(home: str, event: HookEvent, anchor: str) -> Iterator[bool]:
@@ -112,6 +112,12 @@ def facts(place: Place, looked: Iterable[str]) -> list[Any] | None:
         return None
     contents = _contents(looked)
     return None if contents is None else [ledger, status, contents, is_found(place)]
+
+
+def _are_facts(place: Place, looked: Iterable[str], ledger: Any, status: Any, contents: Any, found: Any) -> bool:
+    """Whether they still hold. Git is asked last, as that takes longest."""
+    is_same = [ledger_of(place.home), is_found(place)] == [ledger, found] and [_contents(looked)] == [contents]
+    return is_same and [_status(place)] == [status]
 
 
 def ledger_of(home: str) -> list[list[int]]:

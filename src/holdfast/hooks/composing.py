@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import MAX_FILES, Handoff
-from holdfast.hooks.events import HookEvent
+from holdfast.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
 from holdfast.hooks.plans import Step, Told
 
-COMPOSED = "auto_composed"  # the tag of one that the session did not leave itself
-CLIENT_NAMES = {"claude": "Claude Code", "codex": "Codex", "cursor": "Cursor"}
 STEPS, GOAL_CHARACTERS, STEP_CHARACTERS = 100, 2_000, 500
 _ENDED = {
     "start": "began",

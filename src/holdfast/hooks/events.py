@@ -13,6 +13,8 @@ Client = Literal["claude", "codex", "cursor"]
 Kind = Literal["start", "stop", "compact", "end"]
 CLIENTS: tuple[Client, ...] = ("claude", "codex", "cursor")
 KINDS: tuple[Kind, ...] = ("start", "stop", "compact", "end")
+CLIENT_NAMES: dict[Client, str] = {"claude": "Claude Code", "codex": "Codex", "cursor": "Cursor"}
+COMPOSED = "auto_composed"  # the tag of a handoff that the session did not leave itself
 LONGEST = 4096  # of a text that is taken over: ids, paths and single words
 
 # The clients' own names of the events that are used. Any other event is none of ours.

@@ -7,9 +7,7 @@ that was made since.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +18,7 @@ from holdfast.hooks.composing import Work, fields_of, hook_state, short
 from holdfast.hooks.events import HookEvent, NotAnEvent
 from holdfast.hooks.looking import look, signature_of
 from holdfast.hooks.notes import note, words_of
+from holdfast.hooks.opening import opened
 from holdfast.hooks.places import place_of
 from holdfast.hooks.plans import Step, Told
 from holdfast.hooks.sessions import Session
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.anchors import Found
 
-BUSY_SECONDS = 30.0  # that the clerk waits for others who write
 LATE_SECONDS = 60  # an event that waited longer speaks of files that others may have changed since
 CONFLICTS = 5
 
@@ -42,23 +40,6 @@ class Left(NamedTuple):
 
     handoff: Handoff | None
     why: str = ""
-
-
-@contextmanager
-def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[Runtime]:
-    """The home, for one short use; nothing runs here, so there is nothing to end. Raises HoldfastError."""
-    from holdfast.runtime import Runtime
-
-    runtime = Runtime(home, facade=_no_flow, actor=actor, store_options={"busy_seconds": busy_seconds})
-    runtime.tokens.update(filter(None, [os.environ.get("HOLDFAST_CLAIM")]))
-    try:
-        yield runtime
-    finally:
-        runtime.store.close()
-
-
-def _no_flow(*_: object) -> None:
-    raise AssertionError("a hook runs no flow")
 
 
 def drain(home: str, runtime: Runtime | None = None) -> list[HookEvent]:

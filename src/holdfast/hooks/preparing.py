@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.domain.handoff import Handoff
 from holdfast.hooks import briefing, sessions
 from holdfast.hooks.events import HookEvent
-from holdfast.hooks.leaving import opened
+from holdfast.hooks.opening import opened
 from holdfast.hooks.places import Place, anchor_of, place_of
 from holdfast.hooks.starting import recovered_for, shown
 

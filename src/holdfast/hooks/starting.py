@@ -18,10 +18,9 @@ from holdfast.domain.trust import command
 from holdfast.domain.verdict import Reason, judge
 from holdfast.errors import Finished, HandoffInvalid, HandoffNotFound, HoldfastError
 from holdfast.hooks import sessions, spool
-from holdfast.hooks.composing import CLIENT_NAMES, COMPOSED
-from holdfast.hooks.events import HookEvent
-from holdfast.hooks.leaving import drain, leave, opened
+from holdfast.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
 from holdfast.hooks.notes import note, words_of
+from holdfast.hooks.opening import opened
 from holdfast.hooks.places import Place, is_found
 from holdfast.hooks.sessions import Session
 
@@ -54,7 +53,10 @@ def take_in(runtime: Runtime, home: str, event: HookEvent, anchor: str) -> None:
         if not granted:
             note(home, f"{event.name} start: somebody else still stores what earlier sessions left")
             return
-        drain(home, runtime)
+        if spool.waiting(home):
+            from holdfast.hooks.leaving import drain
+
+            drain(home, runtime)
         for session in left_without_end(home, event, anchor, runtime.clock.now()):
             _compose(runtime, home, session)
 
@@ -69,6 +71,8 @@ def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list
 
 
 def _compose(runtime: Runtime, home: str, session: Session) -> None:
+    from holdfast.hooks.leaving import leave
+
     try:
         leave(runtime, home, session.event, died=True)
     except (HoldfastError, OSError) as error:

@@ -5,64 +5,48 @@ Doors and the SDK call this; nothing below knows of them. Each promise has a mod
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from heapq import merge
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
-from holdfast.domain.digest import identity
-from holdfast.domain.interrupt import OF_A_CALL
-from holdfast.domain.lease import Beat, Process
-from holdfast.domain.run import FINISHED, Outcome, RunRecord
-from holdfast.errors import (
-    AmbiguousPrefix,
-    FlowNotFound,
-    HoldfastError,
-    InputsConflict,
-    InterruptNotFound,
-    RunFinished,
-    RunNotFound,
-    SyncInLoop,
-)
+from holdfast.domain.codec import decode
+from holdfast.errors import AmbiguousPrefix, HoldfastError, InterruptNotFound, RunNotFound, SyncInLoop
 from holdfast.ids import Ids, random_id
-from holdfast.runtime import claims, runner, signals
-from holdfast.runtime.claims import Claim
-from holdfast.runtime.execution import Execution
+from holdfast.runtime.acceptance import NOTHING_ACCEPTED as NOTHING_ACCEPTED
+from holdfast.runtime.acceptance import Acceptance
 from holdfast.runtime.eyes import HERE
 from holdfast.runtime.heart import Heart, beat_of
 from holdfast.runtime.home import check_name, find_home, project_of, tenant_folder
-from holdfast.runtime.names import KNOWN_RECIPES, is_recipe, lasting, load
 from holdfast.runtime.own_secrets import SecretRules, read_own
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.resources import Resources
-from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.settings import Settings
-from holdfast.runtime.specs import FlowSpec, hints_of
-from holdfast.runtime.views import interrupt_of, run_record
 from holdfast.store.blobs import Blobs
-from holdfast.store.contract import InterruptRow, NewRun, Reading, RunRow
 from holdfast.store.sqlite import SqliteStore
 
-if TYPE_CHECKING:  # what only looks at a store is loaded when it is used: a run that starts needs none of it
+if TYPE_CHECKING:  # what runs and what looks is loaded when it is used: most commands need little of it
     from holdfast.domain.interrupt import Interrupt
+    from holdfast.domain.lease import Beat, Process
     from holdfast.domain.plan import Plan
     from holdfast.domain.receipt import Event, Receipt
+    from holdfast.domain.run import Outcome, RunRecord
+    from holdfast.runtime.claims import Claim
+    from holdfast.runtime.execution import Execution
     from holdfast.runtime.guard import Guard
+    from holdfast.runtime.specs import FlowSpec
     from holdfast.runtime.verify import Verification
+    from holdfast.store.contract import InterruptRow, NewRun, Reading, RunRow
 
-Facade = Callable[[Execution, bool], Any]
+Facade = Callable[["Execution", bool], Any]
 
 
 def nobody(line: str) -> None:
     """Stands for who listens while nobody does."""
 
 
-NOTHING_ACCEPTED = Acceptance()
 _PAGE = 200
 
 
@@ -189,13 +173,14 @@ class Runtime:
 
     def pack_inputs(self, spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
         """Inputs as they will come back. Raises ValueRefused for one that would not."""
-        hints = hints_of(spec.function)
-        for name, value in inputs.items():
-            pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
-        return encode(dict(inputs))
+        from holdfast.runtime import going_on
+
+        return going_on.pack_inputs(spec, inputs)
 
     def name_of(self, spec: FlowSpec) -> str:
         """The name under which this home records a flow."""
+        from holdfast.runtime.names import lasting
+
         return lasting(spec.source, self.project)
 
     def new_run(
@@ -209,20 +194,10 @@ class Runtime:
         trace_id: str = "",
         meta: Mapping[str, Any] | None = None,
     ) -> NewRun:
-        found = identity(raw)
-        return NewRun(
-            id=self.ids(),
-            scope=self.scope,
-            flow=self.name_of(spec),
-            task=check_name("task", task) if task is not None else f"{spec.name}-{found[:12]}",
-            inputs=raw.decode(),
-            inputs_digest=found,
-            parent=parent,
-            session=check_name("session", session) if session != "" else "",
-            trace_id=check_name("trace_id", trace_id) if trace_id != "" else "",
-            meta=pack_json(dict(meta or {}), "meta").decode(),
-            actor=self.actor,
-            at=self.clock.now(),
+        from holdfast.runtime import going_on
+
+        return going_on.new_run(
+            self, spec, raw, task=task, parent=parent, session=session, trace_id=trace_id, meta=meta
         )
 
     def begin(self, spec: FlowSpec, new: NewRun, *, fresh: bool = False, operation: Any = None) -> Claim | Outcome[Any]:
@@ -230,147 +205,51 @@ class Runtime:
 
         Raises InputsConflict, RunHeld.
         """
-        started = claims.begin(self, new, operation)
-        if isinstance(started, Claim):
-            return started
-        if fresh:
-            from holdfast.runtime import decisions
+        from holdfast.runtime import going_on
 
-            with suppress(RunFinished):  # then there is nothing to give up
-                decisions.abort(self, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
-            return self.begin(spec, new, operation=operation)
-        claims.refuse_sealed(started)
-        if started.inputs_digest != new.inputs_digest:
-            raise InputsConflict(new.task, started.id)
-        try:
-            return self._standing(started) or claims.claim(self, started.id)
-        except RunFinished:  # a moment ago, by whoever else was running it
-            return self.begin(spec, new, operation=operation)
-
-    def _standing(self, row: RunRow) -> Outcome[Any] | None:
-        """How a waiting run stands, when nothing has happened that lets it go on."""
-        if row.status != "waiting":
-            return None
-        waits = self.waits(row.key)
-        now = self.clock.now()
-        rows = self.store.read(lambda look: look.waits_of(row.key))
-        asks_again = any(
-            wait.status == "answered"
-            or (wait.due_at is not None and wait.due_at <= now)
-            or wait.type == "child"
-            or (wait.type in OF_A_CALL and '"probe"' in wait.payload)
-            for wait in rows
-        )
-        untaken = self.store.read(lambda look: look.untaken(row.key))
-        if asks_again or untaken or not rows:
-            return None
-        return Outcome(row.id, "waiting", interrupts=tuple(waits))
+        return going_on.begin(self, spec, new, fresh=fresh, operation=operation)
 
     def go_on(
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """Run a claimed run's body until it ends or waits."""
-        spec, inputs = self._ready(claimed, spec, blocking=True)
-        if spec.is_async:
-            return signals.run_on_loop(self._go_on_own_loop(claimed, spec, accept))
-        with self._taken_up(claimed):
-            execution, verdict = runner.prepare(self, claimed, accept)
-        run = self._facade(execution, False)
-        outcome = runner.run_plain(self, execution, lambda: spec.function(run, **inputs), spec.decode)
-        return dataclasses.replace(outcome, verdict=verdict)
+        from holdfast.runtime import going_on
+
+        return going_on.go_on(self, claimed, spec, accept)
 
     def go_on_here(
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The same for a caller who waits for it: signals that ask this process to end let the step finish first."""
-        with signals.over_defaults(self):
-            return self.go_on(claimed, spec, accept)
+        from holdfast.runtime import going_on
+
+        return going_on.go_on_here(self, claimed, spec, accept)
 
     async def go_on_async(
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The same on the running event loop. A plain flow runs in a thread."""
-        spec, inputs = self._ready(claimed, spec)
-        if not spec.is_async:
-            return await self._go_on_in_thread(claimed, spec, accept)
-        with self._taken_up(claimed):
-            execution, verdict = runner.prepare(self, claimed, accept)
-        run = self._facade(execution, True)
-        outcome = await runner.run_async(self, execution, lambda: spec.function(run, **inputs), spec.decode)
-        return dataclasses.replace(outcome, verdict=verdict)
+        from holdfast.runtime import going_on
 
-    async def _go_on_own_loop(self, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
-        """The same on a loop that ends with the run: so does what was opened on it."""
-        try:
-            return await self.go_on_async(claimed, spec, accept)
-        finally:
-            await self.resources.close_loop()
-
-    async def _go_on_in_thread(self, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
-        """Cancelling this asks the flow to stop, and waits until it has."""
-        import asyncio
-
-        from holdfast.runtime.async_calls import in_thread
-
-        work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(lambda: self.go_on(claimed, spec, accept)))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            execution = self.live.get(claimed.run.id)
-            if execution is not None:
-                execution.stopping = True
-            await asyncio.wait({work})
-            raise
-
-    @contextmanager
-    def _taken_up(self, claimed: Claim) -> Iterator[None]:
-        """From its claim to its body a run is held; if it gets no further, it is not."""
-        try:
-            yield
-        except BaseException:
-            self.claimed.discard(claimed.run.id)
-            raise
-
-    def _ready(
-        self, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False
-    ) -> tuple[FlowSpec, dict[str, Any]]:
-        """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, InputsInvalid."""
-        try:
-            found = spec or self.flow(claimed.run.flow)
-            if found.is_async and blocking:
-                refuse_loop(f"running the async flow {found.name}")
-            return found, found.typed(decode(claimed.run.inputs))
-        except BaseException:
-            claims.release(self, claimed, claimed.found if claimed.found != "new" else "interrupted")
-            raise
+        return await going_on.go_on_async(self, claimed, spec, accept)
 
     def flow(self, source: str) -> FlowSpec:
         """A flow by the name it was recorded under. Raises FlowNotFound."""
-        if source.startswith("script:"):
-            raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
-        if is_recipe(source):
-            from holdfast.runtime.recipe_flows import find_recipe
+        from holdfast.runtime import going_on
 
-            return find_recipe(source, self.project or Path.cwd(), known_in=self.folder / KNOWN_RECIPES)
-        found = load(source, self.project or Path.cwd())
-        spec = getattr(found, "spec", None)
-        if not isinstance(spec, FlowSpec):
-            raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
-        return spec
+        return going_on.flow(self, source)
 
     def continue_child(self, run_id: str) -> Outcome[Any]:
         """A child run as it ended, or run on to its end."""
-        row = self.row(run_id)
-        if row.status in FINISHED:
-            return self.outcome(row)
-        return self._standing(row) or self.go_on(claims.claim(self, run_id))
+        from holdfast.runtime import going_on
+
+        return going_on.continue_child(self, run_id)
 
     def claim(self, run_id: str) -> Claim:
         """Take a run over. Raises RunFinished, RunHeld."""
-        row = self.row(run_id)
-        if row.status in FINISHED:
-            raise RunFinished(row.id, row.status)
-        return claims.claim(self, row.id)
+        from holdfast.runtime import going_on
+
+        return going_on.claim(self, run_id)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -398,10 +277,15 @@ class Runtime:
         row, lease = look.run_by_id(run_id), look.lease_of(run_id)
         if row is None or lease is None:
             raise RunNotFound(run_id)
+        from holdfast.runtime import claims
+        from holdfast.runtime.views import run_record
+
         return run_record(row, lease, claims.holder_of(self, look, run_id, lease), self._result(row))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
         """How a run stands, from its row alone."""
+        from holdfast.domain.run import Outcome
+
         record = self.record(row)
         waits = tuple(self.waits(row.key)) if record.status == "waiting" else ()
         return Outcome(row.id, record.status, record.result, waits, record.error)
@@ -412,6 +296,8 @@ class Runtime:
 
     def runs(self, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
         """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
+        from heapq import merge
+
         start = 0 if before is None else self.row(before).key
         stored = ("running", "crashed") if status == "crashed" else (status,)
         page = max(1, min(limit, _PAGE))
@@ -448,12 +334,16 @@ class Runtime:
         return read(self, self.row(run_id), after, limit)
 
     def waits(self, run_key: int) -> list[Interrupt]:
+        from holdfast.runtime.views import interrupt_of
+
         rows = self.store.read(lambda look: look.waits_of(run_key))
         return [interrupt_of(row) for row in rows if row.status == "open"]
 
     def interrupts(self, run_id: str | None) -> list[Interrupt]:
         if run_id is not None:
             return self.waits(self.row(run_id).key)
+        from holdfast.runtime.views import interrupt_of
+
         return [interrupt_of(row) for row in self.store.read(lambda look: look.open_waits(0, -1))]
 
     def plan(self, run_id: str) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import moment
 from holdfast.domain.digest import digest
@@ -24,6 +24,7 @@ from holdfast.domain.journal import Payload as EntryPayload
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.recovered import HandoffEvent
 from holdfast.domain.trust import Holder, Known, Work
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import ClaimLost, HandoffClaimed, IntegrityBroken
 from holdfast.runtime.handoff_records import Told, chain_of, lease_of, name_of, told_in
 from holdfast.runtime.processes import is_alive
@@ -333,3 +334,16 @@ def _event(one: Told) -> HandoffEvent:
         return HandoffEvent(one.seq, one.name, moment(one.at), said.actor, body)
     body = {name: value for name, value in one.facts.items() if name not in ("by", "files")}
     return HandoffEvent(one.seq, one.name, moment(one.at), said.by, body)
+
+
+def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
+    """Who shows the claim that holds is the claimer from now on. Raises ClaimLost when another one holds, or none."""
+    if claim_id is None:
+        return
+    if found.lease.holder != claim_id:
+        told = lost_error(runtime, found, None, claim_id)
+        if told is not None:
+            raise told
+        why = "nobody holds a claim on it now" if found.lease.holder is None else "somebody else has taken it"
+        raise ClaimLost(named(claim_id), found.anchor.anchor, why)
+    runtime.tokens.add(claim_id)

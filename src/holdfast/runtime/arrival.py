@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import Row, check, decode_payload, genesis
 from holdfast.domain.receipt import events_of
 from holdfast.domain.run import FINISHED, STATUSES
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import IntegrityBroken, Invalid, RunExists
 from holdfast.runtime import archive
 from holdfast.runtime.archive import Archive, Manifest, Packed, Ref, Request, Wait

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,7 @@ from holdfast.domain.artifact import (
     version_of,
 )
 from holdfast.domain.codec import decode, encode
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import ArtifactNotFound, ArtifactRemoved, RunRemoved, StoreFailed, ValueRefused
 from holdfast.runtime import operations
 from holdfast.runtime.artifact_content import (

@@ -14,13 +14,14 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.digest import digest
 from holdfast.domain.handoff import Binding, Bound, Contract, Handoff, key_of
 from holdfast.domain.partial import path_of, text
 from holdfast.domain.patterns import never
 from holdfast.domain.trust import Observed, Relation
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HandoffInvalid
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import Sight, sight
@@ -305,9 +306,6 @@ def observe(handoff: Handoff, root: Path) -> Observed:
 
     A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
     """
-    from holdfast.domain.contracts import rule_of
-    from holdfast.runtime.checking import broken_rule
-
     root = Path(os.path.realpath(root))
     bound = handoff.binding or Binding(root="", host="")
     state = git.look(root) if handoff.binding is not None else None  # else there is nothing to compare it with
@@ -316,9 +314,18 @@ def observe(handoff: Handoff, root: Path) -> Observed:
         files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
     environment = {path: sight(root, path_of(path)).bound for path in bound.environment}
     now = _binding(root, state, files, bound.folders, environment)
+    return Observed(now, _relation(root, bound, state), _broken_musts(root, handoff))
+
+
+def _broken_musts(root: Path, handoff: Handoff) -> dict[str, str]:
+    """What is wrong with the file of each must to keep that is about one, by key; "" where it holds."""
+    if not handoff.must_keep:
+        return {}
+    from holdfast.domain.contracts import rule_of
+    from holdfast.runtime.file_rules import broken_rule
+
     rules = {key_of(form): rule for form in handoff.must_keep if (rule := rule_of(form))}
-    musts = {key: broken_rule(root, rule) for key, rule in rules.items()}
-    return Observed(now, _relation(root, bound, state), musts)
+    return {key: broken_rule(root, rule) for key, rule in rules.items()}
 
 
 def _relation(root: Path, bound: Binding, state: git.State | None) -> Relation:

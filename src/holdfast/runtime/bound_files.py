@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha1, sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.domain.digest import digest
 from holdfast.domain.handoff import ABSENT, Bound, Mode
 from holdfast.domain.patterns import never
+from holdfast.domain.values import NamedTuple
 from holdfast.runtime.looking import FILE_BYTES, GONE
 
 _CHUNK_BYTES = 1 << 18

@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import dropwhile
 from pathlib import Path
 from posixpath import normpath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.difference import Applied, Placed, why_not_kept
 from holdfast.domain.handoff import Binding, Bound, Handoff
 from holdfast.domain.partial import path_of, text
 from holdfast.domain.patterns import never
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import IntegrityBroken, NotApplicable
 from holdfast.runtime import git, patching
 from holdfast.runtime.binding import DIRTY_FILES

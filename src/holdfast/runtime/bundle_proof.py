@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import NamedTuple
 
 import msgspec
 
 from holdfast.domain.contracts import contract_of
 from holdfast.domain.handoff import Contract, Handoff
 from holdfast.domain.journal import Row
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HandoffInvalid, NameInvalid
 from holdfast.runtime import archive, handoff_records
 from holdfast.runtime.archive import BLOBS, Archive, Bundle, PackedAnchor, Ref

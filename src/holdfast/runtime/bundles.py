@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from holdfast.domain.journal import genesis_of_anchor
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import ArchiveInvalid, HandoffExists, Invalid
 from holdfast.runtime import anchors, archive, handoff_records, outgoing
 from holdfast.runtime.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref

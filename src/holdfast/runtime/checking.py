@@ -13,13 +13,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.domain.contracts import Command, command_of, rule_of
 from holdfast.domain.forms import kind_of, nearest
 from holdfast.domain.handoff import MAX_CHECKS, Contract, Evidence, Form
 from holdfast.domain.partial import readable
 from holdfast.domain.trust import label_of
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import CommandNotStarted, HandoffInvalid, Stopped
 from holdfast.runtime.file_rules import broken_rule, inside
 from holdfast.runtime.groups import Ended, Held, end_group, hold

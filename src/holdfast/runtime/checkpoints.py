@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.clock import moment
 from holdfast.domain.artifact import SUMMARY_LENGTH, check_text, proof_of
 from holdfast.domain.checkpoint import Checkpoint, check_refs
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.plan import state_of
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved, ValueRefused
 from holdfast.runtime import operations
 from holdfast.runtime import refs as refs_of

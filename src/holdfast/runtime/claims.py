@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call, Ledger
 from holdfast.domain.codec import decode, encode
@@ -11,6 +11,7 @@ from holdfast.domain.interrupt import BY_DEADLINE, is_told
 from holdfast.domain.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry, genesis
 from holdfast.domain.lease import Beat, is_over
 from holdfast.domain.run import FINISHED
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime.names import is_gone, refuse_while_loading
 from holdfast.runtime.operations import Operation, Repeated

@@ -10,11 +10,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call
 from holdfast.domain.partial import TAIL_CHARACTERS
 from holdfast.domain.recipe import Command, Recipe, code_of_step
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from holdfast.runtime import command_words as words
 from holdfast.runtime.attempt import Attempt, Ended, Raised, Returned

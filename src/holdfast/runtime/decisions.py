@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from holdfast.domain.codec import decode, encode, pack_json
 from holdfast.domain.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from holdfast.domain.journal import CALLS, Row, decode_header
 from holdfast.domain.run import FINISHED, RunRecord
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import (
     AlreadyAnswered,
     AnswerInvalid,

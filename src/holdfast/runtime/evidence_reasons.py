@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.artifact import parse_ref
 from holdfast.domain.codec import decode
 from holdfast.domain.evidence import Standing
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.verdict import Reason
 from holdfast.errors import HoldfastError
 from holdfast.runtime.artifacts import ref_of

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.domain.partial import readable
+from holdfast.domain.values import NamedTuple
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,9 +43,7 @@ _ASKING = {
     "GIT_LITERAL_PATHSPECS": "1",
 }
 # Of the caller's own settings these stay; GIT_DIR, GIT_INDEX_FILE and the like speak of another repository.
-_STAYS = re.compile(
-    r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
-)
+_STAYS = r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
 
 Kind = Literal["changed", "unmerged", "untracked"]
 
@@ -312,15 +311,14 @@ def _ask(
 
 
 def _is_elsewhere(name: str) -> bool:
-    return name.startswith("GIT_") and not _STAYS.fullmatch(name)
+    return name.startswith("GIT_") and not re.fullmatch(_STAYS, name)
 
 
 def _program() -> str | None:
     """The git of the PATH. A PATH with `.` in it must not find one in the repository."""
-    from shutil import which
-
-    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return which("git", path=os.pathsep.join(filter(os.path.isabs, places)) or os.devnull)
+    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    found = (os.path.join(place, "git") for place in places)
+    return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
 def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> Answer | None:

@@ -16,9 +16,10 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from holdfast.domain.lease import Process
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import CommandNotStarted, Invalid
 from holdfast.runtime.members import Member, Patience, Watch, end, linger, living, member_of
 from holdfast.runtime.processes import started_at, this_place

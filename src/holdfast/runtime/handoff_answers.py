@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from holdfast.domain.codec import encode, jsonable
 from holdfast.domain.handoff import Evidence, HandoffClaim
+from holdfast.domain.values import NamedTuple
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation
 

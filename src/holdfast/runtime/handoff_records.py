@@ -7,7 +7,7 @@ place that says what they are for a revision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from holdfast.clock import moment
 from holdfast.domain.handoff import Handoff
 from holdfast.domain.handoff_entries import UNREADABLE, Said, Settled, evidence_in, facts_of, said_in
 from holdfast.domain.journal import Row, check, decode_header, genesis_of_anchor
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import IntegrityBroken
 from holdfast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading
 

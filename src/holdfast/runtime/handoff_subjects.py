@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Handoff
-from holdfast.domain.task import task_of
+from holdfast.domain.task_anchor import task_of
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import Finished, HandoffNotFound
 from holdfast.runtime import anchors, handoffs
 from holdfast.runtime.anchors import Found

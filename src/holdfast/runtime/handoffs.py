@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Handoff
 from holdfast.domain.recovered import HandoffEvent, Listed, Near, Standing
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
 from holdfast.runtime import anchors
 from holdfast.runtime.anchors import Found

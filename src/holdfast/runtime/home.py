@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from holdfast.errors import HomeNotFound, NameInvalid, StoreReadOnly
+from holdfast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".holdfast"
@@ -15,6 +15,8 @@ FOLDER = ".holdfast"
 def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
     """The home: the one given, else HOLDFAST_HOME, else the nearest `.holdfast` upward, else one here."""
     named = given or os.environ.get("HOLDFAST_HOME")
+    if str(named).startswith(("http://", "https://")):
+        raise EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
     if named:
         home = Path(named).expanduser().absolute()
     else:

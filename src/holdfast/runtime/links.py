@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,6 +12,7 @@ from holdfast.clock import moment
 from holdfast.domain.artifact import Source, check_text, proof_of
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.link import NOTE_LENGTH, RELATIONS, Link, check_ends, check_relation
+from holdfast.domain.values import NamedTuple
 from holdfast.runtime import operations, refs
 from holdfast.runtime.operations import Operation
 from holdfast.runtime.records import without_secrets

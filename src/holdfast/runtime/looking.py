@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.domain.digest import digest
 from holdfast.domain.partial import Mode, Seen
 from holdfast.domain.patterns import Patterns
+from holdfast.domain.values import NamedTuple
 from holdfast.store.blobs import Blobs
 
 FILE_BYTES = 1 << 20

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from holdfast.domain.values import NamedTuple
 
 if TYPE_CHECKING:
     from holdfast.domain.secret_rules import Rule

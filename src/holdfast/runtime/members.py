@@ -11,7 +11,8 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+
+from holdfast.domain.values import NamedTuple
 
 _HOPELESS_SECONDS = 3.0  # what KILL did not end by then is not ours to end
 

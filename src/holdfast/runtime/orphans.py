@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Ledger, Past
 from holdfast.domain.journal import CALLS
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import OrphanAlive
 from holdfast.runtime.groups import Group, alive, end_group
 from holdfast.runtime.leftovers import facts_of

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, TypeVar
 
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import Conflict, Invalid, StoreReadOnly
 from holdfast.ids import random_id
 from holdfast.store.blobs import PIECE_BYTES, sync_folder, translated

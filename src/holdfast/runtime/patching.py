@@ -15,10 +15,9 @@ from functools import partial
 from hashlib import sha1, sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import NamedTuple
 
 from holdfast.domain.handoff import Bound
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import Sight, sight
 from holdfast.runtime.git import Answer

@@ -14,11 +14,11 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast import failpoints
 from holdfast.domain.digest import identity
 from holdfast.domain.handoff import ABSENT, Bound
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import DiskFull, NotApplicable
 from holdfast.runtime.bound_files import sight
 

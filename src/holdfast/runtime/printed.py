@@ -9,8 +9,9 @@ import os
 import select
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from holdfast.domain.values import NamedTuple
 from holdfast.runtime.masking import spans_in
 from holdfast.runtime.transcripts import MASK
 

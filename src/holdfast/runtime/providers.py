@@ -12,10 +12,11 @@ import os
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from holdfast.domain.values import dataclass
 from holdfast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from holdfast.runtime.context import CURRENT
 from holdfast.runtime.specs import Inject, Signature

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,6 +19,7 @@ from holdfast.domain.codec import decode, decoder, pack_json
 from holdfast.domain.durations import duration
 from holdfast.domain.interrupt import NO_DEFAULT, RESERVED, digest_of
 from holdfast.domain.journal import Entry, Header, Payload, decode_payload, entry
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from holdfast.runtime.context import Frame
 from holdfast.runtime.execution import Execution

@@ -1,8 +1,8 @@
 """Recall: what of a scope matters for a goal, within a number of tokens.
 
-The index is brought up to date, asked, and what it finds is read from the ledger itself. The order comes from the
-words (domain/ranking.py) and from what else is known (domain/fusing.py); what fits is decided by domain/pack.py. The
-same ledger and the same question give the same pack: no clock and no chance has a say, and no other scope.
+What the index finds (recall_search.py) is read from the ledger itself. The order comes from the words
+(domain/ranking.py) and from what else is known (domain/fusing.py); what fits is decided by domain/pack.py. The same
+ledger and the same question give the same pack: no clock and no chance has a say, and no other scope.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ from holdfast.domain.fusing import Ranked as Placed
 from holdfast.domain.fusing import Signals, ranked
 from holdfast.domain.link import RELATIONS
 from holdfast.domain.pack import ContextPack, Ranked, fill
-from holdfast.domain.passages import FAMILIES
 from holdfast.domain.query_words import Query, query_of
 from holdfast.domain.record import PREFIX, Record
 from holdfast.errors import HandoffNotFound, ValueRefused
 from holdfast.runtime import evidence, links
 from holdfast.runtime.home import check_name
-from holdfast.runtime.recall_documents import KINDS, Doc, Row, document_of, row_of, size_of, version_before
+from holdfast.runtime.recall_documents import KINDS, Doc, Row, document_of, row_of
+from holdfast.runtime.recall_search import search
 from holdfast.runtime.records import record_of
-from holdfast.runtime.stopping import refuse_stopped
 from holdfast.store.contract import Reading
-from holdfast.store.recall_file import index_path, with_index
-from holdfast.store.recall_index import Found, RecallIndex
+from holdfast.store.recall_index import Found
 from holdfast.store.record_contract import RecordRow
 
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
-CHUNK, CHUNK_BYTES = 500, 16 << 20  # documents taken into the index in one transaction, and about their size
 FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
 ENTRY = 24  # tokens of a short entry: no more are looked for than could fit
 NEWEST = 40  # documents to which being recent is worth something
@@ -80,10 +77,11 @@ def recall(
     runtime: Runtime, asked: Wanted, tokens_of: TokensOf | None = None, embed: Embed | None = None
 ) -> ContextPack:
     """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
-    query = query_of(asked.goal)
-    found = with_index(index_path(runtime.folder, asked.scope), lambda index: _search(runtime, index, asked, query))
+    query, hard = query_of(asked.goal), _hard(runtime, asked)
+    # what is there anyway must crowd nothing out; the index looks at a third as many passages, each with its neighbours
+    limit = min(max(asked.budget // ENTRY, FEWEST), FOUND) + 3 * len(hard)
+    found = search(runtime, asked.scope, query, asked.kinds, limit)
     docs, signals = _known(runtime, asked, found)
-    hard = _hard(runtime, asked)
     own = {one.ref for one in hard}
     rest = {name: doc for name, doc in docs.items() if doc.ref not in own}
     order = ranked(found.matches, signals, _nearest(asked.goal, rest, embed) if embed else None)
@@ -95,63 +93,6 @@ def recall(
     musts = sum(one.kind == MUST for one in hard)  # the index does not know them
     considered = max(found.documents + musts, len(hard) + len(chosen))
     return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit)
-
-
-# -- the index ---------------------------------------------------------------------------------------
-
-
-def _search(runtime: Runtime, index: RecallIndex, asked: Wanted, query: Query) -> Found:
-    while _take_in(runtime, index, asked.scope):
-        refuse_stopped()
-    limit = min(max(asked.budget // ENTRY, FEWEST), FOUND)
-    found = index.search(query, asked.kinds, limit)
-    if stale := runtime.store.read(lambda look: _stale(look, found)):  # left by two that took in at the same time
-        index.remove("artifact", stale)
-        found = index.search(query, asked.kinds, limit)
-    return found
-
-
-def _stale(look: Reading, found: Found) -> list[int]:
-    keys = [match.key for match in found.matches if match.family == "artifact"]
-    return [key for key in keys if row_of(look, "artifact", key) is None]
-
-
-class _Chunk(NamedTuple):
-    """Some of what everybody came to see, in that order."""
-
-    upto: int  # the number of the last one; 0 when there was none
-    rows: list[Row]
-    replaced: list[int]  # keys of artifacts that are not the newest of their name any more
-
-
-def _take_in(runtime: Runtime, index: RecallIndex, scope: str) -> bool:
-    """Take in some of what everybody came to see since, and out what that replaces; False when there was none.
-
-    The mark of a family is a number in the order of that. Killed between two families, the next one begins at the
-    smaller mark, and what is in the index already is skipped.
-    """
-    at = min(index.mark(family) for family in FAMILIES)
-    chunk = runtime.store.read(lambda look: _chunk(look, scope, at))
-    docs = [document_of(runtime, row).document for row in chunk.rows]
-    if chunk.replaced:
-        index.remove("artifact", chunk.replaced)
-    for family in FAMILIES if chunk.upto else ():
-        index.add(family, [one for one in docs if one.family == family], chunk.upto)
-    return chunk.upto > 0
-
-
-def _chunk(look: Reading, scope: str, at: int) -> _Chunk:
-    upto, size, rows, replaced = 0, 0, list[Row](), list[int]()
-    for one in look.shown_of_scope(scope, at, CHUNK):
-        upto = one.number
-        if one.noun == "artifact" and (before := version_before(look, one.row)) is not None:
-            replaced.append(before)
-        if one.noun in FAMILIES and (row := row_of(look, one.noun, one.row)) is not None:
-            rows.append(row)
-            size += size_of(row)
-        if size >= CHUNK_BYTES:
-            break
-    return _Chunk(upto, rows, replaced)
 
 
 # -- what is known beyond the words ------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.domain.recipe import INPUT_TYPES, ON_LIMIT, ON_PARTIAL
+from holdfast.domain.values import NamedTuple
 from holdfast.runtime import recipe_kinds as kinds
 from holdfast.runtime import recipe_wait_kinds as wait_kinds
 from holdfast.runtime.recipe_kinds import Kind

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import StepInvalid
 from holdfast.runtime.specs import seconds
 from holdfast.runtime.yaml_tree import Problem, Tree

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ from holdfast.domain.artifact import SUMMARY_LENGTH, Source, check_tags, check_t
 from holdfast.domain.checkpoint import check_refs
 from holdfast.domain.codec import decode, encode
 from holdfast.domain.record import PREFIX, REFS, Record, check_at, check_kind, check_pinned, check_record_text
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import ValueRefused
 from holdfast.runtime import operations, refs
 from holdfast.runtime.home import check_name

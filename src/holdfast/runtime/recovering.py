@@ -10,26 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.clock import moment
 from holdfast.domain.codec import jsonable
 from holdfast.domain.handoff import Evidence, Handoff, HandoffClaim
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Holder, Known, Observed, verdict_of
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.domain.verdict import Reason, Verdict, unaccepted
 from holdfast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
-from holdfast.runtime import anchors, handoffs, operations, task_states, tokens
-from holdfast.runtime.anchors import Found
+from holdfast.runtime import anchors, handoffs, operations, tokens
+from holdfast.runtime.acceptance import Acceptance
+from holdfast.runtime.anchors import Found, refuse_lost
 from holdfast.runtime.handoff_answers import Resume, answer_of, operation_of, remembered
 from holdfast.runtime.handoff_evidence import weighed
 from holdfast.runtime.handoff_subjects import Subject, claimed_subject, finished, subject_of
 from holdfast.runtime.handoffs import Asked
 from holdfast.runtime.operations import Operation, check_id
-from holdfast.runtime.runner import Acceptance
 from holdfast.runtime.stopping import refuse_stopped
-from holdfast.runtime.storing import refuse_lost
 from holdfast.store.contract import LeaseRow, Reading, Writing
 
 if TYPE_CHECKING:
@@ -368,6 +367,8 @@ def _write(
     blobs = [each.output for each in ran if each.output]
     tx.append(hold, [anchors.told(name, facts, at=at, epoch=epoch, blobs=blobs) for name, facts in entries])
     if resume == "attached":
+        from holdfast.runtime import task_states
+
         entry = task_states.Entry("resumed", by, {"handoff_id": found.handoff.id, "revision": found.handoff.revision})
         anew, of = epoch != lease.epoch, found.anchor
         task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=anew, bridge=how.task)

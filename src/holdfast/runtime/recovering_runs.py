@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import moment
 from holdfast.domain.handoff import Evidence, HandoffClaim
 from holdfast.domain.lease import Beat
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.trust import Known, verdict_of
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.verdict import Reason, Verdict
 from holdfast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from holdfast.runtime import anchors, operations, task_states, tokens

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.call import Ledger, fold, labels
 from holdfast.domain.code import defines, digest_function, parse
 from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from holdfast.domain.reasons import reasons_of
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.verdict import Reason, Verdict, judge
 from holdfast.errors import HoldfastError, IntegrityBroken
 from holdfast.runtime.names import KNOWN_RECIPES, is_recipe

@@ -7,10 +7,11 @@ prefix; it is kept whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.domain import artifact, record
 from holdfast.domain.codec import decode
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import (
     AmbiguousPrefix,
     ArtifactNotFound,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import Call, Ledger, Past, fold, labels
 from holdfast.domain.codec import decode, encode, pack
 from holdfast.domain.journal import Row, decode_header, decode_payload
 from holdfast.domain.plan import state_of
 from holdfast.domain.replay import Divergence, Replay, differences, diverged_calls
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HoldfastError, Paused
 from holdfast.runtime import failure
 from holdfast.runtime.context import CURRENT, Frame

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Refused, ResourceCycle, ResourceInvalid, ResourceMissing, ResourceNeedsLoop
-from holdfast.runtime import providers
-from holdfast.runtime.providers import Ask, Opened, Provider
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from holdfast.runtime.loop_resources import LoopResources
+    from holdfast.runtime.providers import Ask, Opened, Provider
 
 NOTHING: Any = object()  # given where None is a value like any other
 
@@ -49,6 +48,8 @@ class Resources:
 
         That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
         """
+        from holdfast.runtime import providers
+
         if (value is NOTHING) == (factory is None):
             raise ResourceInvalid(str(key), "give either the object itself or factory=…, a function that makes it")
         if factory is not None:
@@ -61,6 +62,8 @@ class Resources:
                 del self._open[live.provider.key]
 
     def provider(self, key: str) -> Provider | None:
+        from holdfast.runtime import providers
+
         return self._own.get(key) or providers.registered(key)
 
     def missing(self, keys: Iterable[str]) -> dict[str, str]:
@@ -110,6 +113,8 @@ class Resources:
 
     def ready(self, key: str, check: bool) -> Opened:
         """The same as it is kept here, with those that it rests on."""
+        from holdfast.runtime import providers
+
         providers.refuse_cycle(key)
         with self._turns.setdefault(key, threading.RLock()):
             while True:
@@ -119,6 +124,8 @@ class Resources:
 
     def _usable(self, key: str, check: bool) -> Opened | None:
         """One that is of use. None: what it rests on was closed while it was opened; it has to be opened again."""
+        from holdfast.runtime import providers
+
         self.refuse_closed(key)
         provider = self.provider(key)
         assert provider is not None
@@ -150,6 +157,8 @@ class Resources:
 
     def _is_fine(self, live: Opened) -> bool:
         """Whether it is healthy. If not, it is closed, and first what rests on it."""
+        from holdfast.runtime import providers
+
         if providers.is_healthy(live):
             return True
         with self._lock:
@@ -195,6 +204,8 @@ class Resources:
     # -- closing ---------------------------------------------------------------------------------
 
     def close_one(self, live: Opened) -> None:
+        from holdfast.runtime import providers
+
         why = providers.closed(live)
         if why:
             self._warn(why)
@@ -220,6 +231,8 @@ class Resources:
             self._loops.clear()
         why = "its event loop is over, or another one; close the AsyncHoldfast on the loop that it was used on"
         for live in [live for side in sides for live in reversed(side.all) if live.end]:
+            from holdfast.runtime import providers
+
             self._warn(providers.trouble(live, why))
         for live in reversed(opened):
             self.close_one(live)

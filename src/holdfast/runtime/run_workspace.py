@@ -9,12 +9,13 @@ workspace, or by `gc`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.domain.artifact import Source
 from holdfast.domain.call import Call
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import decode_payload
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import LeaseLost, Refused, Unavailable
 from holdfast.runtime.claims import refuse_lost
 from holdfast.store.contract import Writing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast import failpoints
 from holdfast.domain.call import Call, Past, fold, labels
@@ -17,9 +17,11 @@ from holdfast.domain.codec import Decode, decode, encode, pack
 from holdfast.domain.digest import digest
 from holdfast.domain.interrupt import is_for_people, is_told
 from holdfast.domain.run import Outcome
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.verdict import Verdict, unaccepted
 from holdfast.errors import Contested, HoldfastError, LeaseLost, Paused, Severed, Stopped
 from holdfast.runtime import calls, claims, failure
+from holdfast.runtime.acceptance import Acceptance as Acceptance
 from holdfast.runtime.children import let_end
 from holdfast.runtime.claims import Claim
 from holdfast.runtime.context import CURRENT, Frame
@@ -29,17 +31,6 @@ from holdfast.store.contract import Ending, InterruptRow, Writing
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
     from holdfast.runtime.recovery import Found
-
-
-class Acceptance(NamedTuple):
-    """What somebody says for a resume: contested reasons they accept (`code` or `code:subject`), and why."""
-
-    codes: tuple[str, ...] = ()
-    why: str = ""
-    partial: str = ""  # keep, restore: what to do with partial work; empty: as the steps declare
-
-    def takes(self, code: str, subject: str) -> bool:
-        return code in self.codes or f"{code}:{subject}" in self.codes
 
 
 def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:

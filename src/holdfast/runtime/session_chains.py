@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.journal import Break
 from holdfast.domain.session import Proof, broken, genesis_of_session, memo_header, message_header
+from holdfast.domain.values import NamedTuple
 from holdfast.store.contract import MemoRow, MessageRow, Reading, SessionRow
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.domain.codec import pack_json
 from holdfast.domain.session import CONTENT_BYTES, ROLES
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import NameInvalid, ValueRefused
 from holdfast.runtime.home import check_name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.clock import moment
 from holdfast.domain.codec import decode, encode
@@ -23,7 +23,7 @@ from holdfast.domain.session import (
     memo_header,
     message_header,
 )
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.domain.window import TokensOf, window_of
 from holdfast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
 from holdfast.runtime import operations

@@ -14,6 +14,7 @@ from holdfast.domain.values import dataclass
 from holdfast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
 from holdfast.runtime import anchors, operations, task_states
 from holdfast.runtime.anchors import Found
+from holdfast.runtime.anchors import refuse_lost as refuse_lost
 from holdfast.runtime.handoff_records import row_of
 from holdfast.runtime.handoffs import Asked, get
 from holdfast.runtime.operations import Operation, check_id
@@ -254,19 +255,6 @@ def _given_back(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, name: s
         tx.append(hold, [anchors.told("released", facts, at=runtime.clock.now(), epoch=hold.epoch)])
         tx.forget_process(lease.holder)
     return "", ""
-
-
-def refuse_lost(runtime: Runtime, found: Found, claim_id: str | None) -> None:
-    """Who shows the claim that holds is the claimer from now on. Raises ClaimLost when another one holds, or none."""
-    if claim_id is None:
-        return
-    if found.lease.holder != claim_id:
-        told = anchors.lost_error(runtime, found, None, claim_id)
-        if told is not None:
-            raise told
-        why = "nobody holds a claim on it now" if found.lease.holder is None else "somebody else has taken it"
-        raise ClaimLost(named(claim_id), found.anchor.anchor, why)
-    runtime.tokens.add(claim_id)
 
 
 def _handoff(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.call import GOOD, Past, fold, labels
 from holdfast.domain.codec import decode, encode
@@ -18,6 +18,7 @@ from holdfast.domain.journal import CALLS, Row, decode_header, decode_payload
 from holdfast.domain.partial import Left
 from holdfast.domain.plan import Plan
 from holdfast.domain.run import RunRecord
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.verdict import Reason
 from holdfast.errors import IntegrityBroken
 from holdfast.runtime.mirror import CONDITIONS, flow_name

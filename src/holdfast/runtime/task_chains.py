@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.journal import Break
 from holdfast.domain.session import Proof, broken
 from holdfast.domain.task import FIRST, STATE_AFTER, event_header, genesis_of_task
+from holdfast.domain.values import NamedTuple
 from holdfast.store.contract import Reading, TaskEventRow, TaskRow
 
 if TYPE_CHECKING:

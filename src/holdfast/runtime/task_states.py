@@ -6,7 +6,7 @@ row if need be, and refuses a move that the table of states does not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.clock import moment
 from holdfast.domain.codec import encode
@@ -22,6 +22,7 @@ from holdfast.domain.task import (
     may_move,
     task_of,
 )
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HandoffClaimed, TaskRefused
 from holdfast.runtime import tokens
 from holdfast.runtime.claims import holder_of, is_executing

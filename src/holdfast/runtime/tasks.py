@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.clock import moment
 from holdfast.domain.codec import decode, pack_json
 from holdfast.domain.task import State, Task, TaskEvent, TaskPaused, TaskResumed, anchor_of
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import (
     Finished,
     HandoffInvalid,

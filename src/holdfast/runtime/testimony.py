@@ -12,14 +12,14 @@ import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.domain.codec import encode
 from holdfast.domain.digest import digest, identity
 from holdfast.domain.journal import STATUSES, TESTIMONY, Entry, Header, Payload, Row, entry, genesis, link
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import Invalid
 from holdfast.runtime.arrival import Arrived, Imported, told
 from holdfast.runtime.claims import run_fact

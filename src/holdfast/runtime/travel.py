@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from holdfast.domain.digest import identity
 from holdfast.domain.journal import Row, check, genesis
 from holdfast.domain.run import FINISHED
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
 from holdfast.runtime import archive, outgoing
 from holdfast.runtime.archive import Manifest, Packer, Ref, Request, Wait

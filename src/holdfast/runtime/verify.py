@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.domain.digest import digest
 from holdfast.domain.journal import decode_payload
 from holdfast.domain.run import FINISHED
-from holdfast.domain.values import dataclass
+from holdfast.domain.values import NamedTuple, dataclass
 from holdfast.errors import HoldfastError, IntegrityBroken
 from holdfast.runtime import handoff_records
 from holdfast.runtime.handoff_records import name_of

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.domain.call import Call, Doubtful, Fresh, Replay
 from holdfast.domain.journal import decode_payload
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import Paused, Refused, Stopped
 from holdfast.runtime.attempt import Asked
 from holdfast.runtime.context import CURRENT, Frame

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.domain.codec import decode
 from holdfast.domain.journal import Break
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HoldfastError
 from holdfast.runtime import artifacts, checkpoints, links, records
 from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow

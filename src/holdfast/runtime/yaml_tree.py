@@ -7,9 +7,11 @@ is refused before it costs anything. What the values mean is left to recipe_kind
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
+
+from holdfast.domain.values import NamedTuple
 
 SIZE_LIMIT, NODE_LIMIT, DEPTH_LIMIT = 1 << 20, 20_000, 40
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -229,7 +229,6 @@ class RemoteShared(Shared):
     import_ = embedded_only(Shared.import_, AT_HOME)
     gc = embedded_only(Shared.gc, AT_HOME)
     resource = embedded_only(Shared.resource, "provide it at the server: @resource(KEY) in a module of `--flows`")
-    signals = embedded_only(Shared.signals, "runs go on at the server; hold.pause(RUN) stops one")
 
     # -- this process ----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ LASTING = frozenset(
 )
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHOWN_CLAIMS = 50
+CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Line:
     def __init__(self, url: str, key: str | None, who: Who, patience: Patience) -> None:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
-        self._headers = _headers(os.environ.get("HOLDFAST_KEY") if key is None else key, who)
+        self._headers = _headers(_key_around() if key is None else key, who)
         self._http = _client(self.url)
 
     def operation_id(self) -> str:
@@ -95,7 +96,9 @@ class Line:
 
         def once(seconds: float) -> Reply:
             sent = content() if content is not None else raw
-            answer = self._http.request(method, url, content=sent, headers=_bytes(given), timeout=seconds + wait)
+            answer = self._http.request(
+                method, url, content=sent, headers=_bytes(given), timeout=_timeout(seconds, wait)
+            )
             return self._taken(answer.status_code, answer.headers, answer.content)
 
         return self._tried(once, failed)
@@ -140,7 +143,7 @@ class Line:
         given = _bytes({**self._headers, **self._shown(), **(headers or {})})
         seconds = self.patience.deadline_seconds
         try:
-            with self._http.stream("GET", self._place(path, query), headers=given, timeout=seconds) as answer:
+            with self._http.stream("GET", self._place(path, query), headers=given, timeout=_timeout(seconds)) as answer:
                 if answer.status_code >= 300:
                     self._refuse(answer.status_code, answer.read())
                 yield answer
@@ -197,6 +200,13 @@ def _may_pass(status: int, raw: bytes) -> bool:
     return problem is None or problem.code not in LASTING
 
 
+def _timeout(seconds: float, wait: float = 0.0) -> httpx2.Timeout:
+    """How long a try may take; that somebody is there at all shows sooner."""
+    import httpx2
+
+    return httpx2.Timeout(seconds + wait, connect=min(seconds, CONNECT_SECONDS))
+
+
 def _line_errors() -> tuple[type[Exception], ...]:
     import httpx2
 
@@ -234,6 +244,12 @@ def _headers(key: str | None, who: Who) -> dict[str, str]:
     return found
 
 
+def _key_around() -> str | None:
+    """HOLDFAST_KEY, if it is a server's: in a command step it is what makes the step's effect happen once."""
+    found = os.environ.get("HOLDFAST_KEY", "")
+    return found if found.startswith("hf_") else None
+
+
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -250,6 +266,7 @@ def _client(url: str) -> httpx2.Client:
         import httpx2
     except ImportError as error:
         raise ExtraMissing("a home behind a URL", "client") from error
-    here = urlsplit(url).hostname in LOOPBACK
+    parts = urlsplit(url)
+    here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
     limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)
-    return httpx2.Client(limits=limits, trust_env=not here, headers={"user-agent": "holdfast"})
+    return httpx2.Client(limits=limits, trust_env=not here, verify=verify, headers={"user-agent": "holdfast"})

@@ -144,6 +144,10 @@ class RemoteWorkspace(Workspace):
         checkpoints.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
         return value_of(write(self._line, f"{SPACE}/checkpoints", given).raw, Checkpoint)
 
+    @like(Workspace.get_checkpoint)
+    def get_checkpoint(self, given: Given) -> Checkpoint:
+        return read(self._line, f"{SPACE}/checkpoints/{{ref}}", given, Checkpoint)
+
     @like(Workspace.checkpoints)
     def checkpoints(self, given: Given) -> Any:
         if given["task"] is not None and given["run"] is not None:
@@ -213,7 +217,7 @@ class RemoteContent:
         with self._line.stream(f"{SPACE}/artifacts/content", query=named, headers=headers) as answer:
             if start and answer.status_code != 206:
                 raise IntegrityBroken(self._artifact.ref, "its content was changed")
-            yield from answer.iter_raw(PIECE)
+            yield from answer.iter_raw()  # as it comes: what came before a break counts
 
     def open(self) -> io.BufferedReader:
         return stream_of(self.pieces())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from holdfast.domain.values import NamedTuple
 
 
 class ArtifactRow(NamedTuple):

@@ -7,12 +7,13 @@ synced transaction. Each append guards itself by epoch and head; a stale one fai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from holdfast.domain.journal import Entry, Row
 from holdfast.domain.lease import Beat
+from holdfast.domain.values import NamedTuple
 from holdfast.store.artifact_contract import ArtifactReading, ArtifactWriting
 from holdfast.store.record_contract import RecordReading, RecordWriting
 

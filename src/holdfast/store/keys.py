@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import HoldfastError, StoreBusy, StoreFailed, StoreReadOnly
 from holdfast.store.mounts import refuse_network
 from holdfast.store.statements import key_statements

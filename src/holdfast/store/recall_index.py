@@ -11,13 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
 from holdfast.domain.passages import FAMILIES, Document
 from holdfast.domain.query_words import Query
 from holdfast.domain.ranking import BACK, ON, Match, Placed, Statistics, matches, names_actor
+from holdfast.domain.values import NamedTuple
 from holdfast.domain.words import TIME_WORDS
 from holdfast.store.recall_adding import KEY_BITS, PIECE_BITS, Adding, id_of, name_words
 from holdfast.store.statements import recall_statements

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from holdfast.domain.values import NamedTuple
 from holdfast.store.artifact_contract import CheckpointRow
 
 

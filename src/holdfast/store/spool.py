@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
+from holdfast.domain.values import NamedTuple
 from holdfast.errors import IntegrityBroken
 from holdfast.store.blobs import PIECE_BYTES, Blobs, translated
 

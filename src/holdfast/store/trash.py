@@ -20,9 +20,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast import failpoints
+from holdfast.domain.values import NamedTuple
 from holdfast.store.blobs import Blobs, translated
 
 GRACE_SECONDS = 3600.0

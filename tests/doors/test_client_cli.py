@@ -1,0 +1,101 @@
+"""The command line against a server: `--home http://…`, or HOLDFAST_HOME."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.cli import main
+from holdfast.cli.group import cli
+
+from . import http_flows
+from .client_story import make_repository
+from .server import Served, served
+
+FLOWS = str(Path(http_flows.__file__))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", flows=(FLOWS,), poll_seconds=0.02) as found:
+        yield found
+
+
+@pytest.fixture
+def repo(tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = make_repository(tmp_path / "repo")
+    monkeypatch.chdir(found)
+    monkeypatch.setenv("HOLDFAST_HOME", f"http://127.0.0.1:{server.port}")
+    for name in ("HOLDFAST_KEY", "HOLDFAST_CLAIM"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def ask(*words: str) -> Result:
+    return CliRunner().invoke(cli, words)
+
+
+def told(*words: str) -> dict[str, object]:
+    done = ask(*words, "--json")
+    assert done.exit_code in (0, 3), done.output
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def code_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The code of the error that a command ends with."""
+    with pytest.raises(SystemExit):
+        main([*words, "--json"])
+    return str(json.loads(capsys.readouterr().out)["error"]["code"])
+
+
+def test_a_handoff_goes_all_its_way(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ("--check", "grep -q 'limit = 2' app.py", "--next", "Set it to 2.", "--file", "app.py")
+    assert ask("handoff", "store", "cli", "-m", "Stopped at it", "--text", "Resume in app.py", *check).exit_code == 0
+    assert told("handoff", "recover", "cli")["verdict"] == "trusted"
+    claim = told("handoff", "claim", "cli")
+    monkeypatch.setenv("HOLDFAST_CLAIM", str(claim["id"]))
+    (repo / "app.py").write_text("limit = 2\n")
+    assert ask("handoff", "settle", "cli", "completed").exit_code == 0
+    assert "finished" in ask("handoff", "list").output
+
+
+def test_runs_are_started_looked_at_and_answered(repo: Path) -> None:
+    done = told("run", f"{FLOWS}:doubling", "number=4")
+    assert (done["status"], done["result"]) == ("succeeded", 8)
+    assert ask("show", str(done["run_id"])).exit_code == 0
+    waiting = told("run", f"{FLOWS}:asking", "question=may I?")
+    assert ask("inbox").output.count("may I?") == 1
+    assert ask("approve", str(waiting["interrupts"][0]["id"])).exit_code == 0  # type: ignore[index]
+    assert told("resume", str(waiting["run_id"]))["result"] is True
+
+
+def test_tasks_sessions_and_the_workspace_are_there(repo: Path) -> None:
+    assert ask("task", "open", "by cli").exit_code == 0
+    assert told("task", "inspect", "by cli")["state"] == "active"
+    assert ask("session", "append", "talk", "hello").exit_code == 0
+    assert ask("workspace", "save", "notes.md", "notes.md").exit_code == 0
+    assert ask("workspace", "get", "notes.md").output == "# notes\n"
+    assert ask("verify").exit_code == 0
+
+
+def test_the_url_may_be_an_option_and_what_needs_a_folder_says_so(
+    repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HOLDFAST_HOME")
+    url = f"http://127.0.0.1:{server.port}"
+    assert ask("runs", "--home", url).exit_code == 0
+    assert list(repo.glob("http*")) == []
+    for words in (("gc",), ("keys", "list"), ("serve",)):
+        assert code_of(capsys, *words, "--home", url) == "embedded_only"
+
+
+def test_the_key_comes_from_the_environment_unless_it_is_that_of_an_effect(
+    repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEY", server.keys().create("reader", roles=["read"]).text)
+    assert code_of(capsys, "task", "open", "not mine") == "forbidden"
+    monkeypatch.setenv("HOLDFAST_KEY", "publish-3f2a")
+    assert ask("task", "open", "mine").exit_code == 0
