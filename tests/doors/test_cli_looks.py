@@ -124,7 +124,7 @@ def test_help_is_grouped_and_every_command_has_its_own(cli: "Cli") -> None:
 
     shown = cli("--help")
     assert shown.code == 0
-    assert [*SECTIONS] == ["Run", "Decide", "Look", "Hand over", "Care"]
+    assert [*SECTIONS] == ["Run", "Decide", "Look", "Hand over", "Connect", "Care"]
     assert all(f"{title}:" in shown.out for title in SECTIONS)
     lines = [f"{name} {line}" for section in SECTIONS.values() for name, (_, line) in section.items()]
     assert {*lines} <= {" ".join(line.split()) for line in shown.out.splitlines()}  # none is broken

@@ -297,6 +297,8 @@ def test_names_of_any_kind_are_found_again(hold: Holdfast, name: str) -> None:
     assert [each.body for each in task.events()][-1] == {"name": name}
     saved = hold.workspace.save(name, name)
     assert hold.workspace.get(saved.ref).text() == name
+    hold.sessions.append(name, "user", name)
+    assert [each.content for each in hold.sessions.messages(name)] == [name]
     hold.handoff.store(f"task:{name}", "Stopped", "Go on", bind=False)
     assert hold.handoff.recover(f"task:{name}").anchor == f"task:{name}"
 

@@ -142,3 +142,11 @@ def test_content_that_is_not_what_was_saved_is_never_taken_for_it(server: Served
     path.write_bytes(b"y" * 100)
     with pytest.raises(IntegrityBroken):
         saved.read()
+
+
+def test_content_that_was_changed_on_its_way_is_never_taken_for_it(server: Served, hold: Holdfast) -> None:
+    saved = hold.workspace.save("way.bin", b"the content")
+    line = Cuts(server, swap=(b"the content", b"THE CONTENT"))
+    with Holdfast(line.url) as other, pytest.raises(IntegrityBroken):
+        other.workspace.get(saved.ref).read()
+    line.close()

@@ -194,9 +194,15 @@ def test_ctrl_c_says_that_the_run_goes_on(hold: Holdfast, tmp_path: Path) -> Non
 
 
 class Cuts:
-    """Between a client and a server: cuts the line after so many bytes of an answer, again and again."""
+    """Between a client and a server: cuts the line after so many bytes of an answer, again and again.
 
-    def __init__(self, server: Served, most: int, *, swallow: int = 0) -> None:
+    Or swallows the first answers; or puts other bytes in the place of some.
+    """
+
+    def __init__(
+        self, server: Served, most: int = 1 << 30, *, swallow: int = 0, swap: tuple[bytes, bytes] = (b"", b"")
+    ) -> None:
+        self._swap = swap
         self._port, self._most, self._swallow, self.lines = server.port, most, swallow, 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -219,7 +225,7 @@ class Cuts:
                 left -= len(piece)
                 if swallows:
                     break
-                taken.sendall(piece)
+                taken.sendall(piece.replace(*self._swap) if self._swap[0] else piece)
             for each in (taken, line):
                 each.shutdown(socket.SHUT_RDWR)
 
@@ -264,3 +270,26 @@ def test_a_start_whose_answer_was_lost_starts_one_run(server: Served) -> None:
         assert outcome.unwrap() == 154
         assert [each.id for each in hold.runs() if each.inputs == {"number": 77}] == [outcome.run_id]
     cuts.close()
+
+
+def test_awaited_a_stream_is_taken_up_too_and_ends_at_once_when_cancelled(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "go").write_text("on")
+    cuts = Cuts(server, 4000)
+
+    async def story() -> tuple[list[Any], str]:
+        async with AsyncHoldfast(cuts.url, store_options={"retry_seconds": 0.001}) as hold:
+            run = (await hold.run(http_flows.telling, str(tmp_path / "go"), events=40)).run_id
+            seen = [event async for event in hold.follow_events(run)]
+            going = await hold.start(http_flows.telling, str(tmp_path / "never"))
+            coming = hold.follow_events(going.run_id)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    _ = [event async for event in coming]
+            (tmp_path / "never").write_text("now")
+            await going
+            return seen, run
+
+    seen, run = asyncio.run(story())
+    cuts.close()
+    with Holdfast(url(server)) as hold:
+        assert seen == hold.events(run)

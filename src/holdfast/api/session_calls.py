@@ -128,7 +128,7 @@ def _window(hold: Holdfast, asked: Asked) -> Window:
     return hold.sessions.window(asked.path["session_id"], query.tokens, scope=query.scope)
 
 
-ONE = "/v1/sessions/{session_id}"
+ONE = "/v1/sessions/{session_id:path}"
 
 CALLS = (
     Call(
@@ -155,18 +155,6 @@ CALLS = (
         gives=Session,
         shows=jsonable,
         page=True,
-        errors=(SessionNotFound,),
-    ),
-    Call(
-        method="GET",
-        path=ONE,
-        name="session_get",
-        summary="A session with its memo and the runs that were started for it",
-        role="read",
-        query=SessionQuery,
-        does=_get,
-        gives=Session,
-        shows=jsonable,
         errors=(SessionNotFound,),
     ),
     Call(
@@ -245,5 +233,17 @@ CALLS = (
         gives=Window,
         shows=jsonable,
         errors=(SessionNotFound, ValueRefused),
+    ),
+    Call(
+        method="GET",
+        path=ONE,
+        name="session_get",
+        summary="A session with its memo and the runs that were started for it",
+        role="read",
+        query=SessionQuery,
+        does=_get,
+        gives=Session,
+        shows=jsonable,
+        errors=(SessionNotFound,),
     ),
 )

@@ -47,7 +47,7 @@ SECTIONS: Sections = {
     "Connect": {
         "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
         "keys": ("keys:keys", "API keys: who may ask a server for what."),
-        "hook": ("hook:hook", "Let coding agents leave handoffs by themselves, and start from them."),
+        "hook": ("hook:hook", "Let coding agents leave handoffs, and start from them."),
         "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
     },
     "Care": {

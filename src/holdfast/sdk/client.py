@@ -417,11 +417,9 @@ class AsyncRemoteHoldfast(RemoteShared, AsyncHoldfast):
     replay = embedded_only(AsyncHoldfast.replay, AT_HOME)
     open = embedded_only(AsyncHoldfast.open, ON_SERVER)
 
-    async def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+    def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a run as they come: `async for event in hold.follow_events(run)`."""
-        coming = client_events.follow(self._line, run_id, after)
-        while (event := await _to_its_end(lambda: next(coming, None))) is not None:
-            yield event
+        return client_events.follow_async(self._line, run_id, after)
 
     async def close(self) -> None:
         """Let go of the line. Runs of the server go on."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -124,16 +124,16 @@ class Line:
             except _line_errors() as error:
                 trouble, why = None, f"{type(error).__name__}: {error}"
             failed(tries)
-            self._pause(began, tries, trouble, why)
+            time.sleep(self.pause(began, tries, trouble, why))
 
-    def _pause(self, began: float, tries: int, trouble: HoldfastError | None, why: str) -> None:
-        """Wait before the next try. Raises what there is to say when there is no time for one."""
+    def pause(self, began: float, tries: int, trouble: HoldfastError | None, why: str) -> float:
+        """How long to wait before the next try. Raises what there is to say when there is no time for one."""
         patience = self.patience
-        pause = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
+        pause: float = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
         pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
         if time.monotonic() + pause > began + patience.deadline_seconds:
             raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
-        time.sleep(pause)
+        return pause
 
     @contextmanager
     def stream(
@@ -157,7 +157,29 @@ class Line:
     def again(self, broken: Broken, began: float, tries: int) -> None:
         """Wait before a stream is taken up again. Raises ServerUnreachable when nothing came for too long."""
         refuse_stopped()
-        self._pause(began, tries, broken.error, broken.why)
+        time.sleep(self.pause(began, tries, broken.error, broken.why))
+
+    # -- on an event loop ------------------------------------------------------------------------
+
+    def on_loop(self) -> httpx2.AsyncClient:
+        """The same line for an event loop."""
+        import httpx2
+
+        return httpx2.AsyncClient(**_settings(self.url))
+
+    @asynccontextmanager
+    async def stream_async(
+        self, http: httpx2.AsyncClient, path: str, *, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        """As `stream`, awaited."""
+        given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds
+        try:
+            async with http.stream("GET", self._place(path, None), headers=given, timeout=_timeout(seconds)) as answer:
+                if answer.status_code >= 300:
+                    self._refuse(answer.status_code, await answer.aread())
+                yield answer
+        except _line_errors() as error:
+            raise Broken(f"{type(error).__name__}: {error}") from error
 
     def _place(self, path: str, query: Mapping[str, Any] | None) -> str:
         said = {name: _words(value) for name, value in (query or {}).items() if value is not None}
@@ -266,7 +288,13 @@ def _client(url: str) -> httpx2.Client:
         import httpx2
     except ImportError as error:
         raise ExtraMissing("a home behind a URL", "client") from error
+    return httpx2.Client(**_settings(url))
+
+
+def _settings(url: str) -> dict[str, Any]:
+    import httpx2
+
     parts = urlsplit(url)
     here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
     limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)
-    return httpx2.Client(limits=limits, trust_env=not here, verify=verify, headers={"user-agent": "holdfast"})
+    return {"limits": limits, "trust_env": not here, "verify": verify, "headers": {"user-agent": "holdfast"}}
