@@ -19,7 +19,16 @@ BIG = (
     *("anchors", "handoffs", "handoff_files"),
     *("sessions", "messages", "memos"),
     *("tasks", "task_events"),
-    *("artifacts", "artifact_names", "artifact_dropped", "artifact_tags", "artifact_removed", "checkpoints", "one", "named"),
+    *(
+        "artifacts",
+        "artifact_names",
+        "artifact_dropped",
+        "artifact_tags",
+        "artifact_removed",
+        "checkpoints",
+        "one",
+        "named",
+    ),
     *("records", "record_tags", "record_refs", "links", "workspace_shown"),
 )
 SQL = statements("sqlite")

@@ -6,6 +6,7 @@ start looks anything up; the other events are noted, and a process of its own st
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ def called(words: Sequence[str]) -> Called | None:
 def fire(call: Called) -> NoReturn:
     """Do what a hook does, and exit 0."""
     said = b""
+    gc.disable()  # the process is over in a moment; looking for garbage while modules load takes longer than that saves
     try:
         _open_streams()
         said = _fired(call)

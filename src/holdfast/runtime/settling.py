@@ -279,9 +279,7 @@ def _unshown(label: str, evidence: Evidence | None, why: str) -> str:
     return "" if evidence.passed else f"check {label!r} fails" + (f" ({evidence.note})" if evidence.note else "")
 
 
-def musts_lacking(
-    runtime: Runtime, handoff: Handoff, root: Path | None, acknowledged: Collection[str]
-) -> list[str]:
+def musts_lacking(runtime: Runtime, handoff: Handoff, root: Path | None, acknowledged: Collection[str]) -> list[str]:
     """The musts that are not kept, or that nobody says are."""
     wrong = []
     for name, form in handoff.musts:
