@@ -23,6 +23,7 @@ TREE = dict(re.findall(r"[├└]── (\w+)((?:[ │]+[\w, ]+,?\n)+)", errors.
 def sample(kind: type[HoldfastError]) -> HoldfastError:
     """An error of that kind with plausible facts, taken from its signature."""
     values: dict[str, Any] = {"str": "some {text}", "int": 3, "float": 1.5, "tuple[Any, ...]": ("some {text}", "more")}
+    values["dict[str, Any] | None"] = {"id": "some {text}"}
     wanted = inspect.signature(kind.__init__).parameters
     return kind(**{name: values[str(p.annotation)] for name, p in wanted.items() if name != "self"})
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast, Run, flow, flow_file
-from holdfast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, ValueRefused
+from holdfast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, RunHeld, ValueRefused
 
 from . import http_flows
 from .client_story import Plain
@@ -293,3 +293,14 @@ def test_awaited_a_stream_is_taken_up_too_and_ends_at_once_when_cancelled(server
     cuts.close()
     with Holdfast(url(server)) as hold:
         assert seen == hold.events(run)
+
+
+def test_a_run_that_was_claimed_is_resumed_by_its_claimer_only(hold: Holdfast, server: Served) -> None:
+    asked = hold.run(http_flows.asking, "whose?", task="claimed")
+    claim = hold.handoff.recover("task:claimed", claim=True).claim
+    assert claim is not None
+    assert claim.run_id == asked.run_id
+    hold.answer(asked.interrupts[0].id, {"approved": True})
+    with Holdfast(url(server)) as other, pytest.raises(RunHeld):
+        other.resume(asked.run_id)
+    assert hold.resume(asked.run_id).unwrap() is True

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.runtime import names
+
 from .place import Place
 
 APP = """
@@ -222,3 +224,18 @@ def test_a_failure_of_a_script_that_is_not_here_runs_no_script_to_be_found(place
         sys.path.remove(str(tmp_path))
     assert isinstance(found, StepFailed)
     assert "gone" not in sys.modules
+
+
+def test_threads_that_load_one_file_at_once_all_get_the_whole_of_it(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    (tmp_path / "slow_flows.py").write_text("import time\ntime.sleep(0.2)\nlast = 1\n")
+    ready = Barrier(4)
+
+    def load(_: int) -> int:
+        ready.wait(30)
+        return int(names.load_module("slow_flows.py", tmp_path).last)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(load, range(4))) == [1] * 4

@@ -111,7 +111,8 @@ class Ended:
         self.home.stop(now=True)
         self._asked.set()
 
-    def input_ended(self) -> None:
+    def nothing_left(self) -> None:
+        """There is no more input, and nobody waits for an answer any more: runs that still go on are asked to stop."""
         self.home.stop()
 
     def reader_gone(self) -> None:
@@ -134,6 +135,7 @@ class Wire:
     def __init__(self, wire_in: int, wire_out: int, ended: Ended) -> None:
         self.wire_in, self.wire_out, self.ended = wire_in, wire_out, ended
         self._open: set[str | int] = set()  # requests that were not answered yet
+        self._over = False  # there is no more input
         self._answered = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -153,7 +155,9 @@ class Wire:
             async for line in _lines(self.wire_in):
                 if line.strip():
                     await self._take(line, incoming)
-            self.ended.input_ended()
+            self._over = True
+            if not self._open:
+                self.ended.nothing_left()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_answered(), GRACE_SECONDS)
 
@@ -190,6 +194,8 @@ class Wire:
         async with to_send:
             async for each in to_send:
                 message = each.message
+                if self._over and self._open <= {getattr(message, "id", None)}:
+                    self.ended.nothing_left()  # before the last one is told: a run may begin no further step then
                 await self._put(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
                 if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
                     self._open.discard(message.id)

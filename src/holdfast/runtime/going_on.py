@@ -117,7 +117,11 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
     with _taken_up(runtime, claimed):
         execution, verdict = runner.prepare(runtime, claimed, accept)
     run = runtime._facade(execution, False)
-    outcome = runner.run_plain(runtime, execution, lambda: spec.function(run, **inputs), spec.decode)
+
+    def body() -> Any:  # known to signals.py: what is interrupted in here is the user's
+        return spec.function(run, **inputs)
+
+    outcome = runner.run_plain(runtime, execution, body, spec.decode)
     return dataclasses.replace(outcome, verdict=verdict)
 
 
@@ -135,7 +139,11 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
     with _taken_up(runtime, claimed):
         execution, verdict = runner.prepare(runtime, claimed, accept)
     run = runtime._facade(execution, True)
-    outcome = await runner.run_async(runtime, execution, lambda: spec.function(run, **inputs), spec.decode)
+
+    def body() -> Any:
+        return spec.function(run, **inputs)
+
+    outcome = await runner.run_async(runtime, execution, body, spec.decode)
     return dataclasses.replace(outcome, verdict=verdict)
 
 

@@ -22,6 +22,7 @@ _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multipro
 RECIPES = (".yaml", ".yml")  # how the names of flow files end
 KNOWN_RECIPES = "recipes"  # the folder of a tenant in which understood ones are kept
 _here = threading.local()  # `loading`: the flow whose module this thread is loading
+_one_at_a_time = threading.RLock()  # a second thread must not find a module that is half loaded
 _FILE = "__holdfast_file__"  # in a module that was loaded from a file: its full path
 
 
@@ -74,7 +75,7 @@ def load(source: str, *folders: Path) -> Any:
 def load_module(place: str, *folders: Path, source: str = "") -> ModuleType:
     """A module by its name or its file, looked for in these folders. Raises FlowNotFound, RunsOnImport."""
     try:
-        with _loading(source or place):
+        with _one_at_a_time, _loading(source or place):
             return _module(place, folders or (Path.cwd(),))
     except (FlowNotFound, RunsOnImport):
         raise
@@ -109,8 +110,9 @@ def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
 def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:
     from importlib import import_module
 
-    if place in sys.modules:
-        return sys.modules[place]
+    found = sys.modules.get(place)
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
     for folder in reversed(folders):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))

@@ -31,7 +31,7 @@ SHOWN_STEPS = 3
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _ASYNCIO = f"{os.path.dirname(os.__file__)}{os.sep}asyncio{os.sep}"
 _CALLERS = {  # the functions of ours that call the user's
-    ("__init__.py", "<lambda>"),
+    ("going_on.py", "body"),
     ("calls.py", "_ended"),
     ("calls.py", "_timed_body"),
     ("calls.py", "_probe"),

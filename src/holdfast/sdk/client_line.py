@@ -101,19 +101,19 @@ class Line:
             )
             return self._taken(answer.status_code, answer.headers, answer.content)
 
-        return self._tried(once, failed)
+        return self._tried(once, failed, wait)
 
     def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
         return Reply(status, headers, raw)
 
-    def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None]) -> Reply:
-        began, tries = time.monotonic(), 0
+    def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None], wait: float) -> Reply:
+        began, tries = time.monotonic() + wait, 0  # what the server takes on purpose does not count
         while True:
             refuse_stopped()
             tries += 1
-            left = began + self.patience.deadline_seconds - time.monotonic()
+            left = min(began - time.monotonic(), 0.0) + self.patience.deadline_seconds
             try:
                 return once(max(left, 0.05))
             except _Refused as refused:
