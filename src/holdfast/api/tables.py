@@ -6,6 +6,7 @@ from holdfast.api import (
     blob_calls,
     care_calls,
     handoff_calls,
+    record_calls,
     run_calls,
     session_calls,
     task_calls,
@@ -21,6 +22,7 @@ CALLS: tuple[Call, ...] = (
     *wait_calls.CALLS,
     *care_calls.CALLS,
     *workspace_calls.CALLS,
+    *record_calls.CALLS,
     *task_calls.CALLS,
     *session_calls.CALLS,
 )
