@@ -22,10 +22,11 @@ class Patience:
     """How long TERM is given before KILL. It goes on where it was when ending is interrupted."""
 
     seconds: float
-    kill_at: float = 0.0  # 0: TERM was not sent yet
+    kill_at: float = 0.0  # 0: TERM is not being sent yet
+    told: bool = False  # TERM was sent
 
     def lose(self) -> None:
-        """KILL next, if TERM was sent."""
+        """KILL next, if TERM was sent or is being sent."""
         self.kill_at = self.kill_at and time.monotonic()
 
 
@@ -74,9 +75,10 @@ def end(session: int, patience: Patience) -> list[Member]:
     """TERM once, KILL when patience is over; gives what could not be ended."""
     while members := living(session):
         now = time.monotonic()
-        if not patience.kill_at:
+        if not patience.told:
+            patience.kill_at = patience.kill_at or now + patience.seconds  # first: TERM may be answered by a Ctrl-C
             _signal(members, signal.SIGTERM, signal.SIGCONT)  # what is stopped must wake to end
-            patience.kill_at = now + patience.seconds
+            patience.told = True
         elif now >= patience.kill_at + _HOPELESS_SECONDS:
             return members
         elif now >= patience.kill_at:
