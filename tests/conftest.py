@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,10 @@ def has_room() -> bool:
     return os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
 
 
+for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
+    if signal.getsignal(number) == signal.SIG_IGN:  # as for what runs in the background: tests send these, and mean it
+        signal.signal(number, usual)
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
     COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
@@ -25,8 +30,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No deadline, since the machine that runs the tests is shared; with `--crash-long` ten times as many examples."""
-    examples = 200 if config.getoption("--crash-long") else 20
+    """No deadline, since the machine that runs the tests is shared; with `--crash-long` five times as many examples."""
+    examples = 200 if config.getoption("--crash-long") else 40
     quiet = [HealthCheck.too_slow]
     settings.register_profile("holdfast", deadline=None, max_examples=examples, suppress_health_check=quiet)
     settings.load_profile("holdfast")
