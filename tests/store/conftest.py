@@ -1,3 +1,4 @@
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,23 +7,31 @@ from typing import Any
 import pytest
 
 from holdfast import failpoints
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.contract import Store
 
-Open = Callable[..., SqliteStore]
+from .backends import BACKENDS, Backend
+
+Open = Callable[..., Store]
+
+
+@pytest.fixture(params=BACKENDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """The kind of store: each test that has one runs on all."""
+    return str(request.param)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "holdfast.db"
+def backend(kind: str, tmp_path: Path) -> Backend:
+    return BACKENDS[kind](tmp_path)
 
 
 @pytest.fixture
-def open_store(path: Path) -> Iterator[Open]:
+def open_store(backend: Backend) -> Iterator[Open]:
     """Open the store, again and again if need be; all are closed at the end."""
-    opened: list[SqliteStore] = []
+    opened: list[Store] = []
 
-    def open_again(**options: Any) -> SqliteStore:
-        opened.append(SqliteStore(path, **options))
+    def open_again(**options: Any) -> Store:
+        opened.append(backend.open(**options))
         return opened[-1]
 
     yield open_again
@@ -31,8 +40,17 @@ def open_store(path: Path) -> Iterator[Open]:
 
 
 @pytest.fixture
-def store(open_store: Open) -> SqliteStore:
+def store(open_store: Open) -> Store:
     return open_store()
+
+
+@pytest.fixture
+def disk_store(kind: str) -> Iterator[Store]:
+    """A store on a disk, where a commit takes time: only then is there something to share."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        store = BACKENDS[kind](Path(folder)).open()
+        yield store
+        store.close()
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from typing import Any
 import apsw
 
 from holdfast.domain.journal import Break, Entry, Header, Payload, check, entry, genesis
-from holdfast.store.contract import Hold, LeaseRow, NewRun, Writing
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
 
 Job = Callable[[], Any]
 
@@ -25,12 +24,12 @@ def start_of(run_id: str) -> bytes:
     return genesis(run_id, "m:flow", run_id, "digest")
 
 
-def begin(store: SqliteStore, run_id: str) -> Hold:
+def begin(store: Store, run_id: str) -> Hold:
     """A run that this process holds."""
     return store.write(lambda tx: tx.add_run(new_run(run_id), start_of(run_id), "p1"))
 
 
-def take_over(store: SqliteStore, hold: Hold) -> Hold:
+def take_over(store: Store, hold: Hold) -> Hold:
     """The same run in other hands: the hold that was given is stale from here on."""
 
     def work(tx: Writing) -> Hold:
@@ -48,13 +47,13 @@ def some(number: int, **facts: Any) -> Entry:
     return entry(header, Payload(facts={"number": number, **facts}))
 
 
-def lease_of(store: SqliteStore, run_id: str) -> LeaseRow:
+def lease_of(store: Store, run_id: str) -> LeaseRow:
     lease = store.read(lambda look: look.lease_of(run_id))
     assert lease is not None
     return lease
 
 
-def broken(store: SqliteStore, run_id: str, count: int) -> Break | str | None:
+def broken(store: Store, run_id: str, count: int) -> Break | str | None:
     """What is wrong with a run's journal, which is to have `count` entries; None when nothing is."""
     lease = lease_of(store, run_id)
     row = store.read(lambda look: look.run_by_id(run_id))
@@ -64,7 +63,7 @@ def broken(store: SqliteStore, run_id: str, count: int) -> Break | str | None:
     return wrong or (None if len(rows) == count else f"{len(rows)} entries, expected were {count}")
 
 
-def together(store: SqliteStore, *jobs: Job) -> list[Any]:
+def together(store: Store, *jobs: Job) -> list[Any]:
     """Run jobs so that they share one batch, in this order; what each gave or raised.
 
     A piece of work keeps the writer busy until all of them have queued.

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from holdfast.errors import LeaseLost, StoreFailed
-from holdfast.store.contract import Hold, Writing
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.contract import Hold, Store, Writing
 
+from .backends import Backend
 from .support import begin, broken, in_threads, lease_of, new_run, some, start_of, take_over, together
 
 WORKER = Path(__file__).with_name("worker.py")
 
 
-def append(store: SqliteStore, hold: Hold, number: int = 1) -> Callable[[], None]:
+def append(store: Store, hold: Hold, number: int = 1) -> Callable[[], None]:
     return lambda: store.finish(store.put(hold, [some(number)]))
 
 
-def is_where_it_was_told(store: SqliteStore, hold: Hold) -> bool:
+def is_where_it_was_told(store: Store, hold: Hold) -> bool:
     """The hold in hand and the lease in the file agree on the end of the chain."""
     lease = lease_of(store, hold.run_id)
     return (lease.head, lease.hash) == (hold.head, hold.hash)
@@ -33,7 +33,7 @@ def is_where_it_was_told(store: SqliteStore, hold: Hold) -> bool:
 # -- one by one --------------------------------------------------------------------------------------
 
 
-def test_entries_are_chained_in_the_order_they_are_given(store: SqliteStore) -> None:
+def test_entries_are_chained_in_the_order_they_are_given(store: Store) -> None:
     hold = begin(store, "run1")
     store.finish(store.put(hold, [some(1), some(2)]))
     store.finish(store.put(hold, []))
@@ -42,11 +42,11 @@ def test_entries_are_chained_in_the_order_they_are_given(store: SqliteStore) -> 
     assert is_where_it_was_told(store, hold)
 
 
-def test_work_gives_its_result_once_it_is_durable(store: SqliteStore) -> None:
+def test_work_gives_its_result_once_it_is_durable(store: Store) -> None:
     assert store.write(lambda tx: 5) == 5
 
 
-def test_an_old_epoch_cannot_append_however_late(store: SqliteStore) -> None:
+def test_an_old_epoch_cannot_append_however_late(store: Store) -> None:
     old = begin(store, "run1")
     store.finish(store.put(old, [some(1)]))
     new = take_over(store, old)
@@ -60,7 +60,7 @@ def test_an_old_epoch_cannot_append_however_late(store: SqliteStore) -> None:
     assert (old.head, new.head) == (1, 2)
 
 
-def test_a_stale_append_leaves_no_reference_to_its_blobs(store: SqliteStore) -> None:
+def test_a_stale_append_leaves_no_reference_to_its_blobs(store: Store) -> None:
     old = begin(store, "run1")
     take_over(store, old)
     stale = some(1)._replace(blobs=("ab" * 32,))
@@ -68,7 +68,7 @@ def test_a_stale_append_leaves_no_reference_to_its_blobs(store: SqliteStore) -> 
     assert store.read(lambda look: look.blobs_of(old.run_key)) == []
 
 
-def test_blobs_are_referred_to_with_their_entry(store: SqliteStore) -> None:
+def test_blobs_are_referred_to_with_their_entry(store: Store) -> None:
     hold = begin(store, "run1")
     store.finish(
         store.put(hold, [some(1)._replace(blobs=("ab" * 32, "cd" * 32)), some(2)._replace(blobs=("ab" * 32,))])
@@ -77,7 +77,7 @@ def test_blobs_are_referred_to_with_their_entry(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
-def test_work_that_raises_is_undone_with_the_heads_it_moved(store: SqliteStore, error: BaseException) -> None:
+def test_work_that_raises_is_undone_with_the_heads_it_moved(store: Store, error: BaseException) -> None:
     hold = begin(store, "run1")
 
     def work(tx: Writing) -> None:
@@ -95,7 +95,7 @@ def test_work_that_raises_is_undone_with_the_heads_it_moved(store: SqliteStore, 
     assert broken(store, "run1", 1) is None
 
 
-def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: SqliteStore) -> None:
+def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: Store) -> None:
     begin(store, "run1")
     with pytest.raises(StoreFailed, match="UNIQUE"):
         store.write(lambda tx: tx.add_run(new_run("run2", task="run1"), start_of("run2"), "p1"))
@@ -106,7 +106,7 @@ def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: SqliteSt
 # -- batches -----------------------------------------------------------------------------------------
 
 
-def test_callers_that_wait_at_once_share_one_commit(store: SqliteStore, reached: Counter[str]) -> None:
+def test_callers_that_wait_at_once_share_one_commit(store: Store, reached: Counter[str]) -> None:
     holds = [begin(store, f"run{number}") for number in range(20)]
     reached.clear()
     assert together(store, *(append(store, hold) for hold in holds)) == [None] * 20
@@ -114,7 +114,7 @@ def test_callers_that_wait_at_once_share_one_commit(store: SqliteStore, reached:
     assert all(broken(store, hold.run_id, 1) is None for hold in holds)
 
 
-def test_one_run_may_be_in_a_batch_more_than_once(store: SqliteStore) -> None:
+def test_one_run_may_be_in_a_batch_more_than_once(store: Store) -> None:
     hold = begin(store, "run1")
     together(store, *(append(store, hold, number) for number in range(5)))
     assert broken(store, "run1", 5) is None
@@ -122,7 +122,7 @@ def test_one_run_may_be_in_a_batch_more_than_once(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_stale_one_in_a_batch_fails_alone(store: SqliteStore, place: int) -> None:
+def test_a_stale_one_in_a_batch_fails_alone(store: Store, place: int) -> None:
     holds = [begin(store, f"run{number}") for number in range(3)]
     new = take_over(store, holds[place])
     outcomes = together(store, *(append(store, hold) for hold in holds))
@@ -135,7 +135,7 @@ def test_a_stale_one_in_a_batch_fails_alone(store: SqliteStore, place: int) -> N
     assert broken(store, new.run_id, 1) is None
 
 
-def test_work_that_raises_in_a_batch_is_undone_alone(store: SqliteStore, reached: Counter[str]) -> None:
+def test_work_that_raises_in_a_batch_is_undone_alone(store: Store, reached: Counter[str]) -> None:
     first, second, third = (begin(store, f"run{number}") for number in range(3))
 
     def work(tx: Writing) -> None:
@@ -153,7 +153,7 @@ def test_work_that_raises_in_a_batch_is_undone_alone(store: SqliteStore, reached
     assert all(is_where_it_was_told(store, hold) for hold in (first, second, third))
 
 
-def test_a_constraint_in_a_batch_fails_alone(store: SqliteStore) -> None:
+def test_a_constraint_in_a_batch_fails_alone(store: Store) -> None:
     first, second = begin(store, "run1"), begin(store, "run2")
 
     def double(tx: Writing) -> None:
@@ -169,7 +169,7 @@ def test_a_constraint_in_a_batch_fails_alone(store: SqliteStore) -> None:
     assert is_where_it_was_told(store, second)
 
 
-def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: SqliteStore) -> None:
+def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: Store) -> None:
     begin(store, "run1")
 
     def double(tx: Writing) -> None:
@@ -182,7 +182,7 @@ def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: Sqli
     assert (outcomes[0], type(outcomes[1]), outcomes[2]) == (1, StoreFailed, 2)
 
 
-def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: SqliteStore, reached: Counter[str]) -> None:
+def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, reached: Counter[str]) -> None:
     from holdfast.store.writer import MOST_ITEMS
 
     hold = begin(store, "run1")
@@ -196,7 +196,8 @@ def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: SqliteStor
 # -- many threads ------------------------------------------------------------------------------------
 
 
-def test_many_threads_with_runs_of_their_own_share_commits(store: SqliteStore, reached: Counter[str]) -> None:
+def test_many_threads_with_runs_of_their_own_share_commits(disk_store: Store, reached: Counter[str]) -> None:
+    store = disk_store
     threads, each = 16, 25
     holds = [begin(store, f"run{number}") for number in range(threads)]
     reached.clear()
@@ -208,16 +209,16 @@ def test_many_threads_with_runs_of_their_own_share_commits(store: SqliteStore, r
     assert in_threads(threads, work) == []
     assert [broken(store, hold.run_id, each) for hold in holds] == [None] * threads
     assert all(is_where_it_was_told(store, hold) for hold in holds)
-    assert reached["commit.done"] < threads * each * 0.9  # how many share one depends on the machine
+    assert reached["commit.done"] < threads * each / 2
 
 
-def test_many_threads_on_one_run_make_one_chain(store: SqliteStore) -> None:
+def test_many_threads_on_one_run_make_one_chain(store: Store) -> None:
     hold = begin(store, "run1")
     assert in_threads(8, lambda number: [store.finish(store.put(hold, [some(number)])) for _ in range(20)]) == []
     assert broken(store, "run1", 160) is None
 
 
-def test_threads_that_lose_their_lease_do_not_disturb_the_others(store: SqliteStore) -> None:
+def test_threads_that_lose_their_lease_do_not_disturb_the_others(store: Store) -> None:
     holds = [begin(store, f"run{number}") for number in range(8)]
 
     def work(number: int) -> None:
@@ -231,7 +232,7 @@ def test_threads_that_lose_their_lease_do_not_disturb_the_others(store: SqliteSt
     assert [broken(store, f"run{n}", 10 if n % 2 else 20) for n in range(8)] == [None] * 8
 
 
-def test_reading_is_not_held_up_by_a_writer(store: SqliteStore) -> None:
+def test_reading_is_not_held_up_by_a_writer(store: Store) -> None:
     begin(store, "run1")
     gate, entered = threading.Event(), threading.Event()
 
@@ -253,7 +254,7 @@ def test_reading_is_not_held_up_by_a_writer(store: SqliteStore) -> None:
 # -- event loops -------------------------------------------------------------------------------------
 
 
-def test_on_a_loop_with_one_run_an_append_is_done_at_once(store: SqliteStore) -> None:
+def test_on_a_loop_with_one_run_an_append_is_done_at_once(store: Store) -> None:
     hold = begin(store, "run1")
 
     async def main() -> None:
@@ -265,7 +266,7 @@ def test_on_a_loop_with_one_run_an_append_is_done_at_once(store: SqliteStore) ->
     assert store._writer._thread is None
 
 
-def test_with_many_runs_the_writer_thread_commits_for_all(store: SqliteStore, reached: Counter[str]) -> None:
+def test_with_many_runs_the_writer_thread_commits_for_all(store: Store, reached: Counter[str]) -> None:
     holds = [begin(store, f"run{number}") for number in range(32)]
     reached.clear()
 
@@ -285,7 +286,7 @@ def test_with_many_runs_the_writer_thread_commits_for_all(store: SqliteStore, re
 
 
 @pytest.mark.parametrize("live", [1, 2])
-def test_a_lost_lease_is_raised_at_once_or_when_awaited(store: SqliteStore, live: int) -> None:
+def test_a_lost_lease_is_raised_at_once_or_when_awaited(store: Store, live: int) -> None:
     hold = begin(store, "run1")
     take_over(store, hold)
 
@@ -300,7 +301,7 @@ def test_a_lost_lease_is_raised_at_once_or_when_awaited(store: SqliteStore, live
     assert broken(store, "run1", 0) is None
 
 
-def test_a_busy_writer_is_waited_for_without_blocking_the_loop(store: SqliteStore) -> None:
+def test_a_busy_writer_is_waited_for_without_blocking_the_loop(store: Store) -> None:
     hold = begin(store, "run1")
     gate, entered = threading.Event(), threading.Event()
 
@@ -324,7 +325,7 @@ def test_a_busy_writer_is_waited_for_without_blocking_the_loop(store: SqliteStor
     assert broken(store, "run1", 1) is None
 
 
-def test_giving_up_waiting_does_not_take_the_entry_back(store: SqliteStore) -> None:
+def test_giving_up_waiting_does_not_take_the_entry_back(store: Store) -> None:
     """What was handed to the writer is committed, whoever stopped listening; the chain goes on behind it."""
     hold = begin(store, "run1")
 
@@ -342,7 +343,7 @@ def test_giving_up_waiting_does_not_take_the_entry_back(store: SqliteStore) -> N
     assert is_where_it_was_told(store, hold)
 
 
-def test_a_loop_that_is_gone_does_not_stop_the_writer(store: SqliteStore) -> None:
+def test_a_loop_that_is_gone_does_not_stop_the_writer(store: Store, open_store: Callable[[], Store]) -> None:
     hold = begin(store, "run1")
 
     async def leave() -> None:
@@ -354,12 +355,10 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer(store: SqliteStore) -> Non
     store.finish(store.put(hold, [some(2)]))
     asyncio.run(leave())
     store.close()
-    again = SqliteStore(Path(store.path))
-    assert broken(again, "run1", 3) is None
-    again.close()
+    assert broken(open_store(), "run1", 3) is None
 
 
-def test_threads_and_several_loops_at_once_all_get_their_answers(store: SqliteStore) -> None:
+def test_threads_and_several_loops_at_once_all_get_their_answers(store: Store) -> None:
     holds = [begin(store, f"run{number}") for number in range(12)]
     store.live = len(holds)
 
@@ -386,12 +385,12 @@ def test_threads_and_several_loops_at_once_all_get_their_answers(store: SqliteSt
 # -- several processes -------------------------------------------------------------------------------
 
 
-def test_several_processes_write_one_file_at_once_and_none_is_told_that_it_is_busy(path: Path) -> None:
+def test_several_processes_write_one_store_at_once_and_none_is_told_that_it_is_busy(backend: Backend) -> None:
     """Also the first moment: none of them finds a store there."""
     names = [f"worker{number}" for number in range(4)]
     workers = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(path), name, "200"],
+            [sys.executable, str(WORKER), backend.kind, backend.place, name, "200"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -408,7 +407,7 @@ def test_several_processes_write_one_file_at_once_and_none_is_told_that_it_is_bu
         worker.stdin.flush()
     said = [worker.communicate(timeout=90) for worker in workers]
     assert [(out, err) for out, err in said] == [("done\n", "")] * 4
-    store = SqliteStore(path)
+    store = backend.open()
     assert [broken(store, name, 200) for name in names] == [None] * 4
     assert len(store.read(lambda look: look.newest_runs(None, 100, 0))) == 4 * 11
     assert store.check() == []

@@ -8,8 +8,7 @@ import pytest
 from holdfast.domain.lease import Beat, Process
 from holdfast.domain.run import STATUSES
 from holdfast.errors import StoreFailed
-from holdfast.store.contract import Ending, NewWait, Reading, Writing
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.contract import Ending, NewWait, Reading, Store, Writing
 
 from .support import begin, lease_of, new_run, some, start_of, take_over
 
@@ -24,7 +23,7 @@ def ids(rows: list) -> list[str]:  # type: ignore[type-arg]
 # -- runs --------------------------------------------------------------------------------------------
 
 
-def test_a_task_has_one_unfinished_run_per_flow(store: SqliteStore) -> None:
+def test_a_task_has_one_unfinished_run_per_flow(store: Store) -> None:
     hold = begin(store, "run1")
     for status in STATUSES:
         store.write(lambda tx, s=status: tx.set_run_status(hold.run_key, s, 2))
@@ -36,13 +35,13 @@ def test_a_task_has_one_unfinished_run_per_flow(store: SqliteStore) -> None:
         store.write(lambda tx, run=changed: tx.add_run(run, start_of(run.id), "p1"))
 
 
-def test_a_status_that_the_table_does_not_know_is_refused(store: SqliteStore) -> None:
+def test_a_status_that_the_table_does_not_know_is_refused(store: Store) -> None:
     hold = begin(store, "run1")
     with pytest.raises(StoreFailed, match="CHECK"):
         store.write(lambda tx: tx.set_run_status(hold.run_key, "done", 2))
 
 
-def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: SqliteStore) -> None:
+def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> None:
     run = new_run("run1", inputs='{"a":1}', parent="run0", session="s", trace_id="t", meta='{"m":1}', actor="ann", at=7)
     hold = store.write(lambda tx: tx.add_run(run, start_of("run1"), "p1"))
     store.write(lambda tx: tx.end_run(hold.run_key, Ending("failed", "late", "1", '{"e":1}', 9)))
@@ -54,7 +53,7 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: SqliteStor
     )  # fmt: skip
 
 
-def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(store: SqliteStore) -> None:
+def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(store: Store) -> None:
     names = [f"ab{number}" for number in range(8)] + ["b", "a"]
     for name in names:
         begin(store, name)
@@ -72,7 +71,7 @@ def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(s
     assert look(lambda r: r.children_of("")) == []
 
 
-def test_a_journal_is_read_in_pages(store: SqliteStore) -> None:
+def test_a_journal_is_read_in_pages(store: Store) -> None:
     hold = begin(store, "run1")
     store.finish(store.put(hold, [some(number) for number in range(5)]))
     rows = store.read(lambda look: look.journal_of(hold.run_key))
@@ -83,7 +82,7 @@ def test_a_journal_is_read_in_pages(store: SqliteStore) -> None:
 # -- leases and processes ----------------------------------------------------------------------------
 
 
-def test_a_lease_is_taken_once_per_epoch(store: SqliteStore) -> None:
+def test_a_lease_is_taken_once_per_epoch(store: Store) -> None:
     hold = begin(store, "run1")
     lease = lease_of(store, "run1")
     assert store.write(lambda tx: tx.take_lease(lease, "p2"))
@@ -91,7 +90,7 @@ def test_a_lease_is_taken_once_per_epoch(store: SqliteStore) -> None:
     assert (lease_of(store, "run1").holder, lease_of(store, "run1").epoch) == ("p2", hold.epoch + 1)
 
 
-def test_only_the_owner_of_the_epoch_gives_a_lease_back(store: SqliteStore) -> None:
+def test_only_the_owner_of_the_epoch_gives_a_lease_back(store: Store) -> None:
     old = begin(store, "run1")
     new = take_over(store, old)
     store.write(lambda tx: tx.release_lease(old))
@@ -100,7 +99,7 @@ def test_only_the_owner_of_the_epoch_gives_a_lease_back(store: SqliteStore) -> N
     assert lease_of(store, "run1").holder is None
 
 
-def test_a_process_beats_and_is_forgotten_only_when_it_holds_nothing(store: SqliteStore) -> None:
+def test_a_process_beats_and_is_forgotten_only_when_it_holds_nothing(store: Store) -> None:
     process = Process("p1", "host", "boot", "ns", 5, 6)
     store.write(lambda tx: tx.beat(Beat(process, 1, 2, 30.0)))
     store.write(lambda tx: tx.beat(Beat(process, 3, 4, 30.0)))
@@ -120,7 +119,7 @@ def ask(tx: Writing, interrupt_id: str, run_key: int, call: str = "c1") -> None:
     tx.add_interrupt(interrupt_id, run_key, NewWait("in_doubt", call, "publish", "{}", 5))
 
 
-def test_a_call_waits_once_and_one_answer_wins(store: SqliteStore) -> None:
+def test_a_call_waits_once_and_one_answer_wins(store: Store) -> None:
     hold = begin(store, "run1")
     store.write(lambda tx: [ask(tx, "i1", hold.run_key), ask(tx, "i2", hold.run_key)])
     assert ids(store.read(lambda look: look.waits_of(hold.run_key))) == ["i1"]
@@ -136,7 +135,7 @@ def test_a_call_waits_once_and_one_answer_wins(store: SqliteStore) -> None:
     assert ids(store.read(lambda look: look.waits_of(hold.run_key))) == ["i3"]
 
 
-def test_open_waits_of_all_runs_come_in_pages_and_without_the_answered(store: SqliteStore) -> None:
+def test_open_waits_of_all_runs_come_in_pages_and_without_the_answered(store: Store) -> None:
     first, second = begin(store, "run1"), begin(store, "run2")
     for number, hold in enumerate([first, second, first, second]):
         store.write(lambda tx, n=number, h=hold: ask(tx, f"i{n}", h.run_key, f"c{n}"))
@@ -152,7 +151,7 @@ def test_open_waits_of_all_runs_come_in_pages_and_without_the_answered(store: Sq
 # -- the inbox and operations ------------------------------------------------------------------------
 
 
-def test_what_outsiders_ask_is_taken_once_in_order(store: SqliteStore) -> None:
+def test_what_outsiders_ask_is_taken_once_in_order(store: Store) -> None:
     hold, other = begin(store, "run1"), begin(store, "run2")
     for kind in ("retry", "pause", "rewind"):
         store.write(lambda tx, k=kind: tx.send(hold.run_key, k, "{}", "ann", 1))
@@ -163,7 +162,7 @@ def test_what_outsiders_ask_is_taken_once_in_order(store: SqliteStore) -> None:
     assert [row[1] for row in store.read(lambda look: look.untaken(hold.run_key))] == ["pause", "rewind"]
 
 
-def test_an_operation_id_is_used_once(store: SqliteStore) -> None:
+def test_an_operation_id_is_used_once(store: Store) -> None:
     store.write(lambda tx: tx.add_operation("op1", "skip", "digest", '{"a":1}', 1))
     assert store.read(lambda look: look.operation("op1")) == ("skip", "digest", '{"a":1}')
     assert store.read(lambda look: look.operation("op2")) is None

@@ -1,17 +1,21 @@
-"""A process of its own on a store: `worker.py PATH NAME COUNT` makes runs and appends to one of them."""
+"""A process of its own on a store: `worker.py KIND PLACE NAME COUNT` makes runs and appends to one of them."""
 
 import sys
 from pathlib import Path
 
 from holdfast.domain.journal import Header, Payload, entry, genesis
-from holdfast.store.contract import NewRun
+from holdfast.store.contract import NewRun, Store
 from holdfast.store.sqlite import SqliteStore
 
 
-def main(path: str, name: str, count: int) -> None:
+def opened(kind: str, place: str) -> Store:
+    return {"sqlite": lambda: SqliteStore(Path(place))}[kind]()
+
+
+def main(kind: str, place: str, name: str, count: int) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
-    store = SqliteStore(Path(path))
+    store = opened(kind, place)
 
     def run(run_id: str) -> NewRun:
         return NewRun(run_id, "default", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
@@ -29,4 +33,4 @@ def main(path: str, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from holdfast.domain.call import Changed, Past, Replay
+from holdfast.domain.user_code import calls_user_code
 from holdfast.errors import HoldfastError, Paused, StepTimedOut, StillRunning
 from holdfast.runtime.attempt import (
     BODY,
@@ -157,6 +158,7 @@ async def _written(execution: Execution, asked: Asked, entries: Entries, later: 
     execution.pen.is_safe(entries)
 
 
+@calls_user_code
 async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     """Run a body on the loop, or in a thread when it is a plain one."""
     asked = attempt.asked
@@ -194,6 +196,7 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+@calls_user_code
 async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: float) -> Ended:
     limit = asyncio.timeout(limit_seconds)
     try:
@@ -205,6 +208,7 @@ async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: fl
         return Raised(error)
 
 
+@calls_user_code
 async def _awaited(execution: Execution, attempt: Attempt) -> Any:
     """An async body on the loop; a plain one in a thread, with the run's context."""
     asked = attempt.asked
@@ -261,6 +265,7 @@ def _storable(error: BaseException) -> BaseException:
     return RuntimeError(f"the body raised {error!r}") if isinstance(error, StopIteration) else error
 
 
+@calls_user_code
 async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
     try:
         confirm = attempt.asked.spec.confirm

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.domain.call import Replay
+from holdfast.domain.user_code import calls_user_code
 from holdfast.errors import (
     EffectInsideStep,
     Paused,
@@ -151,6 +152,7 @@ def _worked(execution: Execution, attempt: Attempt) -> Ended:
         return Raised(error)
 
 
+@calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
     if attempt.work is not None:
@@ -180,6 +182,7 @@ def judged(execution: Execution, error: BaseException) -> Raised:
     return Raised(error)
 
 
+@calls_user_code
 def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     """Run a body in a thread so that we can stop waiting for it. It is not tried again while it lives."""
     spec = attempt.asked.spec
@@ -242,6 +245,7 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
     return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
 
 
+@calls_user_code
 def _probe(execution: Execution, attempt: Attempt) -> Any:
     import inspect
 

@@ -15,6 +15,7 @@ from holdfast.domain.codec import decode, decoder, encode, pack, pack_json
 from holdfast.domain.digest import identity
 from holdfast.domain.interrupt import OF_A_CALL
 from holdfast.domain.run import FINISHED, Outcome
+from holdfast.domain.user_code import calls_user_code
 from holdfast.errors import FlowNotFound, InputsConflict, RunFinished
 from holdfast.runtime import claims, refuse_loop, runner, signals
 from holdfast.runtime.claims import Claim
@@ -118,7 +119,8 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
         execution, verdict = runner.prepare(runtime, claimed, accept)
     run = runtime._facade(execution, False)
 
-    def body() -> Any:  # known to signals.py: what is interrupted in here is the user's
+    @calls_user_code
+    def body() -> Any:
         return spec.function(run, **inputs)
 
     outcome = runner.run_plain(runtime, execution, body, spec.decode)
@@ -140,6 +142,7 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
         execution, verdict = runner.prepare(runtime, claimed, accept)
     run = runtime._facade(execution, True)
 
+    @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 

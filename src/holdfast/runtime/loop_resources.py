@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.user_code import calls_user_code
 from holdfast.errors import ResourceInvalid
 from holdfast.runtime import providers
 from holdfast.runtime.providers import Opened, Provider
@@ -92,6 +93,7 @@ class LoopResources:
         self.open.clear()
 
 
+@calls_user_code
 async def _is_healthy(live: Opened) -> bool:
     try:
         given = providers.ask_health(live)
@@ -100,6 +102,7 @@ async def _is_healthy(live: Opened) -> bool:
         return False
 
 
+@calls_user_code
 async def _opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
     """Open it on this loop."""
     with providers.opening(provider.key):
@@ -108,6 +111,7 @@ async def _opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
     return Opened(provider, value, providers.ending(provider, value, end), tuple(needs.values()))
 
 
+@calls_user_code
 async def _entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
     if inspect.iscoroutine(made):
         made = await made
@@ -118,6 +122,7 @@ async def _entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
     return providers.entered(key, made)
 
 
+@calls_user_code
 async def _first(key: str, made: AsyncGenerator[Any, Any]) -> Any:
     async for value in made:
         return value

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from holdfast.domain.user_code import calls_user_code
 from holdfast.domain.values import dataclass
 from holdfast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from holdfast.runtime.context import CURRENT
@@ -164,6 +165,7 @@ def opening(key: str) -> Generator[None, None, None]:
         CURRENT.reset(run)
 
 
+@calls_user_code
 def opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
     """Open it."""
     with opening(provider.key):
@@ -172,6 +174,7 @@ def opened(provider: Provider, needs: Mapping[str, Opened]) -> Opened:
     return Opened(provider, value, ending(provider, value, end), tuple(needs.values()))
 
 
+@calls_user_code
 def entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
     """What comes of a factory's answer: a generator's first value, what a context manager of contextlib's gives."""
     if inspect.isgenerator(made):
@@ -184,6 +187,7 @@ def entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
     return made, None
 
 
+@calls_user_code
 def _first(key: str, made: Generator[Any, Any, Any]) -> Any:
     for value in made:
         return value
@@ -222,6 +226,7 @@ async def _both_on_loop(first: Any, second: Callable[[], Any] | None) -> None:
             await given
 
 
+@calls_user_code
 def ask_health(live: Opened) -> Any:
     """What its health check says; one that raises says no. Something to await when it is async."""
     health = live.provider.health

@@ -19,6 +19,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from holdfast.domain.user_code import CALLERS
+
 if TYPE_CHECKING:
     from holdfast.runtime import Runtime
 
@@ -30,24 +32,6 @@ SHOWN_STEPS = 3
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _ASYNCIO = f"{os.path.dirname(os.__file__)}{os.sep}asyncio{os.sep}"
-_CALLERS = {  # the functions of ours that call the user's
-    ("going_on.py", "body"),
-    ("calls.py", "_ended"),
-    ("calls.py", "_timed_body"),
-    ("calls.py", "_probe"),
-    ("async_calls.py", "run_body"),
-    ("async_calls.py", "_within_time"),
-    ("async_calls.py", "_awaited"),
-    ("async_calls.py", "_ask_probe"),
-    ("providers.py", "opened"),
-    ("providers.py", "entered"),
-    ("providers.py", "_first"),
-    ("providers.py", "ask_health"),
-    ("loop_resources.py", "_opened"),
-    ("loop_resources.py", "_entered"),
-    ("loop_resources.py", "_first"),
-    ("loop_resources.py", "_is_healthy"),
-}
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
 _listening: list[Signals] = []
 _masks: dict[int, set[int | signal.Signals]] = {}  # of threads that fork
@@ -222,7 +206,7 @@ def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
     while frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(_OURS):
-            return "theirs" if (os.path.basename(code.co_filename), code.co_name) in _CALLERS else "ours"
+            return "theirs" if code in CALLERS else "ours"
         if code.co_filename.startswith(_ASYNCIO) and _cancels:
             return "theirs" if code.co_name == "_run" and frame is not inner else "loop"
         frame = frame.f_back

@@ -12,7 +12,7 @@ from holdfast.store.migrate import APPLICATION_ID
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.statements import key_statements, migrations, recall_statements, schema, statements
 
-from .support import outsider
+from ..support import outsider
 
 BIG = (
     *("runs", "journal", "leases", "interrupts", "inbox", "operations", "blob_refs"),

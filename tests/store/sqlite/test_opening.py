@@ -26,7 +26,7 @@ from holdfast.store.mounts import NETWORK, filesystem_of, refuse_network
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.statements import migrations
 
-from .support import begin, broken, lease_of, outsider, some
+from ..support import begin, broken, lease_of, outsider, some
 
 Open = Callable[..., SqliteStore]
 

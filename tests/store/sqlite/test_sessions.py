@@ -11,7 +11,7 @@ from holdfast.store.migrate import APPLICATION_ID
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.statements import migrations
 
-from .support import begin, outsider
+from ..support import begin, outsider
 from .test_schema import plan
 
 Open = Callable[..., SqliteStore]

@@ -8,7 +8,7 @@ import pytest
 from holdfast.domain.journal import Entry, Header, Payload, entry
 from holdfast.store.sqlite import SqliteStore
 
-from .support import begin, broken
+from ..support import begin, broken
 
 STEPS = 2_000
 

@@ -1,0 +1,309 @@
+"""Imports point one way: each room imports the rooms before it in `ORDER`, and a door only what is public.
+
+`broken_rules` reads the syntax trees of a package and lists every line that breaks a rule. Imports inside
+functions, under TYPE_CHECKING and through `importlib.import_module` count like any other. What went against the order
+when the rooms were made is listed in `against_the_order.txt`: that list may only shrink. The first tests hold the real
+package to the rules; the rest hold the checker to its word on packages that break them.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+LISTED = Path(__file__).with_name("against_the_order.txt")
+TODAY = Path(__file__).with_name("rooms.txt")  # the room of each module that is not in it yet
+MOST = {"order": 75, "doors": 182}  # of those: lower them with the list, never raise them
+
+# Each room, and the modules of the ground, in the order in which they may import each other: from left to right only.
+# What stands in one set is side by side, and imports nothing of its neighbours.
+ORDER: list[set[str]] = [
+    *({"errors"}, {"clock"}, {"ids", "failpoints"}, {"values"}),
+    *({"ledger"}, {"secrets"}, {"store"}, {"files"}, {"home"}, {"flows"}, {"workspace"}, {"resources"}),
+    *({"runs"}, {"commands"}, {"handoffs"}, {"tasks", "sessions"}, {"care"}),
+    *({"operations"}, {"python"}, {"holdfast"}, {"remote"}, {"worker"}),
+    *({"doors/hooks", "doors/mcp"}, {"doors/http"}, {"doors/console"}, {"doors/cli"}, {"adapters"}, {"testing"}),
+]
+RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
+GROUND = {"errors", "clock", "ids", "failpoints", "values"}
+NOT_YET = dict(line.split(": ") for line in TODAY.read_text("utf-8").splitlines())
+PUBLIC = GROUND | {"holdfast", "python", "remote", "operations"}  # what a door may import
+
+# What these load runs as code, or opens a database with a second SQLite library in the same process.
+BANNED = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "sqlite3", "pysqlite3", "aiosqlite"}
+
+# Capital letters are never prose; small ones are SQL only where the whole shape of a statement is there.
+SHOUTED = re.compile(
+    r"\A\s*(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|PRAGMA|SAVEPOINT|VACUUM)\s"
+    r"|\bSELECT\b.*\bFROM\b|\bINSERT\s+(?:OR\s+\w+\s+)?INTO\b|\bUPDATE\s+\w+\s+SET\b|\bDELETE\s+FROM\b"
+    r"|\b(?:CREATE|ALTER|DROP)\s+(?:TEMP\s+|UNIQUE\s+|VIRTUAL\s+)*(?:TABLE|INDEX|VIEW|TRIGGER)\b"
+    r"|\bBEGIN\s+(?:IMMEDIATE|EXCLUSIVE|DEFERRED|TRANSACTION)\b",
+    re.DOTALL,
+)
+SPOKEN = re.compile(
+    r"\A\s*(?:"
+    r"select\s+(?:\*|\w+\([^)]*\)|[\w.]+(?:\s*,\s*[\w.]+)*)\s+from\s+\w+"
+    r"|insert\s+(?:or\s+\w+\s+)?into\s+\w+\s*(?:\(|values\b|select\b|default\b)"
+    r"|update\s+(?:or\s+\w+\s+)?\w+\s+set\s+\w+\s*="
+    r"|delete\s+from\s+\w+\s*(?:where\b|;|\Z)"
+    r"|create\s+(?:table|index|unique\s+index|view|trigger)\s+\w+"
+    r"|begin\s+immediate\b)",
+    re.IGNORECASE,
+)
+
+
+def broken_rules(package: Path) -> list[str]:
+    """Every broken rule of the package as `path:line: what is wrong`, in a stable order."""
+    found = [f"{path.relative_to(package)}:1: SQL outside store/" for path in _stray_sql_files(package)]
+    for path in sorted(package.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"), filename=str(path))
+        at = path.relative_to(package)
+        found += [f"{at}:{line}: {what}" for line, what in sorted(_broken_in(tree, at, package))]
+    return found
+
+
+def _broken_in(tree: ast.Module, at: Path, package: Path) -> Iterator[tuple[int, str]]:
+    room = room_of(at)
+    if room not in RANK and room != "doors":
+        yield 1, f"{room} has no place among the rooms: give it one in ORDER"
+    yield from ((line, f"imports {module}") for line, module in _imports(tree, at, package.name) if _is_banned(module))
+    if room != "store":
+        yield from ((line, "SQL outside store/") for line, text in _strings(tree) if _is_sql(text))
+
+
+def against_the_order(package: Path) -> dict[str, set[str]]:
+    """The imports that go against the order, and those of doors that are not public, as `module -> module`."""
+    found: dict[str, set[str]] = {"order": set(), "doors": set()}
+    for path in sorted(package.rglob("*.py")):
+        at = path.relative_to(package)
+        for _, name in _imports(ast.parse(path.read_text("utf-8")), at, package.name):
+            target = _file_of(name, package)
+            rule = None if target is None else _rule_broken(room_of(at), room_of(target))
+            if rule and target:
+                found[rule].add(f"{_module(at)} -> {_module(target)}")
+    return found
+
+
+def _rule_broken(room: str, target: str) -> str | None:
+    if room == target or room not in RANK or target not in RANK:
+        return None  # a room without a place is named by `broken_rules`
+    if RANK[target] >= RANK[room]:
+        return "order"
+    is_door = room.startswith("doors") and not target.startswith("doors")
+    return "doors" if is_door and target not in PUBLIC else None
+
+
+def _is_banned(module: str) -> bool:
+    return module.split(".")[0] in BANNED
+
+
+def _stray_sql_files(package: Path) -> list[Path]:
+    return [path for path in sorted(package.rglob("*.sql")) if path.relative_to(package).parts[0] != "store"]
+
+
+def room_of(at: Path) -> str:
+    """The room of a file of the package, by its folder; `doors` has a room for each door."""
+    if (room := NOT_YET.get(str(at))) is not None:
+        return room
+    first = at.parts[0].removesuffix(".py")
+    if first == "doors" and len(at.parts) > 2:
+        return f"doors/{at.parts[1]}"
+    return "holdfast" if first == "__init__" else first
+
+
+def _module(at: Path) -> str:
+    name = ".".join(at.with_suffix("").parts)
+    return name.removesuffix("__init__").rstrip(".") or "holdfast"
+
+
+def _file_of(name: str, package: Path) -> Path | None:
+    """The file that a dotted name of ours is in, None when it is not ours."""
+    root, *rest = name.split(".")
+    while root == package.name:
+        place = Path(*rest)
+        for file in (place.with_suffix(".py") if rest else place, place / "__init__.py"):
+            if (package / file).is_file():
+                return file
+        if not rest:
+            return None
+        rest.pop()
+    return None
+
+
+def _imports(tree: ast.Module, at: Path, root: str) -> Iterator[tuple[int, str]]:
+    """Each imported dotted name, made absolute; `from x import y` is `x.y`, since y may be a module."""
+    inside = [root, *at.parts[:-1]]  # the package that a relative import starts from, also in an __init__.py
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = inside[: len(inside) - level + 1] if level else []
+                start = ".".join([*base, module] if module else base)
+                yield from ((node.lineno, f"{start}.{alias.name}") for alias in names)
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield node.lineno, name
+
+
+def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """String literals with their lines, f-strings as one text; docstrings are prose and left out."""
+    skipped = {id(constant) for constant in _docstrings(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            parts = (str(p.value) if isinstance(p, ast.Constant) else "x" for p in node.values)
+            yield node.lineno, "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.lineno, node.value
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+
+
+def _is_sql(text: str) -> bool:
+    return bool(SHOUTED.search(text) or SPOKEN.search(text))
+
+
+# The real package
+
+
+def listed() -> dict[str, set[str]]:
+    """What is listed, by its rule."""
+    found: dict[str, set[str]] = {}
+    for line in LISTED.read_text("utf-8").splitlines():
+        if line.startswith("# "):
+            rule = found.setdefault(line[2:].partition(":")[0], set())
+        elif line:
+            rule.add(line)
+    return found
+
+
+def test_sql_lives_in_the_store_and_nothing_loads_code() -> None:
+    assert broken_rules(PACKAGE) == []
+
+
+@pytest.mark.parametrize("rule", MOST)
+def test_no_import_goes_against_the_order_but_those_listed(rule: str) -> None:
+    """One that is new is to be turned; one that was turned leaves the list."""
+    found, known = against_the_order(PACKAGE)[rule], listed()[rule]
+    assert (sorted(found - known), sorted(known - found)) == ([], [])
+
+
+def test_the_list_only_shrinks() -> None:
+    assert {rule: len(lines) for rule, lines in listed().items()} == MOST
+
+
+def test_the_rooms_that_the_order_names_are_there() -> None:
+    there = {room_of(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    later = {"operations", "worker", "doors/console", "adapters"}
+    assert there - {"doors"} == set(RANK) - later
+
+
+# The checker itself
+
+
+def package_of(root: Path, files: dict[str, str]) -> Path:
+    package = root / "holdfast"
+    for room in ("values", "store", "runs", "python", "doors", "doors/cli", "doors/mcp"):
+        files = {f"{room}/__init__.py": ""} | files
+    for name, source in ({"__init__.py": "", "errors.py": "", "clock.py": ""} | files).items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(source, "utf-8")
+    return package
+
+
+def test_a_package_that_keeps_the_rules_has_none_broken(tmp_path: Path) -> None:
+    package = package_of(
+        tmp_path,
+        {
+            "__init__.py": "from holdfast.python import Holdfast\nfrom .errors import Refused\n",
+            "values/run.py": "import json\nfrom holdfast.errors import Refused\nfrom .step import Step\n",
+            "store/sqlite.py": "import apsw\nfrom ..values.run import Run\nREAD = 'SELECT * FROM runs'\n",
+            "store/sql/shared/run.sql": "SELECT 1;\n",
+            "runs/steps.py": "from holdfast.store import contract\nfrom . import leases\n",
+            "python/flow.py": "from holdfast import runs\n",
+            "doors/cli/show.py": '"""UPDATE runs SET x: in a docstring."""\nfrom holdfast import Holdfast\n'
+            "from holdfast.doors.mcp import tools\n"
+            'HELP = "Select a run from the list, or delete from it."\nPEM = "-----BEGIN PRIVATE KEY-----"\n',
+        },
+    )
+    assert broken_rules(package) == []
+    assert against_the_order(package) == {"order": set(), "doors": set()}
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "rule", "found"),
+    [
+        ("values/run.py", "import holdfast.store\n", "order", "values.run -> store"),
+        ("values/run.py", "from holdfast import store\n", "order", "values.run -> store"),
+        ("values/run.py", "from holdfast import Run\n", "order", "values.run -> holdfast"),
+        ("values/run.py", "from .. import store\n", "order", "values.run -> store"),
+        ("values/run.py", "from ..python.flow import flow\n", "order", "values.run -> python"),
+        ("values/__init__.py", "from ..store import x\n", "order", "values -> store"),
+        ("values/deep/run.py", "from ...store import x\n", "order", "values.deep.run -> store"),
+        ("store/sqlite.py", "\nfrom holdfast.runs import x\n", "order", "store.sqlite -> runs"),
+        ("runs/steps.py", "from holdfast.python import x\n", "order", "runs.steps -> python"),
+        ("runs/steps.py", "from holdfast import Run\n", "order", "runs.steps -> holdfast"),
+        ("python/flow.py", "from holdfast.doors.cli import main\n", "order", "python.flow -> doors.cli"),
+        ("doors/mcp/run.py", "from holdfast.doors.cli import x\n", "order", "doors.mcp.run -> doors.cli"),
+        ("doors/cli/run.py", "from holdfast.store import x\n", "doors", "doors.cli.run -> store"),
+        ("doors/cli/run.py", "def f():\n    import holdfast.runs\n", "doors", "doors.cli.run -> runs"),
+        ("doors/cli/run.py", "if TYPE_CHECKING:\n    from ...store import x\n", "doors", "doors.cli.run -> store"),
+        ("doors/cli/run.py", "importlib.import_module('holdfast.store')\n", "doors", "doors.cli.run -> store"),
+        ("errors.py", "from holdfast.values import run\n", "order", "errors -> values"),
+    ],
+)
+def test_an_import_against_the_order_is_named(tmp_path: Path, file: str, source: str, rule: str, found: str) -> None:
+    other = "doors" if rule == "order" else "order"
+    assert against_the_order(package_of(tmp_path, {file: source})) == {rule: {found}, other: set()}
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "found"),
+    [
+        ("shared.py", "", "1: shared has no place among the rooms: give it one in ORDER"),
+        ("runs/steps.py", "import pickle\n", "1: imports pickle"),
+        ("runs/steps.py", "def f():\n    from pickle import loads\n", "2: imports pickle.loads"),
+        ("store/sqlite.py", "import sqlite3 as db\n", "1: imports sqlite3"),
+    ],
+)
+def test_what_breaks_a_rule_is_named(tmp_path: Path, file: str, source: str, found: str) -> None:
+    assert broken_rules(package_of(tmp_path, {file: source})) == [f"{file}:{found}"]
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "'SELECT 1'",
+        "'SELECT id FROM runs'",
+        "'select id, status from runs where id = ?'",
+        "'SELECT ' + columns",
+        "f'SELECT {columns} FROM {table}'",
+        "'''\n  INSERT INTO runs VALUES (?)'''",
+        "'insert or ignore into runs (id) values (1)'",
+        "'update runs set status = ?'",
+        "'DELETE FROM runs'",
+        "'delete from runs where id = 1'",
+        "'WITH due AS (SELECT id FROM runs) UPDATE runs SET due = 1'",
+        "'CREATE TABLE runs (id TEXT)'",
+        "'PRAGMA journal_mode=WAL'",
+        "'BEGIN IMMEDIATE'",
+    ],
+)
+def test_sql_in_a_string_outside_the_store_is_named(tmp_path: Path, literal: str) -> None:
+    package = package_of(tmp_path, {"runs/steps.py": f"x = {literal}\n"})
+    assert broken_rules(package) == ["runs/steps.py:1: SQL outside store/"]
+
+
+def test_a_sql_file_outside_the_store_is_named(tmp_path: Path) -> None:
+    package = package_of(tmp_path, {"runs/claim.sql": "SELECT 1;\n"})
+    assert broken_rules(package) == ["runs/claim.sql:1: SQL outside store/"]

@@ -1,0 +1,44 @@
+"""The kinds of store that the suite runs on: each opens its own, and looks into it from outside.
+
+The tests in this folder speak the contract alone and run on every one of them; what only one has (a file, its pages,
+its locks) is tested in the folder of its name.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+
+from holdfast.store.contract import Store
+from holdfast.store.sqlite import SqliteStore
+
+
+class Backend(Protocol):
+    """A store at a place of its own, for one test."""
+
+    kind: str
+    place: str  # what another process opens it by
+
+    def open(self, **options: Any) -> Store: ...
+    def count(self, table: str) -> int: ...
+
+
+class SqliteFile:
+    kind = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self.place = str(folder / "holdfast.db")
+
+    def open(self, **options: Any) -> SqliteStore:
+        return SqliteStore(Path(self.place), **options)
+
+    def count(self, table: str) -> int:
+        connection = apsw.Connection(self.place)
+        try:
+            return int(next(iter(connection.execute(f"SELECT count(*) FROM {table}")))[0])
+        finally:
+            connection.close()
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {SqliteFile.kind: SqliteFile}
