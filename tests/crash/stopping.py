@@ -113,7 +113,7 @@ class Work:
 
     def command(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """`holdfast WORDS`, its output in the files out and err."""
-        return self.process([sys.executable, "-m", "holdfast.cli", *words], **how)
+        return self.process([sys.executable, "-m", "holdfast", *words], **how)
 
     def script(self, name: str, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """A program that uses the library: `flows.py NAME WORDS`."""

@@ -30,7 +30,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(home: Path, port: int) -> Iterator["subprocess.Popen[bytes]"]:
-    words = [sys.executable, "-m", "holdfast.cli", "serve", "--json", "--port", str(port), "--home", str(home)]
+    words = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", str(port), "--home", str(home)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home.parent)
     try:
         assert process.stdout is not None

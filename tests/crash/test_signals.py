@@ -363,7 +363,7 @@ def inside(process: subprocess.Popen[bytes]) -> list[int]:
 @pytest.mark.skipif(not _can_isolate(), reason="unshare --pid is not permitted here")
 @pytest.mark.parametrize("times", [1, 2])
 def test_as_process_1_sigterm_works_and_the_dead_are_buried(work: Work, times: int) -> None:
-    words = [*ISOLATED, sys.executable, "-m", "holdfast.cli", "run", "orphans.yaml"]
+    words = [*ISOLATED, sys.executable, "-m", "holdfast", "run", "orphans.yaml"]
     process = work.process(words)
     work.until("orphans")
     init, *others = inside(process)

@@ -41,7 +41,7 @@ RUNNING = [(page, line, text) for page in PAGES for line, text in flows_on(page,
 
 
 def holdfast(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    done = ready.run(("-m", "holdfast.cli", *words), cwd=folder, env=environment() | env)
+    done = ready.run(("-m", "holdfast", *words), cwd=folder, env=environment() | env)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -127,7 +127,7 @@ def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) ->
 def _killed_in_the_middle_of_the_author(folder: Path) -> None:
     """Resume with a slow author, and kill -9 the runtime when half of the author's file is there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "resume"],
+        [sys.executable, "-m", "holdfast", "resume"],
         cwd=folder,
         env=environment() | {"AGENT_SECONDS": "600"},
         stdin=subprocess.DEVNULL,

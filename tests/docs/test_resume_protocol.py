@@ -376,7 +376,7 @@ def test_the_real_command_in_a_process_of_its_own(folder: Folder) -> None:
     folder.flow(THREE)
     folder.write("good", "")
     env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    command = [sys.executable, "-m", "holdfast.cli", "run", "flow.yaml"]
+    command = [sys.executable, "-m", "holdfast", "run", "flow.yaml"]
     died = subprocess.run(
         command, cwd=folder.path, env=env | {"HOLDFAST_FAILPOINT": "step.ended:2"}, capture_output=True, timeout=60
     )

@@ -159,12 +159,12 @@ class Cli:
 
     def __call__(self, *words: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Answer:
         """One command, to its end, forked from a process that has read the code already."""
-        told = run(("-m", "holdfast.cli", *words), cwd=cwd or self.folder, env=environment(**env), stdin=stdin.encode())
+        told = run(("-m", "holdfast", *words), cwd=cwd or self.folder, env=environment(**env), stdin=stdin.encode())
         return Answer(told.returncode, *(_text(said) for said in (told.stdout, told.stderr)))
 
     def start(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", *words],
+            [sys.executable, "-m", "holdfast", *words],
             cwd=cwd or self.folder,
             env=environment(**env),
             stdin=subprocess.PIPE,

@@ -143,7 +143,7 @@ class Work:
         name = f"{self.client}-{VERSIONS[self.client]}-{EVENTS[kind]}.json"
         stdin = fixture(name, self.folder, self.transcript) if given is None else given
         return subprocess.run(
-            [sys.executable, "-P", "-m", "holdfast.cli", "hook", kind, "--client", self.client],
+            [sys.executable, "-P", "-m", "holdfast", "hook", kind, "--client", self.client],
             input=stdin,
             capture_output=True,
             cwd=cwd or self.folder,

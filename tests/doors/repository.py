@@ -129,7 +129,7 @@ class Shell:
 
     def __call__(self, words: str) -> tuple[int, str]:
         """What `holdfast handoff WORDS` answers here: its exit code, and what is on the screen then."""
-        self.type(f"{sys.executable} -m holdfast.cli handoff {words}\n")
+        self.type(f"{sys.executable} -m holdfast handoff {words}\n")
         begin = len(self.seen)
         deadline = time.monotonic() + 60
         while not (done := _DONE.search(self.seen, begin)):

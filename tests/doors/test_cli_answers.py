@@ -256,7 +256,7 @@ def test_a_branch_shows_its_question_without_where_it_is_kept(folder: Folder) ->
 
 
 def closed(folder: Folder, command: str) -> subprocess.CompletedProcess[str]:
-    whole = f'"{sys.executable}" -m holdfast.cli {command}'
+    whole = f'"{sys.executable}" -m holdfast {command}'
     return subprocess.run(["sh", "-c", whole], cwd=folder.path, capture_output=True, text=True, timeout=60)
 
 

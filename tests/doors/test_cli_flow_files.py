@@ -233,7 +233,7 @@ def test_export_mirror_writes_it_and_says_where(cli: "Cli") -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_do_not_keep_a_flow_from_running(cli: "Cli", closed: str) -> None:
     (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done; echo a}]\n")
-    command = f'"{sys.executable}" -m holdfast.cli run flow.yaml {closed}'
+    command = f'"{sys.executable}" -m holdfast run flow.yaml {closed}'
     done = subprocess.run(["sh", "-c", command], cwd=cli.folder, env=environment(), timeout=60, check=False)
     assert done.returncode == 0
     assert (cli.folder / "done").exists()
@@ -241,7 +241,7 @@ def test_closed_streams_do_not_keep_a_flow_from_running(cli: "Cli", closed: str)
 
 def test_output_that_cannot_be_written_is_said_without_a_traceback(cli: "Cli") -> None:
     (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done}]\n")
-    command = f'"{sys.executable}" -m holdfast.cli run flow.yaml --json > /dev/full'
+    command = f'"{sys.executable}" -m holdfast run flow.yaml --json > /dev/full'
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=cli.folder,

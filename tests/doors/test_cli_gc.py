@@ -115,7 +115,7 @@ def test_a_run_that_is_executed_now_keeps_the_file_from_being_vacuumed(used: "Cl
 
 def test_a_terminal_sees_progress(used: "Cli") -> None:
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "holdfast.cli", "gc", "--keep", "0", "--yes"]
+    words = [sys.executable, "-m", "holdfast", "gc", "--keep", "0", "--yes"]
     subprocess.run(words, stderr=theirs, stdout=subprocess.DEVNULL, cwd=used.folder, check=True)
     os.close(theirs)
     assert "3 of 3 runs removed" in os.read(ours, 65536).decode()

@@ -274,7 +274,7 @@ def test_nobody_who_reads_is_no_error(cli: "Cli", repo: Repository) -> None:
     if child == 0:
         os.dup2(writing, 1)
         os.chdir(repo.folder)
-        os.execve(_python(), [_python(), "-m", "holdfast.cli", "handoff", "show", "fix limit", "--json"], _env(cli))
+        os.execve(_python(), [_python(), "-m", "holdfast", "handoff", "show", "fix limit", "--json"], _env(cli))
     os.close(writing)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 141
 

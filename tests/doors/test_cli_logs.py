@@ -200,7 +200,7 @@ def test_a_transcript_is_read_in_pieces(cli: "Cli") -> None:
 
 def test_a_pipe_that_nobody_reads_ends_it(cli: "Cli") -> None:
     run = made(cli, LONG)
-    words = [sys.executable, "-m", "holdfast.cli", "logs", run]
+    words = [sys.executable, "-m", "holdfast", "logs", run]
     child = subprocess.Popen(
         words, cwd=cli.folder, env=cli.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_is_no_error(two_runs: "Cli") -> None:
 def test_a_terminal_gets_colour_and_a_pipe_gets_none(two_runs: "Cli") -> None:
     assert "\x1b" not in two_runs("runs").out
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "holdfast.cli", "runs"]
+    words = [sys.executable, "-m", "holdfast", "runs"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     subprocess.run(words, stdout=theirs, cwd=two_runs.folder, check=True, env=environment)

@@ -29,7 +29,7 @@ class Started:
         given = [
             sys.executable,
             "-m",
-            "holdfast.cli",
+            "holdfast",
             "serve",
             "--json",
             "--port",

@@ -76,7 +76,7 @@ def test_a_day_in_the_life_of_a_task(cli: "Cli", repo: Repository) -> None:
 
 def test_a_terminal_is_one_worker(repo: Repository, terminal: Shell) -> None:
     assert task(repo, "pause", "t", *GOOD).code == 0
-    in_it = f"--help >/dev/null; {sys.executable} -m holdfast.cli task"  # the shell begins with `holdfast handoff`
+    in_it = f"--help >/dev/null; {sys.executable} -m holdfast task"  # the shell begins with `holdfast handoff`
     assert terminal(f"{in_it} resume t")[0] == 0
     assert terminal(f"{in_it} resume t")[0] == 0
     found = task(repo, "inspect", "t", "--json").json

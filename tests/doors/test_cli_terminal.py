@@ -31,7 +31,7 @@ class Terminal:
         self._read_to = 0
         self._ours, theirs = pty.openpty()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", *words],
+            [sys.executable, "-m", "holdfast", *words],
             cwd=cli.folder,
             env=cli.environment(COLUMNS="80", TERM="dumb", **env),
             stdin=theirs,

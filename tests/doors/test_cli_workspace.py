@@ -19,7 +19,7 @@ NOISE = os.urandom(50_000)
 
 def raw(cli: "Cli", *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command with bytes in and out."""
-    command = ("-m", "holdfast.cli", "workspace", *words)
+    command = ("-m", "holdfast", "workspace", *words)
     return ready.run(command, cwd=cli.folder, env=cli.environment(), stdin=stdin)
 
 

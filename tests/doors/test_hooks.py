@@ -418,7 +418,7 @@ def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
 def test_many_sessions_that_end_at_once_all_leave_their_work(work: Work) -> None:
     work.plan()
     given = json.loads(fixture("claude-2.1.261-session-end.json", work.folder, work.transcript))
-    command = [sys.executable, "-P", "-m", "holdfast.cli", "hook", "end", "--client", "claude"]
+    command = [sys.executable, "-P", "-m", "holdfast", "hook", "end", "--client", "claude"]
     for number in range(4):
         git(work.folder, "worktree", "add", "-q", "-b", f"side{number}", str(work.folder.parent / f"side{number}"))
         (work.folder.parent / f"side{number}" / "app.py").write_text(f"limit = {number + 5}\n")
@@ -478,7 +478,7 @@ BROKEN: dict[str, bytes] = {
 def test_a_full_disk_is_no_reason_to_fail(work: Work) -> None:
     work.plan()
     for kind, name in (("stop", "stop"), ("start", "session-start")):
-        command = f'ulimit -f 0; "{sys.executable}" -P -m holdfast.cli hook {kind} --client claude'
+        command = f'ulimit -f 0; "{sys.executable}" -P -m holdfast hook {kind} --client claude'
         given = fixture(f"claude-2.1.261-{name}.json", work.folder, work.transcript)
         done = subprocess.run(
             ["sh", "-c", command], input=given, capture_output=True, cwd=work.folder, env=environment()
@@ -578,14 +578,14 @@ def _start_of(work: Work) -> bytes:
 
 
 def test_a_hook_that_is_given_no_stdin_and_no_stdout_exits_0(work: Work) -> None:
-    command = f'"{sys.executable}" -P -m holdfast.cli hook start --client claude <&- >&- 2>&-'
+    command = f'"{sys.executable}" -P -m holdfast hook start --client claude <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", command], cwd=work.folder).returncode == 0
 
 
 def test_a_client_that_leaves_stdin_open_is_not_waited_for(work: Work) -> None:
     ours, theirs = os.pipe()
     os.write(theirs, _start_of(work))
-    command = [sys.executable, "-P", "-m", "holdfast.cli", "hook", "start", "--client", "claude"]
+    command = [sys.executable, "-P", "-m", "holdfast", "hook", "start", "--client", "claude"]
     done = subprocess.run(command, stdin=ours, capture_output=True, cwd=work.folder, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"")
 

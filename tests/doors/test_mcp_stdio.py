@@ -26,7 +26,7 @@ from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, stor
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-WORDS = ["-m", "holdfast.cli", "mcp", "--actor", "model"]
+WORDS = ["-m", "holdfast", "mcp", "--actor", "model"]
 HANDSHAKE = (
     {
         "jsonrpc": "2.0",

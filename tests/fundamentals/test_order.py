@@ -111,7 +111,7 @@ def room_of(at: Path) -> str:
     first = at.parts[0].removesuffix(".py")
     if first == "doors" and len(at.parts) > 2:
         return f"doors/{at.parts[1]}"
-    return "holdfast" if first == "__init__" else first
+    return {"__init__": "holdfast", "__main__": "doors/cli"}.get(first, first)
 
 
 def _module(at: Path) -> str:

@@ -728,7 +728,7 @@ def loud(run: Run) -> str:
 
 
 def said(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    return ready.run(("-m", "holdfast.cli", *words), cwd=folder, env=ready.environment())
+    return ready.run(("-m", "holdfast", *words), cwd=folder, env=ready.environment())
 
 
 @pytest.mark.parametrize("source", ["loud_flows.py:loud", "loud_package.inner:loud"])

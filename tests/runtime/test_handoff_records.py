@@ -300,7 +300,7 @@ def test_verify_and_doctor_tell_of_handoffs(place: Place) -> None:
     place.close()
 
     def said(*words: str) -> str:
-        command = ("-m", "holdfast.cli", *words, "--home", str(place.home))
+        command = ("-m", "holdfast", *words, "--home", str(place.home))
         done = ready.run(command, cwd=place.folder, env=ready.environment())
         done.check_returncode()
         return done.stdout.decode()

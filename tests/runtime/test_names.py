@@ -97,7 +97,7 @@ class Project:
         return self.python(self.folder / "app.py", home or self.home, name, cwd=cwd).strip()
 
     def cli(self, *words: str | Path, cwd: Path, home: Path | None = None) -> str:
-        return self.python("-m", "holdfast.cli", *words, "--home", home or self.home, cwd=cwd)
+        return self.python("-m", "holdfast", *words, "--home", home or self.home, cwd=cwd)
 
     def lines(self, log: str) -> int:
         path = self.folder / log

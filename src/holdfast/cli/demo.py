@@ -119,7 +119,7 @@ class Story:
             say(f"$ holdfast {shlex.join(words)}", "cyan")
             sys.stdout.flush()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", *words],
+            [sys.executable, "-m", "holdfast", *words],
             cwd=self.folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,

@@ -125,7 +125,7 @@ def _refuse_for_url(door: Door, actor: str | None, url: str) -> None:
 
 def _command(door: Door, actor: str | None) -> list[str]:
     """The command that serves: by its name if the shell finds it, else by this interpreter."""
-    begin = ["holdfast"] if shutil.which("holdfast") else [sys.executable, "-m", "holdfast.cli"]
+    begin = ["holdfast"] if shutil.which("holdfast") else [sys.executable, "-m", "holdfast"]
     home = os.path.abspath(door.home) if door.home and "://" not in door.home else door.home
     given = {"--home": home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
     return [*begin, "mcp", *(word for name, value in given.items() if value is not None for word in (name, value))]

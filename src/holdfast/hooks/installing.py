@@ -68,7 +68,7 @@ def command_for(client: Client, kind: Kind) -> str:
     """The command that a client is to call: this Holdfast, wherever the client's PATH leads."""
     called = os.path.abspath(sys.argv[0])
     ours = [called] if os.path.basename(called) == "holdfast" and os.access(called, os.X_OK) else None
-    return shlex.join([*(ours or [sys.executable, "-P", "-m", "holdfast.cli"]), "hook", kind, "--client", client])
+    return shlex.join([*(ours or [sys.executable, "-P", "-m", "holdfast"]), "hook", kind, "--client", client])
 
 
 # -- the settings ------------------------------------------------------------------------------------

@@ -1,5 +1,0 @@
-"""`python -m holdfast.cli`: the command where its script is not on the path."""
-
-from holdfast.cli import main
-
-main()
