@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from holdfast.api.calls import Body
+from holdfast.domain import json_text
 from holdfast.errors import BodyTooLarge, BodyTooSlow, HoldfastError, MediaTypeRefused, RequestInvalid, RequestMalformed
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -21,7 +21,6 @@ JSON = "application/json"
 LET_BY = 16 << 20  # so much of content that is too large is let go by
 DRAINED = 8  # times the limit: so much of a body that is too large is let go by
 MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
-_NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]')
 _AT = re.compile(r"^(?P<why>.*?)(?: - at `(?P<at>\$[^`]*)`)?$", re.DOTALL)
 _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
@@ -101,51 +100,18 @@ def decode(raw: bytes, kind: type[Body]) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
     if not raw:
         raw = b"{}"
-    _refuse_deep(raw)
-    _refuse_doubles(raw)
     try:
+        json_text.check(raw, MAX_DEPTH)
         return _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise invalid(error) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (json_text.NotStrict, msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise RequestMalformed(str(error)) from error
 
 
 @cache
 def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
-
-
-def _refuse_deep(raw: bytes) -> None:
-    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
-        return
-    depth = 0
-    for found in _NESTING.finditer(raw):
-        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
-        if depth > MAX_DEPTH:
-            raise RequestMalformed(f"it is nested more than {MAX_DEPTH} deep")
-
-
-def _refuse_doubles(raw: bytes) -> None:
-    """A key that is there twice says two things: neither is chosen."""
-    try:
-        json.loads(raw.decode(), object_pairs_hook=_single, parse_constant=_no_number)
-    except UnicodeDecodeError as error:
-        raise RequestMalformed(f"it is not UTF-8 (byte {error.start})") from error
-    except (ValueError, RecursionError) as error:
-        raise RequestMalformed(f"it is no JSON ({error})") from error
-
-
-def _single(pairs: list[tuple[str, Any]]) -> None:
-    if len({name for name, _ in pairs}) == len(pairs):
-        return
-    names = [name for name, _ in pairs]
-    double = next(name for name in names if names.count(name) > 1)
-    raise RequestMalformed(f"the key {double[:100]!r} is there twice")
-
-
-def _no_number(word: str) -> NoReturn:
-    raise RequestMalformed(f"{word} is no number of JSON")
 
 
 def invalid(error: msgspec.ValidationError) -> HoldfastError:

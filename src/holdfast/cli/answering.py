@@ -12,6 +12,7 @@ from holdfast.cli.choices import decided, go_on, top_of
 from holdfast.cli.door import Door, command
 from holdfast.cli.exits import WAITING
 from holdfast.cli.render import as_json, content_in, emit, fit, say
+from holdfast.domain.json_text import doubled
 from holdfast.errors import AlreadyAnswered, AnswerInvalid
 
 if TYPE_CHECKING:
@@ -170,8 +171,7 @@ def document(what: str, word: str) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+        raise ValueError(f"the field {doubled(name for name, _ in pairs)!r} is given twice")
     return found
 
 

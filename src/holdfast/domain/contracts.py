@@ -33,6 +33,7 @@ from holdfast.domain.forms import (
     rule_of,
 )
 from holdfast.domain.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, MAX_REFS, STALE_SECONDS, Contract
+from holdfast.domain.json_text import depth_of, is_deeper
 from holdfast.errors import HandoffInvalid, ValueRefused
 
 __all__ = ["Command", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
@@ -44,7 +45,6 @@ LONGEST_TAG = 200
 LONGEST_REF = 3000  # a scope, each of its characters written as three, a name and a version
 MAX_DEPTH = 200  # of a packet: what can be read again from wherever it is asked for
 _DAY = 86_400_000_000
-_NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]')
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)", re.DOTALL)
 _JSON = "use JSON values (objects with text keys, lists, text, numbers, true, false, null), or give JSON text"
 _WHEN = 'give a duration such as "36h" or "7d", a date, or a date and time with its offset'
@@ -183,12 +183,8 @@ def _read_packet(value: Any, path: str) -> msgspec.Raw:
     raw = _packet_bytes(value, path).strip(b" \t\r\n")
     if not isinstance(_decoded(raw, path), dict):
         refuse(path, f"is {kind_of(decode(raw))}, not one JSON object", 'wrap it: {"value": …}')
-    depth = deepest = 0
-    for found in _NESTING.finditer(raw):
-        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
-        deepest = max(deepest, depth)
-    if deepest > MAX_DEPTH:
-        refuse(path, f"is nested {deepest} deep and at most {MAX_DEPTH} can be read", "flatten it")
+    if is_deeper(raw, MAX_DEPTH):
+        refuse(path, f"is nested {depth_of(raw)} deep and at most {MAX_DEPTH} can be read", "flatten it")
     return msgspec.Raw(raw)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from holdfast.domain.json_text import doubled
 from holdfast.domain.values import NamedTuple
 from holdfast.errors import StepInvalid
 from holdfast.runtime.specs import seconds
@@ -273,8 +274,7 @@ def _read_secrets(node: Tree, path: str, problems: Problems) -> Any:
         return text if text is BAD or read_variable(each, text, at, noted) else BAD
 
     found = items(node, path, problems, named)
-    if found is not BAD and len(set(found)) < len(found):
-        twice = next(name for name in found if found.count(name) > 1)
+    if found is not BAD and (twice := doubled(found)) is not None:
         return problems.note(node, path, f"{twice} is listed twice", "remove one of them")
     return found
 
