@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def port(home: Path) -> Iterator[int]:
     """Of a server in a process of its own: one that hangs takes no test with it."""
-    words = [sys.executable, "-m", "holdfast.cli", "serve", "--json", "--port", "0", "--home", str(home)]
+    words = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", "0", "--home", str(home)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home.parent) as process:
         assert process.stdout is not None
         try:
