@@ -15,7 +15,7 @@
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
     │                 not_applicable, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
-    │                 keys_needed
+    │                 reply_refused, keys_needed
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid,
@@ -23,7 +23,7 @@
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
     │                 media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
-    │                 network_filesystem, extra_missing, server_unreachable, internal
+    │                 network_filesystem, extra_missing, server_unreachable, reply_invalid, internal
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -904,6 +904,17 @@ class EmbeddedOnly(Refused):
         super().__init__(what=what, remedy=remedy)
 
 
+class ReplyRefused(Refused):
+    """Raised by a client whose server's answer asks for more than the call did; nothing of that was done."""
+
+    code = "reply_refused"
+    says = "the server's answer asks for more than the call did: {why}"
+    advice = "nothing of it was done; {remedy}"
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why=why, remedy=remedy)
+
+
 class KeysNeeded(Refused):
     """Raised when a server is to listen beyond this machine and nobody has a key."""
 
@@ -1260,6 +1271,17 @@ class ServerUnreachable(Unavailable):
 
     def __init__(self, url: str, seconds: float, tries: int, why: str) -> None:
         super().__init__(url=url, seconds=seconds, tries=tries, why=why)
+
+
+class ReplyInvalid(Unavailable):
+    """Raised by a client for an answer that is none of a Holdfast server of this version: its shape, kind or size."""
+
+    code = "reply_invalid"
+    says = "the server's answer cannot be used: {why}"
+    advice = "see that it is a Holdfast server of this version"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why=why)
 
 
 class Internal(Unavailable):

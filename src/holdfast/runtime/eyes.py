@@ -52,7 +52,7 @@ class Eyes(Protocol):
         """What comes of each check."""
 
 
-class _Here:
+class Here:
     """This process looks, and runs the checks."""
 
     looks = True
@@ -103,4 +103,4 @@ class _Here:
         return run_checks(runtime, forms, root, when=when, by=by, stop=stop, between=between)
 
 
-HERE: Eyes = _Here()
+HERE: Eyes = Here()

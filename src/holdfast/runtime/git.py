@@ -182,6 +182,11 @@ def has_commit(folder: Path, commit: str) -> bool | None:
     return {0: True, 1: False}.get(answer.exit) if answer else None
 
 
+def is_commit(name: str) -> bool:
+    """Whether it is a commit's whole id. What a handoff says may be anything: git would take it for an option."""
+    return _COMMIT.fullmatch(name) is not None
+
+
 def relation(folder: Path, bound: str, now: str) -> Relation:
     """How the commit now stands to the bound one: the same, `ahead` of it, `apart`, or nobody knows."""
     if not (_COMMIT.fullmatch(bound) and (not now or _COMMIT.fullmatch(now))):

@@ -74,6 +74,8 @@ class Section(NamedTuple):
 def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
     """What a commit has at these paths from the top; what it has not, or git cannot tell of, is left out."""
     found: dict[str, Entry] = {}
+    if commit != "HEAD" and not git.is_commit(commit):
+        return found
     for start in range(0, len(paths), _AT_ONCE):
         answer = _ask(top, "ls-tree", "-z", "--full-tree", commit, "--", *paths[start : start + _AT_ONCE])
         for line in answer.fields if answer and not answer.exit else ():

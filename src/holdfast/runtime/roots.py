@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from posixpath import normpath, relpath
 from typing import TYPE_CHECKING
 
 from holdfast.domain.handoff import Binding, Handoff
-from holdfast.domain.partial import path_of
+from holdfast.domain.partial import path_of, text
 from holdfast.errors import HandoffInvalid
 from holdfast.runtime import git
 from holdfast.runtime.bound_files import can_be_a_path, sight
@@ -85,6 +87,30 @@ def place_of(runtime: Runtime, handoff: Handoff, given: str | None) -> Path | No
         return there
     files = (path_of(path) for path, was in bound.files.items() if was.mode != "absent")
     return here if any(sight(here, path, -1).bound.mode != "absent" for path in files) else None
+
+
+def own_place_of(runtime: Runtime, handoff: Handoff, given: str | None, own: Collection[Path]) -> Path | None:
+    """The same for a handoff that came from elsewhere: what it says of its root opens no folder of this host.
+
+    Only the folder given, the one we are in and what is below, and those that are our `own` by an earlier word. Whoever
+    is in `/` is nowhere.
+    """
+    here, bound = root_of(runtime, given), handoff.binding
+    if given is not None:
+        return here
+    if here == here.parent:
+        return None
+    if bound is not None and not _is_own(Path(path_of(bound.root)), here, own):
+        handoff = replace(handoff, binding=replace(bound, root=text(str(here)), host=""))
+    return place_of(runtime, handoff, None)
+
+
+def _is_own(there: Path, here: Path, own: Collection[Path]) -> bool:
+    if there in own:
+        return True
+    if not (there.is_relative_to(here) and os.path.isdir(there)):
+        return False
+    return Path(os.path.realpath(there)).is_relative_to(here)
 
 
 def _likewise(here: Path, bound: Binding, there: Path) -> Path:

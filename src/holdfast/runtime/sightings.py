@@ -34,7 +34,7 @@ def checked_binding(runtime: Runtime, bound: Binding, contract: Contract) -> Bin
     """A binding as it may be stored: of the contract's files and no others, its content here. Raises HandoffInvalid."""
     targets = {text(normpath(path)) for path in (*contract.target_files, contract.file_path) if path is not None}
     environment = {text(normpath(path)) for path in contract.environment}
-    _refuse_odd(bound, "binding")
+    refuse_odd(bound, "binding")
     _refuse_missing({*bound.files, *bound.folders}, targets, "binding.files")
     _refuse_missing(bound.environment, environment, "binding.environment")
     _refuse_others(bound.folders, targets, "binding.folders")
@@ -69,7 +69,7 @@ def _other(field: str) -> HandoffInvalid:
     return HandoffInvalid(field, "it is no file that the handoff names", "send what was found of its own files")
 
 
-def _refuse_odd(bound: Binding, field: str) -> None:
+def refuse_odd(bound: Binding, field: str) -> None:
     """Raises HandoffInvalid for what no look at files could have found."""
     for name, files in (("files", bound.files), ("environment", bound.environment)):
         if len(files) > FILES:
@@ -147,7 +147,7 @@ def check(sighting: Sighting, handoff: Handoff) -> None:
     for what in _lacking(sighting, handoff):
         raise HandoffInvalid(field, f"{what} is missing", _ALL)
     if sighting.binding is not None:
-        _refuse_odd(sighting.binding, f"{field}.binding")
+        refuse_odd(sighting.binding, f"{field}.binding")
         was = handoff.binding or Binding(root="", host="")
         for path in sighting.binding.files:
             if path not in was.files and not any(path == each or _is_below(path, each) for each in was.folders):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from holdfast.domain.codec import encode, pack_json
-from holdfast.errors import EmbeddedOnly
+from holdfast.errors import EmbeddedOnly, ReplyInvalid
 from holdfast.sdk.client_line import in_path
 from holdfast.sdk.client_values import page_of, value_of
 
@@ -21,6 +21,7 @@ T = TypeVar("T")
 Given = dict[str, Any]
 _MAY_BE_NOTHING = ("answer", "result", "body", "content")  # null is a value of these, and not the lack of one
 PAGE = 1000
+PAGES = 10_000  # of one list
 
 
 def like(method: F) -> Callable[[Callable[[Any, Given], Any]], F]:
@@ -91,13 +92,25 @@ def read(line: Line, path: str, given: Given, kind: type[T]) -> T:
 def items(line: Line, path: str, given: Given, limit: int | None = None, cursor: str = "") -> Iterator[bytes]:
     """Items of a list as they came, page by page, as many as are wanted."""
     path, query = _placed(path, given)
-    while limit is None or limit > 0:
+    for _ in range(PAGES):
         size = PAGE if limit is None else min(limit, PAGE)
+        if size < 1:
+            return
         found, more = page_of(line.ask("GET", path, query=query | {"limit": size, "cursor": cursor or None}).raw)
+        _refuse_odd(found, more, size, cursor)
         yield from found
         if more is None:
             return
         limit, cursor = None if limit is None else limit - len(found), more
+    raise ReplyInvalid(f"a list of more than {PAGES:,} pages")
+
+
+def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) -> None:
+    """Raises ReplyInvalid for a page that is longer than was asked for, or that leads nowhere."""
+    if len(found) > size:
+        raise ReplyInvalid(f"a page of {len(found):,} where {size:,} were asked for")
+    if more is not None and (not found or more == cursor):
+        raise ReplyInvalid("a list that does not go on, and does not end")
 
 
 def all_items(line: Line, path: str, given: Given) -> Iterator[bytes]:

@@ -28,7 +28,7 @@ def problem_in(raw: bytes) -> Problem | None:
     """The problem that an answer tells of; None when it is not one of ours."""
     try:
         return msgspec.json.decode(raw, type=Problem)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 
@@ -52,7 +52,7 @@ def _kinds() -> dict[str, type[HoldfastError]]:
 
 def _made_again(problem: Problem, kind: type[HoldfastError]) -> HoldfastError:
     error = kind.__new__(kind)
-    HoldfastError.__init__(error, **problem.facts)
+    error.args, error.facts = tuple(problem.facts.values()), problem.facts  # facts may have any name
     if error.code == problem.code and _says(error) == (problem.detail, problem.advice):
         return error
     said = {"code": problem.code, "says": _literal(problem.detail), "advice": _literal(problem.advice)}

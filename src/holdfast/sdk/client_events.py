@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
 
 from holdfast.domain.codec import decode
 from holdfast.domain.receipt import Event
+from holdfast.errors import ReplyInvalid
 from holdfast.sdk.client_errors import error_of
 from holdfast.sdk.client_line import Broken, in_path
-from holdfast.sdk.client_values import value_of
+from holdfast.sdk.client_values import reading, value_of
 
 if TYPE_CHECKING:
     from holdfast.sdk.client_line import Line
 
+T = TypeVar("T")
 STREAM = "text/event-stream"
+EVENT_BYTES = 16 << 20
 
 
 class _Said(NamedTuple):
@@ -42,13 +47,13 @@ class _Following:
     def taken(self, said: _Said) -> Event | None:
         """The event, unless it was seen before. Raises _Over, Broken, and what the server says went wrong."""
         if said.name == "problem":
-            raise error_of(int(decode(said.data).get("status", 500)), said.data, self._line.url)
+            raise error_of(_word(said.data, "status", 500), said.data, self._line.url)
         if said.name == "end":
-            raise _Over if decode(said.data).get("why") == "run" else Broken("the server stops")
+            raise _Over if _word(said.data, "why", "") == "run" else Broken("the server stops")
         event = value_of(said.data, Event)
-        self._began, self._tries = time.monotonic(), 0
-        if event.seq <= self._last:
+        if event.seq <= self._last:  # it keeps nobody waiting who was told it before
             return None
+        self._began, self._tries = time.monotonic(), 0
         self._last = event.seq
         return event
 
@@ -58,13 +63,38 @@ class _Following:
         return self._line.pause(self._began, self._tries, broken.error, broken.why)
 
 
+@reading()
+def _word(data: bytes, name: str, usual: T) -> T:
+    """One of the words of the stream itself, of the kind of the usual one."""
+    return msgspec.convert(decode(data).get(name, usual), type(usual))
+
+
 class _Parser:
     """Server-sent events: fields until an empty line; a comment only says that somebody is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._fields: dict[str, Any] = {}
+        self._begun, self._size, self._most_bytes = b"", 0, min(most_bytes, EVENT_BYTES)
 
-    def read(self, text: str) -> _Said | None:
+    def feed(self, piece: bytes) -> Iterator[_Said]:
+        """The events that are whole now. Raises ReplyInvalid for one without an end."""
+        *lines, self._begun = (self._begun + piece).split(b"\n")
+        for line in lines:
+            self._count(0 if line.startswith(b":") else len(line))
+            with reading():
+                said = self._read(line.removesuffix(b"\r").decode())
+            if not line.strip():
+                self._size = 0
+            if said is not None:
+                yield said
+        self._count(0)
+
+    def _count(self, more: int) -> None:
+        self._size += more
+        if self._size + len(self._begun) > self._most_bytes:
+            raise ReplyInvalid(f"an event of more than {self._most_bytes:,} bytes")
+
+    def _read(self, text: str) -> _Said | None:
         name, _, value = text.partition(":")
         if text == "":
             fields, self._fields = self._fields, {}
@@ -78,15 +108,20 @@ class _Parser:
         return None
 
 
+def _heard(line: Line, pieces: Iterator[bytes]) -> Iterator[_Said]:
+    parser = _Parser(line.patience.most_bytes)
+    for piece in pieces:
+        yield from parser.feed(piece)
+
+
 def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
     """Every event after that one, once and in order, until nobody runs the run any more."""
     following = _Following(line, run_id, after)
     while True:
         try:
             with line.stream(following.path, headers=following.headers) as answer:
-                parser = _Parser()
-                for text in answer.iter_lines():
-                    if (said := parser.read(text)) and (event := following.taken(said)):
+                for said in _heard(line, answer.iter_raw()):
+                    if event := following.taken(said):
                         yield event
             raise Broken("the stream ended")
         except _Over:
@@ -104,10 +139,11 @@ async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Eve
         while True:
             try:
                 async with line.stream_async(http, following.path, headers=following.headers) as answer:
-                    parser = _Parser()
-                    async for text in answer.aiter_lines():
-                        if (said := parser.read(text)) and (event := following.taken(said)):
-                            yield event
+                    parser = _Parser(line.patience.most_bytes)
+                    async for piece in answer.aiter_raw():
+                        for said in parser.feed(piece):
+                            if event := following.taken(said):
+                                yield event
                 raise Broken("the stream ended")
             except _Over:
                 return

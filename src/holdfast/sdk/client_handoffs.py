@@ -11,10 +11,11 @@ from holdfast.domain.contracts import contract_of
 from holdfast.domain.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
 from holdfast.domain.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
 from holdfast.domain.verdict import Verdict
-from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled
+from holdfast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
 from holdfast.runtime import settling
+from holdfast.runtime.handoffs import Asked
 from holdfast.sdk.client_calls import Given, all_items, cursor_at, embedded_only, items, like, read, write
-from holdfast.sdk.client_looking import Looking, When
+from holdfast.sdk.client_looking import Looking, Wanted, When
 from holdfast.sdk.client_values import handoff_of, recovered_of, value_of
 from holdfast.sdk.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
 
@@ -37,35 +38,45 @@ class RemoteHandoffs(Handoffs):
 
     @like(Handoffs.store)
     def store(self, given: Given) -> Handoff:
-        self._scope(given["scope"], given.pop("tenant_id"))
+        scope = self._scope(given["scope"], given.pop("tenant_id"))
         contract = contract_of(**{name: given.pop(name) for name in _FIELDS})
         given["claim_id"] = _claim(given["claim_id"])
         _number("expected_revision", given["expected_revision"])
-        looking = self._looking("store", given)
-        body = given | contract_json(contract)
-        return handoff_of(looking.storing("/v1/handoff/store", body, contract, bind=given.pop("bind")).raw)
+        wanted = Wanted(Asked(scope, contract.anchor))
+        looking, body = self._looking("store", given, wanted), given | contract_json(contract)
+        stored = handoff_of(looking.storing("/v1/handoff/store", body, contract, bind=given.pop("bind")).raw)
+        wanted.refuse_other(stored)
+        return stored
 
     @like(Handoffs.recover)
     def recover(self, given: Given) -> Recovered:
         names = ("anchor", "handoff_id", "file_path", "repo_root", "symbol", "tenant_id", "scope", "revision")
-        self._asked(**{name: given[name] for name in names})
+        asked = self._asked(**{name: given[name] for name in names})
         if given["anchor"] is None and given["handoff_id"] is None:
             given["anchor"] = self._near(given)
             given["file_path"] = given["symbol"] = None
+            asked = asked._replace(anchor=given["anchor"], file_path=None, symbol=None)
         given |= {"accept": _words("accept", given["accept"]), "claim_id": _claim(given["claim_id"])}
         self._check(given, claim=given["claim"])
-        return self._recovered("/v1/handoff/recover", given, "recover")
+        wanted = Wanted(asked, checks=bool(given["run_checks"]))
+        return self._recovered("/v1/handoff/recover", given, "recover", wanted)
 
     @like(Handoffs.verify)
     def verify(self, given: Given) -> Recovered:
         self._scope(given["scope"], given["tenant_id"])
-        return self._recovered("/v1/handoff/verify", given, "verify")
+        return self._recovered("/v1/handoff/verify", given, "verify", self._wanted(given, checks=True))
 
-    def _recovered(self, path: str, given: Given, when: When) -> Recovered:
-        got = recovered_of(self._looking(when, given).about_handoffs(path, given).raw)
+    def _recovered(self, path: str, given: Given, when: When, wanted: Wanted) -> Recovered:
+        looking = self._looking(when, given, wanted)
+        got = looking.seen(recovered_of(looking.about_handoffs(path, given).raw))
         if got.claim is not None:
-            self._line.hold(got.claim.id)
+            self._line.take(got.claim.id)
         return got
+
+    def _wanted(self, given: Given, *, checks: bool = False) -> Wanted:
+        """What a call that names an anchor asks for."""
+        asked = self._asked(given["anchor"], repo_root=given["repo_root"], scope=given["scope"])
+        return Wanted(asked, checks)
 
     def _check(self, given: Given, *, claim: bool) -> None:
         """Raises what embedded is raised before anything is looked for."""
@@ -78,9 +89,10 @@ class RemoteHandoffs(Handoffs):
     def claim(self, given: Given) -> HandoffClaim:
         given["accept"] = _words("accept", given["accept"])
         self._check(given, claim=True)
-        reply = self._looking("recover", given).about_handoffs("/v1/handoff/claim", given)
-        claim = value_of(reply.raw, HandoffClaim)
-        self._line.hold(claim.id)
+        looking = self._looking("recover", given, self._wanted(given))
+        claim = value_of(looking.about_handoffs("/v1/handoff/claim", given).raw, HandoffClaim)
+        _refuse_other(claim.anchor, given["anchor"])
+        self._line.take(claim.id)
         return claim
 
     @like(Handoffs.renew)
@@ -92,15 +104,18 @@ class RemoteHandoffs(Handoffs):
         given |= {name: _words(name, given[name]) for name in ("acknowledged", "missing")}
         given |= {"evidence": _reports(given["evidence"]), "claim_id": _claim(given["claim_id"])}
         settling.check(self._runtime, settling.Settling(**{name: given[name] for name in _SETTLING}))
-        looking = self._looking("settle", given)
+        runs = bool(given["run_checks"]) and given["outcome"] == "completed"
+        looking = self._looking("settle", given, self._wanted(given, checks=runs))
         try:
-            return value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
+            settled = value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
         except NotSettled as error:
             settling.note_printed(self._runtime, error, looking.ran)
             raise
+        _refuse_other(settled.anchor, given["anchor"])
+        return settled
 
-    def _looking(self, when: When, given: Given) -> Looking:
-        return Looking(self._line, self._runtime, when, self._actor(given.get("actor")), given.get("repo_root"))
+    def _looking(self, when: When, given: Given, wanted: Wanted) -> Looking:
+        return Looking(self._line, self._runtime, when, self._actor(given.get("actor")), wanted)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -109,15 +124,19 @@ class RemoteHandoffs(Handoffs):
         handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
         if (handoff_id is None) == (anchor is None):
             raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
-        self._asked(anchor, handoff_id, scope=scope, revision=given["revision"])
+        wanted = Wanted(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
         if handoff_id == "":
             raise HandoffNotFound("id ''")
         if anchor is None:
             from holdfast.sdk.client_line import in_path
 
-            return handoff_of(self._line.ask("GET", f"/v1/handoffs/{in_path(handoff_id)}", query={"scope": scope}).raw)
-        named = {"anchor": anchor, "revision": given["revision"], "scope": scope}
-        return handoff_of(self._line.ask("GET", "/v1/handoff", query=named).raw)
+            raw = self._line.ask("GET", f"/v1/handoffs/{in_path(handoff_id)}", query={"scope": scope}).raw
+        else:
+            named = {"anchor": anchor, "revision": given["revision"], "scope": scope}
+            raw = self._line.ask("GET", "/v1/handoff", query=named).raw
+        found = handoff_of(raw)
+        wanted.refuse_other(found)
+        return found
 
     @like(Handoffs.history)
     def history(self, given: Given) -> list[HandoffEvent]:
@@ -222,6 +241,12 @@ class RemoteHandoffs(Handoffs):
         found = (value_of(each, Listed) for each in items(self._line, "/v1/handoffs", {"scope": scope}))
         unfinished = (one.anchor for one in found if one.standing != "finished")
         return (anchor for anchor, _ in zip(unfinished, range(10), strict=False))
+
+
+def _refuse_other(found: str, anchor: str) -> None:
+    """Raises ReplyRefused for an answer about another anchor."""
+    if found != anchor:
+        raise ReplyRefused(f"it is about {found!r:.300}, and {anchor!r:.300} was asked for", "see whose server it is")
 
 
 def contract_json(contract: Contract) -> Given:

@@ -1,7 +1,8 @@
 """The line to a server: one request and its answer, asked again where that is safe, within a deadline.
 
 Everything is safe to ask again: reading is, and every write carries an operation_id, the caller's or one made once for
-the call. Asked again is when nobody answered or a server is not up yet; what a server refuses, it refuses.
+the call. Asked again is when nobody answered or a server is not up yet; what a server refuses, it refuses. No answer
+leads to another address: a redirect is refused like any other answer that is none of ours, and the key stays here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from holdfast.domain.codec import encode
-from holdfast.errors import ExtraMissing, HoldfastError, NameInvalid, ServerUnreachable
+from holdfast.errors import ExtraMissing, HoldfastError, NameInvalid, ReplyInvalid, ServerUnreachable
 from holdfast.ids import chance, random_id
 from holdfast.runtime.stopping import refuse_stopped
 from holdfast.sdk.client_errors import error_of, problem_in
@@ -30,6 +31,8 @@ LASTING = frozenset(
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHOWN_CLAIMS = 50
 CONNECT_SECONDS = 5.0
+SLOWEST = 16 << 10  # bytes in a second: an answer that comes slower than that only drips
+MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Patience:
     retry_seconds: float = 0.1  # before the second try; then twice that, and so on
     longest_retry_seconds: float = 2.0
     poll_seconds: float = 20.0  # of one look at a run that goes on
+    most_bytes: int = MOST_BYTES  # of one answer: a larger one is not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +93,17 @@ class Line:
 
         Raises the server's own error, ServerUnreachable.
         """
-        raw = None if body is None else encode(body)
+        said = None if body is None else encode(body)
         given = {**self._headers, **self._shown(), **(headers or {})}
-        given |= {"content-type": "application/json"} if raw is not None else {}
+        given |= {"content-type": "application/json"} if said is not None else {}
         url = self._place(path, query)
 
         def once(seconds: float) -> Reply:
-            sent = content() if content is not None else raw
-            answer = self._http.request(
-                method, url, content=sent, headers=_bytes(given), timeout=_timeout(seconds, wait)
-            )
-            return self._taken(answer.status_code, answer.headers, answer.content)
+            sent = content() if content is not None else said
+            timeout = _timeout(seconds, wait)
+            with self._http.stream(method, url, content=sent, headers=_bytes(given), timeout=timeout) as answer:
+                raw = _read(answer, self.patience.most_bytes, time.monotonic() + seconds)
+                return self._taken(answer.status_code, answer.headers, raw)
 
         return self._tried(once, failed, wait)
 
@@ -145,7 +149,8 @@ class Line:
         try:
             with self._http.stream("GET", self._place(path, query), headers=given, timeout=_timeout(seconds)) as answer:
                 if answer.status_code >= 300:
-                    self._refuse(answer.status_code, answer.read())
+                    self._refuse(answer.status_code, _read(answer, _PROBLEM_BYTES, time.monotonic() + seconds))
+                _refuse_packed(answer)
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -176,7 +181,8 @@ class Line:
         try:
             async with http.stream("GET", self._place(path, None), headers=given, timeout=_timeout(seconds)) as answer:
                 if answer.status_code >= 300:
-                    self._refuse(answer.status_code, await answer.aread())
+                    self._refuse(answer.status_code, await _read_async(answer, _PROBLEM_BYTES))
+                _refuse_packed(answer)
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -186,6 +192,12 @@ class Line:
         return f"{self.url}{path}" + (f"?{urlencode(said, doseq=True)}" if said else "")
 
     # -- claims ----------------------------------------------------------------------------------
+
+    def take(self, claim_id: str) -> None:
+        """Hold a claim that the server gave. Raises ReplyInvalid for what no header can carry."""
+        if not claim_id.isascii() or not claim_id.isprintable() or not claim_id or " " in claim_id:
+            raise ReplyInvalid(f"{claim_id!r:.100} is no id of a claim")
+        self.hold(claim_id)
 
     def hold(self, claim_id: str) -> None:
         """Show this claim with each request from now on."""
@@ -233,6 +245,52 @@ def _line_errors() -> tuple[type[Exception], ...]:
     import httpx2
 
     return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
+
+
+# -- what is read ------------------------------------------------------------------------------------
+
+_PROBLEM_BYTES = 1 << 20  # of what a stream is refused with
+
+
+def _read(answer: httpx2.Response, most_bytes: int, until: float) -> bytes:
+    """All of an answer. Raises ReplyInvalid for one that is too large, ReadTimeout for one that drips."""
+    _refuse_packed(answer)
+    parts = _Parts(most_bytes, until)
+    for piece in answer.iter_raw():
+        parts.add(piece)
+    return b"".join(parts.found)
+
+
+async def _read_async(answer: httpx2.Response, most_bytes: int) -> bytes:
+    _refuse_packed(answer)
+    parts = _Parts(most_bytes, float("inf"))
+    async for piece in answer.aiter_raw():
+        parts.add(piece)
+    return b"".join(parts.found)
+
+
+class _Parts:
+    """What came of an answer. Whatever comes gives it a little more time."""
+
+    def __init__(self, most_bytes: int, until: float) -> None:
+        self.found: list[bytes] = []
+        self._size, self._most_bytes, self._until = 0, most_bytes, until
+
+    def add(self, piece: bytes) -> None:
+        import httpx2
+
+        self.found.append(piece)
+        self._size += len(piece)
+        if self._size > self._most_bytes:
+            raise ReplyInvalid(f"it has more than {self._most_bytes:,} bytes")
+        if time.monotonic() > self._until + self._size / SLOWEST:
+            raise httpx2.ReadTimeout("the answer only drips")
+
+
+def _refuse_packed(answer: httpx2.Response) -> None:
+    """Raises ReplyInvalid: nobody asked for it, and what is small packed may be endless unpacked."""
+    if (packed := answer.headers.get("content-encoding", "identity")) != "identity":
+        raise ReplyInvalid(f"it is packed ({packed[:40]!r})")
 
 
 # -- what is sent ------------------------------------------------------------------------------------
@@ -291,10 +349,13 @@ def _client(url: str) -> httpx2.Client:
     return httpx2.Client(**_settings(url))
 
 
+_PLAIN = {"user-agent": "holdfast", "accept-encoding": "identity"}
+
+
 def _settings(url: str) -> dict[str, Any]:
     import httpx2
 
     parts = urlsplit(url)
     here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
     limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)
-    return {"limits": limits, "trust_env": not here, "verify": verify, "headers": {"user-agent": "holdfast"}}
+    return {"limits": limits, "trust_env": not here, "verify": verify, "headers": _PLAIN}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.errors import ServerUnreachable
+from holdfast.errors import IntegrityBroken, ServerUnreachable
 from holdfast.runtime.logs import Log
 from holdfast.sdk.client_line import Broken, in_path
+from holdfast.sdk.client_values import reading
 
 if TYPE_CHECKING:
     from holdfast.sdk.client_line import Line
@@ -28,16 +29,22 @@ class _LogJson(msgspec.Struct):
     masked: int | None
 
 
+@reading()
 def log_of(line: Line, run_id: str, raw: bytes) -> Log:
     """What is known of a transcript, and the way to it."""
     said = msgspec.json.decode(raw, type=_LogJson)
-    return Log(**msgspec.structs.asdict(said), read=lambda: _pieces(line, run_id, said.step, said.attempt))
+    return Log(**msgspec.structs.asdict(said), read=lambda: _pieces(line, run_id, said))
 
 
-def _pieces(line: Line, run_id: str, step: str, attempt: int) -> Iterator[bytes]:
-    path, query = f"/v1/runs/{in_path(run_id)}/logs/content", {"step": step, "attempt": attempt}
+def _pieces(line: Line, run_id: str, said: _LogJson) -> Iterator[bytes]:
+    path, query = f"/v1/runs/{in_path(run_id)}/logs/content", {"step": said.step, "attempt": said.attempt}
+    read_bytes = 0
     try:
         with line.stream(path, query=query) as answer:
-            yield from answer.iter_raw()
+            for piece in answer.iter_raw():
+                read_bytes += len(piece)
+                if said.size_bytes is not None and read_bytes > said.size_bytes:
+                    raise IntegrityBroken(f"the transcript of {said.step}", "it is longer than was said")
+                yield piece
     except Broken as broken:
         raise broken.error or ServerUnreachable(line.url, line.patience.deadline_seconds, 1, broken.why) from broken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import tempfile
 import threading
@@ -16,17 +17,18 @@ from holdfast.domain.digest import digest
 from holdfast.errors import BlobNotFound, EmbeddedOnly, IntegrityBroken, NotFound
 from holdfast.ids import Ids
 from holdfast.runtime import Runtime, nobody
-from holdfast.runtime.eyes import HERE
 from holdfast.runtime.home import check_name, check_tenant
 from holdfast.runtime.own_secrets import read_own
 from holdfast.runtime.processes import this_process
 from holdfast.runtime.settings import Settings
+from holdfast.sdk.client_eyes import OwnEyes
 from holdfast.store.blobs import Blobs
 
 if TYPE_CHECKING:
     from holdfast.sdk.client_line import Line, Who
 
 _SENDERS = 8
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ashore(Runtime):
@@ -37,7 +39,7 @@ class Ashore(Runtime):
         self.tenant, self.scope = check_tenant(who.tenant), check_name("scope", who.scope)
         self.actor = check_name("actor", who.actor)
         self.clock, self.settings = clock or SystemClock(), settings or Settings()
-        self.process, self.eyes, self.project = this_process(ids), HERE, None
+        self.process, self.eyes, self.project = this_process(ids), OwnEyes(), None
         self.tokens, self.claimer, self.live = set(), None, {}
         self.sink, self.tell = None, nobody
         self._lock, self._guard = threading.Lock(), None
@@ -106,7 +108,9 @@ class RemoteBlobs(Blobs):
         return super().pieces(name)
 
     def _fetch(self, name: str) -> bool:
-        """Raises IntegrityBroken, as where the content is."""
+        """Raises IntegrityBroken, as where the content is; also for what is no digest: the name may be an answer's."""
+        if not _DIGEST.fullmatch(name):
+            raise IntegrityBroken(f"blob {name[:12]}", "it is no digest")
         if super().has(name):
             return True
         try:

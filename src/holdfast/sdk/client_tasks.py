@@ -11,15 +11,15 @@ from holdfast.domain.codec import decode
 from holdfast.domain.contracts import contract_of
 from holdfast.domain.handoff import HandoffClaim
 from holdfast.domain.task import STATES, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
-from holdfast.errors import HandoffInvalid, NotSettled, ValueRefused
+from holdfast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
 from holdfast.runtime import session_drafts
 from holdfast.runtime.home import check_name
 from holdfast.runtime.session_drafts import number
 from holdfast.runtime.tasks import OURS, STORING, Of
 from holdfast.sdk.client_calls import Given, checked_json, cursor_at, items, like, read, write
 from holdfast.sdk.client_handoffs import contract_json
-from holdfast.sdk.client_looking import Looking, When
-from holdfast.sdk.client_values import handoff_of, recovered_of, value_of
+from holdfast.sdk.client_looking import Looking, Wanted, When
+from holdfast.sdk.client_values import handoff_of, reading, recovered_of, value_of
 from holdfast.sdk.tasks import Tasks, TaskSession
 
 if TYPE_CHECKING:
@@ -51,31 +51,26 @@ class RemoteTaskSession(TaskSession):
         of = self._of
         return {"task_id": of.task, "scope": of.scope, "actor": of.actor, "claim_id": self.claim_id}
 
-    def _looking(self, when: When) -> Looking:
-        root = self._of.repo_root
-        return Looking(self._line, self._runtime, when, self.actor, root, claims=self.claim_id or "")
+    def _looking(self, when: When, *, checks: bool = False) -> Looking:
+        wanted = Wanted(self._of.asked, checks)
+        return Looking(self._line, self._runtime, when, self.actor, wanted, claims=self.claim_id or "")
 
     def _took(self, claim: HandoffClaim | None) -> None:
         of_run = claim is not None and claim.run_id != ""
         self._run_claim = claim.id if claim is not None and of_run else ""
         self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
         if claim is not None:
-            self._line.hold(claim.id)
+            self._line.take(claim.id)
 
     @like(TaskSession.inspect_task_context)
     def inspect_task_context(self, given: Given) -> TaskContext:
-        from holdfast.domain.checkpoint import Checkpoint
-        from holdfast.domain.record import Record
-
         number("history", given["history"])
         body = given | self._whose() | {"repo_root": self._of.repo_root}
-        raw = self._looking("recover").about_handoffs(f"{ONE}/inspect", body).raw
-        said = decode(raw)
-        found = msgspec.convert(said | {"handoff": None}, TaskContext)
-        handoff = None if said["handoff"] is None else recovered_of(msgspec.json.decode(raw, type=_With).handoff)
-        checkpoints = msgspec.convert(said["checkpoints"], tuple[Checkpoint, ...])
-        records = msgspec.convert(said["records"], tuple[Record, ...])
-        return replace(found, handoff=handoff, checkpoints=checkpoints, records=records)
+        looking = self._looking("recover")
+        found = _context(looking.about_handoffs(f"{ONE}/inspect", body).raw)
+        if found.handoff is not None:
+            looking.seen(found.handoff)
+        return found
 
     @like(TaskSession.pause_task)
     def pause_task(self, given: Given) -> TaskPaused:
@@ -92,20 +87,24 @@ class RemoteTaskSession(TaskSession):
         del said["anchor"]
         looking = self._looking("store")
         raw = looking.storing(f"{ONE}/pause", said | options | self._whose(), contract, bind=bind).raw
+        got = value_of(raw, _With)
+        handoff = handoff_of(got.handoff)
+        Wanted(self._of.asked).refuse_other(handoff)
         self._took(None)
-        got = msgspec.json.decode(raw, type=_With)
-        return TaskPaused(got.task, handoff_of(got.handoff), got.stopping, got.notes)
+        return TaskPaused(got.task, handoff, got.stopping, got.notes)
 
     @like(TaskSession.resume_task)
     def resume_task(self, given: Given) -> TaskResumed:
         accept = given["accept"]
         given["accept"] = (accept,) if isinstance(accept, str) else tuple(accept)
         body = given | self._whose() | {"repo_root": self._of.repo_root}
-        raw = self._looking("recover").about_handoffs(f"{ONE}/resume", body).raw
-        got = msgspec.json.decode(raw, type=_With)
-        assert got.claim is not None
+        looking = self._looking("recover", checks=bool(given["run_checks"]))
+        got = value_of(looking.about_handoffs(f"{ONE}/resume", body).raw, _With)
+        recovered = looking.seen(recovered_of(got.recovered))
+        if got.claim is None:
+            raise ReplyInvalid("a task that is resumed without a claim")
         self._took(got.claim)
-        return TaskResumed(got.task, recovered_of(got.recovered), got.claim, got.command)
+        return TaskResumed(got.task, recovered, got.claim, got.command)
 
     @like(TaskSession.complete_task)
     def complete_task(self, given: Given) -> TaskCompleted:
@@ -113,7 +112,7 @@ class RemoteTaskSession(TaskSession):
             given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
         given["evidence"] = tuple(given["evidence"])
         body = given | self._whose() | {"repo_root": self._of.repo_root}
-        looking = self._looking("settle")
+        looking = self._looking("settle", checks=bool(given["run_checks"]))
         try:
             done = value_of(looking.about_handoffs(f"{ONE}/complete", body).raw, TaskCompleted)
         except NotSettled as error:
@@ -137,6 +136,19 @@ class RemoteTaskSession(TaskSession):
         limit = number("limit", given["limit"])
         query = {"task_id": self._of.task, "after": number("after", given["after"]), "scope": self._of.scope}
         return [value_of(each, TaskEvent) for each in items(self._line, f"{ONE}/events", query, limit)]
+
+
+@reading()
+def _context(raw: bytes) -> TaskContext:
+    from holdfast.domain.checkpoint import Checkpoint
+    from holdfast.domain.record import Record
+
+    said = decode(raw)
+    found = msgspec.convert(said | {"handoff": None}, TaskContext)
+    handoff = None if said["handoff"] is None else recovered_of(msgspec.json.decode(raw, type=_With).handoff)
+    checkpoints = msgspec.convert(said["checkpoints"], tuple[Checkpoint, ...])
+    records = msgspec.convert(said["records"], tuple[Record, ...])
+    return replace(found, handoff=handoff, checkpoints=checkpoints, records=records)
 
 
 class RemoteTasks(Tasks):

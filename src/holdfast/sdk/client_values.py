@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, TypeVar, get_type_hints
@@ -15,11 +17,13 @@ from holdfast.domain.interrupt import Interrupt
 from holdfast.domain.recovered import Recovered
 from holdfast.domain.run import Outcome
 from holdfast.domain.verdict import Verdict
+from holdfast.errors import ReplyInvalid
 
 T = TypeVar("T")
 _HANDOFF = {each.name for each in fields(Handoff)}
 _RECOVERED = {each.name for each in fields(Recovered)}
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
+_SHOWN = 300  # characters of what is wrong
 
 
 class _Packets(msgspec.Struct):
@@ -43,11 +47,22 @@ class _OutcomeJson(msgspec.Struct):
     unasked: tuple[str, ...] = ()
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn whatever comes of reading an answer into ReplyInvalid: it is of the wrong shape, or nested without end."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ReplyInvalid(f"{type(error).__name__}: {error}"[:_SHOWN]) from error
+
+
+@reading()
 def value_of(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
     """One of our values."""
     return msgspec.json.decode(raw, type=kind)
 
 
+@reading()
 def page_of(raw: bytes) -> tuple[list[bytes], str | None]:
     """The items of a page as they came, and where the next one begins."""
     page = msgspec.json.decode(raw, type=_Page)
@@ -57,6 +72,7 @@ def page_of(raw: bytes) -> tuple[list[bytes], str | None]:
 # -- handoffs ----------------------------------------------------------------------------------------
 
 
+@reading()
 def handoff_of(raw: bytes | msgspec.Raw) -> Handoff:
     """One revision; packets are the bytes they came in. The claim that it was stored under is not told."""
     return _handoff(decode(bytes(raw)), raw)
@@ -71,6 +87,7 @@ def _handoff(said: dict[str, Any], raw: bytes | msgspec.Raw) -> Handoff:
     return replace(msgspec.convert(given, Handoff), **found)
 
 
+@reading()
 def recovered_of(raw: bytes | msgspec.Raw) -> Recovered:
     """A handoff with its verdict."""
     said = decode(bytes(raw))
@@ -93,6 +110,7 @@ def _micros(text: str) -> int:
 # -- runs --------------------------------------------------------------------------------------------
 
 
+@reading()
 def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     """How a run stands; its result as the flow's annotation types it."""
     said = msgspec.json.decode(raw, type=_OutcomeJson)

@@ -202,6 +202,7 @@ class RemoteContent:
                 for piece in self._from(read_bytes):
                     found.update(piece)
                     read_bytes += len(piece)
+                    self._refuse_longer(read_bytes)
                     began, tries = time.monotonic(), 0
                     yield piece
                 break
@@ -210,6 +211,11 @@ class RemoteContent:
                 self._line.again(broken, began, tries)
         if found.hexdigest() != artifact.digest:
             raise IntegrityBroken(artifact.ref, "its content was changed")
+
+    def _refuse_longer(self, read_bytes: int) -> None:
+        """Raises IntegrityBroken: what has no end is not read to its end."""
+        if read_bytes > self._artifact.size:
+            raise IntegrityBroken(self._artifact.ref, "its content is longer than was said")
 
     def _from(self, start: int) -> Iterator[bytes]:
         headers = {"range": f"bytes={start}-", "if-range": f'"{self._artifact.digest}"'} if start else {}

@@ -325,10 +325,9 @@ class Handoffs:
         `force` also puts files in place that later commits have changed. Raises NotApplicable.
         """
         from holdfast.runtime import carrying
-        from holdfast.runtime.binding import place_of, root_of
 
-        handoff = self.get(anchor=anchor, revision=revision, scope=scope)
-        root = place_of(self._runtime, handoff, repo_root) or root_of(self._runtime, repo_root)
+        handoff, eyes = self.get(anchor=anchor, revision=revision, scope=scope), self._runtime.eyes
+        root = eyes.place(self._runtime, handoff, repo_root) or eyes.root(self._runtime, repo_root)
         return carrying.apply(self._runtime, handoff, root, dry_run=dry_run, force=force)
 
     def step(self, run_id: str, step: str) -> StepHandoff:
@@ -398,9 +397,7 @@ class Handoffs:
         return self._runtime.actor if actor is None else check_name("actor", actor)
 
     def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
-        from holdfast.runtime.binding import place_of
-
-        root = place_of(self._runtime, handoff, repo_root)
+        root = self._runtime.eyes.place(self._runtime, handoff, repo_root)
         if root is None:
             why = f"the files of {handoff.anchor!r} are not here"
             raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
