@@ -15,8 +15,8 @@ from statistics import mean
 
 import apsw
 
-from holdfast.domain.reading import tokens_of
-from holdfast.domain.words import FUNCTION_WORDS
+from holdfast.handoffs.reading import tokens_of
+from holdfast.workspace.recall.words import FUNCTION_WORDS
 
 DATA = Path(os.environ.get("HOLDFAST_BENCH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 PACK_TOKENS = 1_000

@@ -13,7 +13,7 @@ from measure import Ask, Rounds, Sample, environment
 from plan import Plan
 from report import Goal, Row, milliseconds, times
 
-from holdfast.hooks import briefing, spool
+from holdfast.doors.hooks import briefing, spool
 
 GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "init.defaultBranch=main")
 BARE = "bare Python"

@@ -14,7 +14,7 @@ from plan import Plan
 from report import Goal, Row, table
 
 from holdfast import Holdfast
-from holdfast.runtime import records
+from holdfast.workspace import records
 
 OURS = "holdfast"
 CHUNK = 1_000

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .kit.fixtures import other, place  # noqa: F401
+
 MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
 
 

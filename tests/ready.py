@@ -29,7 +29,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 SECONDS = 60.0
-LAYERS = ("domain", "store", "runtime", "sdk", "cli")
+ROOMS = (  # what a command may need
+    *("values", "ledger", "secrets", "store", "files", "home", "flows", "workspace", "resources", "runs", "commands"),
+    *("handoffs", "tasks", "sessions", "care", "python", "doors.cli"),
+)
 
 
 # -- who asks ----------------------------------------------------------------------------------------
@@ -214,9 +217,9 @@ def _end(code: int) -> NoReturn:
 
 def read_everything() -> None:
     """Import what a command may need. What cannot be imported says so to who needs it."""
-    for layer in LAYERS:
-        package = importlib.import_module(f"holdfast.{layer}")
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for room in ROOMS:
+        package = importlib.import_module(f"holdfast.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 with contextlib.suppress(Exception):
                     importlib.import_module(module.name)

@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.domain.interrupt import Interrupt
-    from holdfast.domain.plan import Plan
-    from holdfast.domain.receipt import Event, Receipt
-    from holdfast.domain.run import Outcome, RunRecord
-    from holdfast.domain.timeline import TimelineItem
-    from holdfast.domain.verdict import Reason, Verdict
+    from holdfast.care.gc.gc import Swept
     from holdfast.errors import HoldfastError, NotDone, StepFailed
-    from holdfast.runtime.effects import NOT_DONE, UNKNOWN, Happened
-    from holdfast.runtime.specs import KEY
-    from holdfast.runtime.sweep import Swept
-    from holdfast.sdk.flow import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
-    from holdfast.sdk.hold import AsyncHoldfast, Holdfast
-    from holdfast.sdk.run import AsyncRun, Run, current
+    from holdfast.flows.spec import KEY
+    from holdfast.ledger.verdict import Reason, Verdict
+    from holdfast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
+    from holdfast.python.hold import AsyncHoldfast, Holdfast
+    from holdfast.python.run import AsyncRun, Run, current
+    from holdfast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from holdfast.runs.plan import Plan
+    from holdfast.runs.receipt import Event, Receipt
+    from holdfast.runs.run import Outcome, RunRecord
+    from holdfast.runs.timeline import TimelineItem
+    from holdfast.runs.waits.interrupt import Interrupt
 
 __version__ = "0.1.0"
 
@@ -56,19 +56,19 @@ __all__ = [
 
 # A name is imported when it is first asked for: `holdfast --help` needs none of them.
 _PLACES = {
-    "domain.interrupt": ("Interrupt",),
-    "domain.plan": ("Plan",),
-    "domain.receipt": ("Event", "Receipt"),
-    "domain.run": ("Outcome", "RunRecord"),
-    "domain.timeline": ("TimelineItem",),
-    "domain.verdict": ("Reason", "Verdict"),
+    "runs.waits.interrupt": ("Interrupt",),
+    "runs.plan": ("Plan",),
+    "runs.receipt": ("Event", "Receipt"),
+    "runs.run": ("Outcome", "RunRecord"),
+    "runs.timeline": ("TimelineItem",),
+    "ledger.verdict": ("Reason", "Verdict"),
     "errors": ("HoldfastError", "NotDone", "StepFailed"),
-    "runtime.effects": ("NOT_DONE", "UNKNOWN", "Happened"),
-    "runtime.specs": ("KEY",),
-    "runtime.sweep": ("Swept",),
-    "sdk.flow": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
-    "sdk.hold": ("AsyncHoldfast", "Holdfast"),
-    "sdk.run": ("AsyncRun", "Run", "current"),
+    "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
+    "flows.spec": ("KEY",),
+    "care.gc.gc": ("Swept",),
+    "python.decorators": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
+    "python.hold": ("AsyncHoldfast", "Holdfast"),
+    "python.run": ("AsyncRun", "Run", "current"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from holdfast import Holdfast
-from holdfast.mcp.http import LOOPBACK, mount
+from holdfast.doors.mcp.http import LOOPBACK, mount
 
 
 def main(home: str, port: int) -> None:

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from holdfast import AsyncRun, Holdfast, HoldfastError, Run, current, flow, step
-from holdfast.runtime.settings import Settings
+from holdfast.home.settings import Settings
 
 
 def say(*words: Any) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from holdfast import Holdfast, HoldfastError
 from holdfast.clock import SystemClock
-from holdfast.domain.codec import jsonable
-from holdfast.runtime.claimers import nobody
+from holdfast.home.claimer import nobody
+from holdfast.values.codec import jsonable
 
 PATIENCE_SECONDS = 60.0
 

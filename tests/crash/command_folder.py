@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from holdfast import Holdfast, Outcome, Receipt, failpoints, flow_file
-from holdfast.domain.journal import CALLS, decode_header
-from holdfast.domain.receipt import Event
-from holdfast.runtime.leftovers import facts_of
+from holdfast.commands.leftovers import facts_of
+from holdfast.ledger.journal import CALLS, decode_header
+from holdfast.runs.receipt import Event
 
-from ..runtime.commands import wait_until
+from ..kit.commands import wait_until
 
 KILLED = -signal.SIGKILL
 
@@ -211,7 +211,7 @@ class Folder:
             os.chdir(self.path)
             _turn_streams(said)
             _arm(failpoint, log)
-            from holdfast.cli import main
+            from holdfast.doors.cli import main
 
             main(words)
         except SystemExit as left:

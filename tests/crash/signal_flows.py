@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import AsyncRun, Holdfast, Run, current, effect, flow, step
-from holdfast.cli.inputs import find_flow
-from holdfast.runtime.settings import Settings
+from holdfast.doors.cli.inputs import find_flow
+from holdfast.home.settings import Settings
 
 SHORT = Settings(grace_seconds=0.5, patience_seconds=0.5)
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Flow, Holdfast, Run, current, failpoints, flow, step
 from holdfast.errors import ArtifactNotFound, DiskFull, LeaseLost, StoreFailed
-from holdfast.store import spool
+from holdfast.store.blobs import intake as spool
 from holdfast.testing import crash_everywhere
 from holdfast.testing.children import Ended, in_child
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.commands import resume_point as marks
 from holdfast.errors import Contested
-from holdfast.runtime import marks
 
-from ..runtime.commands import lives, wait_until
+from ..kit.commands import lives, wait_until
 from .command_folder import KILLED, Child, Folder, Said
 
 pytestmark = pytest.mark.crash

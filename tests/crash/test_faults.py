@@ -14,10 +14,10 @@ import apsw
 import pytest
 
 from holdfast import AsyncRun, Flow, Holdfast, Run, flow, step
-from holdfast.domain.journal import Header, entry
 from holdfast.errors import DiskFull, LeaseLost, StoreFailed, StoreReadOnly
-from holdfast.runtime import claims
-from holdfast.runtime.claims import Claim
+from holdfast.ledger.journal import Header, entry
+from holdfast.runs import claim as claims
+from holdfast.runs.claim import Claim
 from holdfast.testing import audit
 from holdfast.testing.children import Tell, in_child
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.desk import GOOD, TASK, git
+from tests.kit.desk import GOOD, TASK, git
 
 from holdfast import Holdfast, Run, failpoints, flow, step
 from holdfast.testing.children import in_child

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.runtime.desk import GOOD, TASK, git
+from tests.kit.desk import GOOD, TASK, git
 
 from holdfast import AsyncRun, Holdfast, Run, current, failpoints, flow, step
-from holdfast.domain.recovered import HandoffEvent, Recovered
 from holdfast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HoldfastError, NameInvalid
+from holdfast.handoffs.recovered import HandoffEvent, Recovered
 from holdfast.testing import crash_everywhere
 from holdfast.testing.children import Ended, in_child
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.runtime.families import add_run, age_blobs, ids
+from tests.kit.families import add_run, age_blobs, ids
 
 from holdfast import Holdfast, failpoints
+from holdfast.care.gc import runs as removal
 from holdfast.errors import RunRemoved
-from holdfast.runtime import removal
 from holdfast.testing.children import in_child
 
 pytestmark = pytest.mark.crash

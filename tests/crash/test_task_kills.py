@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 from tests.crash.clerk import Clerk
 from tests.crash.test_handoff_kills import make_crashed, opened, repository
-from tests.runtime.desk import GOOD
+from tests.kit.desk import GOOD
 
 from holdfast import Holdfast, failpoints
 from holdfast.errors import TaskNotFound
-from holdfast.sdk.tasks import TaskSession
+from holdfast.python.tasks import TaskSession
 from holdfast.store.contract import Reading
 from holdfast.testing.children import Ended, in_child
 

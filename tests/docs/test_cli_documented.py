@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli import exits, handoff, keys, session, workspace
-from holdfast.cli.group import PLACES, Commands, cli
+from holdfast.doors.cli import exits, handoff, keys, session, workspace
+from holdfast.doors.cli.group import PLACES, Commands, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]

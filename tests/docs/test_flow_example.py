@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.domain.recipe import Command, Parallel, Pause, Repeat
-from holdfast.runtime.recipes import read_recipe
+from holdfast.flows.yaml.model import Command, Parallel, Pause, Repeat
+from holdfast.flows.yaml.read import read_recipe
 
 from .. import ready
 from .test_snippets import PAGES, ROOT, environment, fences, named

@@ -14,7 +14,7 @@ import pytest
 from holdfast.errors import RunFinished
 
 from ..crash.command_folder import KILLED, Folder, Said
-from ..runtime.commands import lives, wait_until
+from ..kit.commands import lives, wait_until
 
 DIE = "{ kill -9 $RUNTIME; sleep 300; }"
 THREE = """\

@@ -147,7 +147,7 @@ def environment() -> dict[str, str]:
 
 @cache
 def known_commands() -> set[str]:
-    program = "import sys; from holdfast.cli import main; sys.argv[0] = 'holdfast'; sys.exit(main())"
+    program = "import sys; from holdfast.doors.cli import main; sys.argv[0] = 'holdfast'; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", program, "--help"],
         env=environment(),

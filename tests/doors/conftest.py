@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import pytest
 
 from holdfast import Holdfast
-from holdfast.cli.inputs import find_flow
 from holdfast.clock import ManualClock
+from holdfast.doors.cli.inputs import find_flow
 
 from ..ready import environment, hear, run
 

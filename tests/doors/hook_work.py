@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast import Holdfast
-from holdfast.domain.handoff import Handoff
-from holdfast.hooks import leaving, sessions, spool, starting
-from holdfast.hooks.events import Client, HookEvent, Kind, parse
-from holdfast.hooks.leaving import Left
-from holdfast.hooks.places import Place, anchor_of, place_of
+from holdfast.doors.hooks import leave as leaving
+from holdfast.doors.hooks import sessions, spool
+from holdfast.doors.hooks import start as starting
+from holdfast.doors.hooks.events import Client, HookEvent, Kind, parse
+from holdfast.doors.hooks.leave import Left
+from holdfast.doors.hooks.place import Place, anchor_of, place_of
+from holdfast.handoffs.handoff import Handoff
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer

@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from holdfast.domain.codec import encode
-from holdfast.domain.handoff import Binding, Bound, Handoff, Lint
 from holdfast.errors import HoldfastError
-from holdfast.runtime.given_eyes import look_first
-from holdfast.runtime.processes import this_place
+from holdfast.handoffs.given_observer import look_first
+from holdfast.handoffs.handoff import Binding, Bound, Handoff, Lint
+from holdfast.home.process import this_place
+from holdfast.values.codec import encode
 
 NOW = 1_900_000_000_000_000
 

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from holdfast import Holdfast
-from holdfast.cli.inputs import find_flow
+from holdfast.doors.cli.inputs import find_flow
 
 FLOWS = """
 import os

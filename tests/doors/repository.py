@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from holdfast.cli import main
+from holdfast.doors.cli import main
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer, Cli
@@ -29,9 +29,9 @@ GOOD = (
     *("--file", "app.py", "--check", CHECK),
 )
 for name in (  # what forked commands need not import any more
-    *(f"cli.handoff_{name}" for name in ("carry", "look", "recover", "settle", "store", "views")),
-    *("cli.handoff", "cli.outcomes", "cli.plans", "domain.reading", "domain.secrets", "domain.lint"),
-    *(f"runtime.{name}" for name in ("binding", "bundles", "carrying", "checking", "composing", "settling", "storing")),
+    *(f"doors.cli.handoff.{name}" for name in ("carry", "look", "recover", "settle", "store", "views")),
+    *("doors.cli.handoff", "doors.cli.outcomes", "doors.cli.plans", "secrets.find", "care.travel.handoff"),
+    *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "reading", "settle", "store")),
 ):
     import_module(f"holdfast.{name}")
 _DONE = re.compile(r"\[exit (\d+)\]\r?\n")

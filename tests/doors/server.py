@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast
-from holdfast.api.listening import address_of, listen
-from holdfast.api.serving import Server
-from holdfast.api.state import ServerSettings
-from holdfast.runtime.keys import Keys
+from holdfast.doors.http.listening import address_of, listen
+from holdfast.doors.http.serve import Server
+from holdfast.doors.http.state import ServerSettings
+from holdfast.home.keys import Keys
 
 
 @dataclass(frozen=True)

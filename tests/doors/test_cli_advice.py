@@ -7,10 +7,10 @@ from shlex import shlex
 import click
 import pytest
 
-from holdfast.cli.group import cli
-from holdfast.domain.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
-from holdfast.domain.trust import Holder, Known, Observed, Work, reasons_of
-from holdfast.domain.verdict import WEIGHTS, Reason
+from holdfast.doors.cli.group import cli
+from holdfast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
+from holdfast.handoffs.verdict import Holder, Known, Observed, Work, reasons_of
+from holdfast.ledger.verdict import WEIGHTS, Reason
 
 NOW = 1_800_000_000_000_000
 CHECK, MUST = "pytest -q 'a b'; true", {"file": "it's.py", "contains": "x y"}

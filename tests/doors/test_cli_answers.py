@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast import Interrupt
-from holdfast.cli.fields import example_of, fields_line, has_placeholder
-from holdfast.domain.answers import wrong_with
+from holdfast.doors.cli.fields import example_of, fields_line, has_placeholder
+from holdfast.runs.waits.schema import wrong_with
 
 from ..crash.command_folder import Folder
 from .test_cli_terminal import Terminal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Holdfast, Run, flow
-from holdfast.cli.events import PAGE
+from holdfast.doors.cli.events import PAGE
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.cli.render import width
+from holdfast.doors.cli.render import width
 
 from .conftest import environment
 from .test_cli_terminal import Terminal

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from holdfast import Holdfast, Run, flow, step
-from holdfast.cli.gc import bytes_of, seconds_of, sized
+from holdfast.doors.cli.gc import bytes_of, seconds_of, sized
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
-from tests.domain.test_reading import HANDOFF, RECOVERED, TRUSTED
+from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
 from holdfast import Holdfast, Run, flow, step
-from holdfast.cli.group import cli as group
-from holdfast.domain.reading import prompt
-from holdfast.domain.recovered import Recovered
+from holdfast.doors.cli.group import cli as group
+from holdfast.handoffs.reading import prompt
+from holdfast.handoffs.recovered import Recovered
 from holdfast.testing.children import in_child
 
 from .repository import Repository

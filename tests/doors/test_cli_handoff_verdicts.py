@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Holdfast
-from holdfast.domain.reading import in_order
+from holdfast.handoffs.reading import in_order
 
 from .repository import Repository
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.cli.handoff_settle import ENDINGS
-from holdfast.domain.handoff import ENDINGS as ALL_ENDINGS
+from holdfast.doors.cli.handoff.settle import ENDINGS
+from holdfast.handoffs.handoff import ENDINGS as ALL_ENDINGS
 
 from .repository import CHECK, GOOD, Repository
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.render import width
+from holdfast.doors.cli.render import width
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.cli.logs import harmless
-from holdfast.runtime.logs import logs as logs_of
+from holdfast.commands.logs import logs as logs_of
+from holdfast.doors.cli.logs import harmless
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -120,7 +120,7 @@ def test_usage_errors_exit_2_as_text_and_as_json(cli: "Cli") -> None:
 
 
 def test_help_is_grouped_and_every_command_has_its_own(cli: "Cli") -> None:
-    from holdfast.cli.group import PLACES, SECTIONS
+    from holdfast.doors.cli.group import PLACES, SECTIONS
 
     shown = cli("--help")
     assert shown.code == 0
@@ -138,7 +138,7 @@ import sys, types
 package = types.ModuleType("holdfast")
 package.__path__ = [sys.argv.pop(1)]
 sys.modules["holdfast"] = package
-from holdfast.cli import main
+from holdfast.doors.cli import main
 try:
     main(sys.argv[1:])
 finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Holdfast
-from holdfast.domain.reading import tokens_of
+from holdfast.handoffs.reading import tokens_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import serve as command
-from holdfast.cli.group import cli
+from holdfast.doors.cli import serve as command
+from holdfast.doors.cli.group import cli
 from holdfast.errors import ExtraMissing
-from holdfast.runtime.keys import Keys
+from holdfast.home.keys import Keys
 
 FLOWS = Path(__file__).with_name("http_flows.py")
 
@@ -107,7 +107,7 @@ def test_without_its_packages_it_says_which_extra_to_install(monkeypatch: pytest
 
 def test_other_commands_load_no_web_framework() -> None:
     web = "('fastapi', 'starlette', 'uvicorn', 'prometheus_client')"
-    asked = f"""import sys, holdfast, holdfast.cli, holdfast.cli.keys, holdfast.cli.serve, holdfast.api.listening
+    asked = f"""import sys, holdfast.doors.cli.keys, holdfast.doors.cli.serve, holdfast.doors.http.listening
 print([name for name in {web} if name in sys.modules])"""
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"

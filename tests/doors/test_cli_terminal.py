@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.cli.asking import KEYS
-from holdfast.cli.render import width
-from holdfast.domain.interrupt import CHOICES as CHOICES_OF
+from holdfast.doors.cli.asking import KEYS
+from holdfast.doors.cli.render import width
+from holdfast.runs.waits.interrupt import CHOICES as CHOICES_OF
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

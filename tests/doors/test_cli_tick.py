@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import Holdfast
-from holdfast.cli.door import Door
-from holdfast.cli.inputs import find_flow
-from holdfast.cli.tick import wake
-from holdfast.cli.until import Ended, until_done
-from holdfast.runtime.due import Due
-from holdfast.runtime.settings import Settings
+from holdfast.doors.cli.door import Door
+from holdfast.doors.cli.inputs import find_flow
+from holdfast.doors.cli.tick import wake
+from holdfast.doors.cli.until import Ended, until_done
+from holdfast.home.settings import Settings
+from holdfast.runs.due import Due
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast import Holdfast, Interrupt, Run, flow
-from holdfast.runtime.inbox import inbox
+from holdfast.runs.inbox import inbox
 
 from ..crash.command_folder import Folder
 from .test_cli_terminal import Open, Terminal

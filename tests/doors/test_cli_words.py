@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Outcome, Run, errors, flow
-from holdfast.cli.exits import exit_code, exit_code_of, told
-from holdfast.cli.inputs import find_flow, inputs_of
-from holdfast.cli.render import clean
+from holdfast.doors.cli.exits import exit_code, exit_code_of, told
+from holdfast.doors.cli.inputs import find_flow, inputs_of
+from holdfast.doors.cli.render import clean
 
 
 class Colour(enum.Enum):

@@ -25,16 +25,16 @@ from holdfast.errors import (
     ServerUnreachable,
     Unauthenticated,
 )
-from holdfast.sdk import client_errors
-from holdfast.sdk.client import AsyncRemoteHoldfast, RemoteHoldfast
-from holdfast.sdk.client_handoffs import RemoteHandoffs
-from holdfast.sdk.client_sessions import RemoteSessions
-from holdfast.sdk.client_tasks import RemoteTasks, RemoteTaskSession
-from holdfast.sdk.client_workspace import RemoteWorkspace
-from holdfast.sdk.handoffs import Handoffs
-from holdfast.sdk.sessions import Sessions
-from holdfast.sdk.tasks import Tasks, TaskSession
-from holdfast.sdk.workspace import Workspace
+from holdfast.python.handoffs import Handoffs
+from holdfast.python.sessions import Sessions
+from holdfast.python.tasks import Tasks, TaskSession
+from holdfast.python.workspace import Workspace
+from holdfast.remote import errors as client_errors
+from holdfast.remote.handoffs import RemoteHandoffs
+from holdfast.remote.hold import AsyncRemoteHoldfast, RemoteHoldfast
+from holdfast.remote.sessions import RemoteSessions
+from holdfast.remote.tasks import RemoteTasks, RemoteTaskSession
+from holdfast.remote.workspace import RemoteWorkspace
 
 from .server import Served, served
 
@@ -165,7 +165,8 @@ def test_importing_holdfast_imports_no_client() -> None:
     import sys
 
     code = (
-        "import sys, holdfast; holdfast.Holdfast; print([m for m in sys.modules if 'httpx' in m or 'sdk.client' in m])"
+        "import sys, holdfast; holdfast.Holdfast; "
+        "print([m for m in sys.modules if 'httpx' in m or 'holdfast.remote' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

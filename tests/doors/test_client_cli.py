@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import main
-from holdfast.cli.group import cli
+from holdfast.doors.cli import main
+from holdfast.doors.cli.group import cli
 
 from . import http_flows
 from .client_story import make_repository

@@ -201,7 +201,7 @@ def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
     hold: Holdfast, repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the claim somebody stores another revision, of a file that is not as it says."""
-    from holdfast.sdk.client_looking import Looking
+    from holdfast.remote.observe import Looking
 
     store(hold, "moves")
     (repo / "notes.md").write_text("# then\n")

@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncHoldfast, Holdfast
-from holdfast.cli import main
-from holdfast.domain.handoff import Binding, Bound, Evidence, Handoff
-from holdfast.domain.reading import handoff_in_order, in_order
-from holdfast.domain.recovered import Recovered
-from holdfast.domain.verdict import Verdict
+from holdfast.doors.cli import main
 from holdfast.errors import (
     HandoffInvalid,
     HoldfastError,
@@ -28,7 +24,11 @@ from holdfast.errors import (
     ReplyRefused,
     ServerUnreachable,
 )
-from holdfast.runtime.processes import this_place
+from holdfast.handoffs.handoff import Binding, Bound, Evidence, Handoff
+from holdfast.handoffs.reading import handoff_in_order, in_order
+from holdfast.handoffs.recovered import Recovered
+from holdfast.home.process import this_place
+from holdfast.ledger.verdict import Verdict
 
 from .client_story import git, make_repository
 from .hostile import Answer, Heard, Hostile, asks, bound, handoff, hostile, problem, said

@@ -9,9 +9,9 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, command, fixture, git
 
+from holdfast.doors.hooks.events import KINDS, Client
+from holdfast.doors.hooks.install import command_for, file_of, install, installed, uninstall
 from holdfast.errors import SettingsInvalid
-from holdfast.hooks.events import KINDS, Client
-from holdfast.hooks.installing import command_for, file_of, install, installed, uninstall
 
 OTHERS = {
     "claude": {
@@ -141,7 +141,7 @@ def test_user_settings_are_in_the_persons_own_folder(tmp_path: Path, monkeypatch
 
 
 def test_the_page_shows_every_command() -> None:
-    from holdfast.cli.hook import SECTIONS
+    from holdfast.doors.cli.hook import SECTIONS
 
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
     names = [name for section in SECTIONS.values() for name in section]

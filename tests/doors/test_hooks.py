@@ -11,13 +11,15 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
 
-from holdfast.cli import hook_setup
-from holdfast.domain.reading import tokens_of
+from holdfast.doors.cli.hook import setup as hook_setup
+from holdfast.doors.hooks import briefing, preparing, sessions, spool
+from holdfast.doors.hooks import leave as leaving
+from holdfast.doors.hooks import log as notes
+from holdfast.doors.hooks.events import Client
+from holdfast.doors.hooks.fire import Called, called
+from holdfast.doors.hooks.place import place_of
 from holdfast.errors import HandoffNotFound
-from holdfast.hooks import briefing, leaving, notes, preparing, sessions, spool
-from holdfast.hooks.events import Client
-from holdfast.hooks.firing import Called, called
-from holdfast.hooks.places import place_of
+from holdfast.handoffs.reading import tokens_of
 
 NEXT = "Set limit to 2 in app.py"
 
@@ -343,7 +345,7 @@ def _config(work: Work) -> str:
 
 LOADED = """
 import os, sys
-from holdfast.cli import main
+from holdfast.doors.cli import main
 real = os._exit
 def tell(code):
     print("loaded", *sorted(sys.modules), file=sys.stderr)
@@ -369,8 +371,10 @@ def test_a_prepared_start_loads_neither_the_runtime_nor_click(work: Work) -> Non
     work.plan()
     work.leave("end")
     preparing.prepare(str(work.home), work.event("end"))
-    heavy = ("holdfast.runtime", "holdfast.store", "holdfast.domain", "click", "msgspec", "apsw", "subprocess")
+    heavy = ("click", "msgspec", "apsw", "subprocess")
     for kind in ("start", "stop"):
+        ours = [name for name in loaded(work, kind) if name.startswith("holdfast.")]
+        assert [name for name in ours if not name.startswith("holdfast.doors")] == [], kind
         assert [name for name in loaded(work, kind) if name.startswith(heavy)] == [], kind
 
 
@@ -378,13 +382,13 @@ def test_a_prepared_start_loads_neither_the_runtime_nor_click(work: Work) -> Non
 NOT_FOR_A_START = {
     *("asyncio", "concurrent", "logging", "socket", "shutil", "tempfile", "importlib.metadata", "multiprocessing"),
     *("click", "rich", "yaml", "fastapi", "starlette", "uvicorn", "mcp", "httpx2", "pydantic"),
-    *("holdfast.sdk", "holdfast.cli.edges", "holdfast.api", "holdfast.mcp"),
-    *("holdfast.runtime.runner", "holdfast.runtime.claims", "holdfast.runtime.specs", "holdfast.runtime.providers"),
-    *("holdfast.runtime.checking", "holdfast.runtime.groups", "holdfast.runtime.storing"),
-    *("holdfast.domain.contracts", "holdfast.domain.secrets", "holdfast.domain.lint", "holdfast.domain.task"),
-    *("holdfast.hooks.leaving", "holdfast.hooks.plans", "holdfast.hooks.composing"),
+    *("holdfast.python", "holdfast.doors.cli.edges", "holdfast.doors.http", "holdfast.doors.mcp"),
+    *("holdfast.runs.body", "holdfast.runs.claim", "holdfast.flows.spec", "holdfast.resources.provider"),
+    *("holdfast.handoffs.checks", "holdfast.commands.process", "holdfast.handoffs.store"),
+    *("holdfast.handoffs.contract", "holdfast.secrets.find", "holdfast.handoffs.lint", "holdfast.tasks.task"),
+    *("holdfast.doors.hooks.leave", "holdfast.doors.hooks.transcript", "holdfast.doors.hooks.compose"),
 }
-OURS_FOR_A_START = 74  # modules; each costs the agent about a third of a millisecond
+OURS_FOR_A_START = 82  # modules, the rooms themselves among them; each costs the agent about a third of a millisecond
 
 
 def test_a_start_that_is_looked_up_loads_only_what_judges(work: Work) -> None:
@@ -392,7 +396,7 @@ def test_a_start_that_is_looked_up_loads_only_what_judges(work: Work) -> None:
     work.leave("end")
     found = loaded(work, "start")
     heads = {".".join(name.split(".")[:depth]) for name in found for depth in (1, 2, 3)}
-    assert "holdfast.runtime.recovering" in found
+    assert "holdfast.handoffs.recover" in found
     assert heads & NOT_FOR_A_START == set()
     assert len([name for name in found if name.startswith("holdfast")]) <= OURS_FOR_A_START
 

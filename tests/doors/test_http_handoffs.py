@@ -69,8 +69,8 @@ def test_what_is_stored_is_recovered_with_a_verdict_in_reading_order(server: Ser
 
 
 def test_the_answer_is_what_the_command_line_prints(server: Served) -> None:
-    from holdfast.domain.reading import in_order
-    from holdfast.runtime.given_eyes import NOBODY
+    from holdfast.handoffs.given_observer import NOBODY
+    from holdfast.handoffs.reading import in_order
 
     store(server, "task:same")
     with server.opened() as hold:

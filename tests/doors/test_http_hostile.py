@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pytest
 
-from holdfast.api.bodies import MAX_DEPTH
-from holdfast.api.calls import Call
-from holdfast.api.openapi import described
-from holdfast.api.tables import CALLS
+from holdfast.doors.http.bodies import MAX_DEPTH
+from holdfast.doors.http.calls import Call
+from holdfast.doors.http.openapi import described
+from holdfast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
 from .server import Reply, Served, served

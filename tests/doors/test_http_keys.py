@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.api.identity import Doorkeeper
-from holdfast.api.listening import is_loopback, listen, refuse_open_door
-from holdfast.cli.group import cli
 from holdfast.clock import ManualClock
-from holdfast.domain.key import ROLES, allows
+from holdfast.doors.cli.group import cli
+from holdfast.doors.http.identity import Doorkeeper
+from holdfast.doors.http.listening import is_loopback, listen, refuse_open_door
 from holdfast.errors import AddressTaken, Forbidden, KeyNotFound, KeysNeeded, NameInvalid, Unauthenticated
-from holdfast.runtime.keys import Keys
+from holdfast.home.key import ROLES, allows
+from holdfast.home.keys import Keys
 
 from .server import Served, served
 from .test_http_handoffs import STORE

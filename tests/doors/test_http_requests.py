@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import errors
-from holdfast.api import problems
-from holdfast.api.bodies import MAX_DEPTH
+from holdfast.doors.http import problems
+from holdfast.doors.http.bodies import MAX_DEPTH
 from holdfast.errors import HoldfastError
 
 from .server import Reply, Served, served

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api import bodies
-from holdfast.api.calls import Call
-from holdfast.api.handoff_calls import LintFields
-from holdfast.api.tables import CALLS
+from holdfast.doors.http import bodies
+from holdfast.doors.http.calls import Call
+from holdfast.doors.http.handoffs import LintFields
+from holdfast.doors.http.tables import CALLS
 from holdfast.errors import HoldfastError
-from holdfast.runtime.keys import Keys
+from holdfast.home.keys import Keys
 
-from ..hostile_json import SHAPES
+from ..kit.hostile_json import SHAPES
 from .server import Served, served
 
 LONGEST = 3 << 19  # a server takes 2 MiB, and some shapes are a little longer than asked for

@@ -122,7 +122,7 @@ def test_following_until_finished_outlasts_a_wait(server: Served) -> None:
 def test_a_client_further_behind_than_memory_reads_the_journal(
     server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.api import watching
+    from holdfast.doors.http import watching
 
     monkeypatch.setattr(watching, "KEPT", 3)
     monkeypatch.setattr(watching, "PAGE", 7)

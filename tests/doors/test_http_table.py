@@ -9,26 +9,42 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, errors
-from holdfast.api import (
-    artifact_content,
-    handoff_calls,
-    problems,
-    record_calls,
-    run_calls,
-    session_calls,
-    task_calls,
-    wait_calls,
-    workspace_calls,
+from holdfast.doors.http import (
+    content as artifact_content,
 )
-from holdfast.api.calls import Call
-from holdfast.api.openapi import described
-from holdfast.api.tables import CALLS
-from holdfast.api.words import WORDS
-from holdfast.domain.key import ROLES
-from holdfast.sdk.handoffs import Handoffs
-from holdfast.sdk.sessions import Sessions
-from holdfast.sdk.tasks import Tasks
-from holdfast.sdk.workspace import Workspace
+from holdfast.doors.http import (
+    handoffs as handoff_calls,
+)
+from holdfast.doors.http import (
+    problems,
+)
+from holdfast.doors.http import (
+    records as record_calls,
+)
+from holdfast.doors.http import (
+    runs as run_calls,
+)
+from holdfast.doors.http import (
+    sessions as session_calls,
+)
+from holdfast.doors.http import (
+    tasks as task_calls,
+)
+from holdfast.doors.http import (
+    waits as wait_calls,
+)
+from holdfast.doors.http import (
+    workspace as workspace_calls,
+)
+from holdfast.doors.http.calls import Call
+from holdfast.doors.http.openapi import described
+from holdfast.doors.http.tables import CALLS
+from holdfast.doors.http.words import WORDS
+from holdfast.home.key import ROLES
+from holdfast.python.handoffs import Handoffs
+from holdfast.python.sessions import Sessions
+from holdfast.python.tasks import Tasks
+from holdfast.python.workspace import Workspace
 
 SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
     handoff_calls.Store: (Handoffs.store, set()),
@@ -135,6 +151,6 @@ def test_openapi_has_a_sentence_for_every_field_that_is_sent() -> None:
 
 
 def test_unions_of_words_are_the_domains_own() -> None:
-    from holdfast.domain.run import STATUSES
+    from holdfast.runs.run import STATUSES
 
     assert set(get_args(run_calls.Status)) == set(STATUSES)

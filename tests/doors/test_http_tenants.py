@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.calls import Call
-from holdfast.api.tables import CALLS
 from holdfast.clock import ManualClock
-from holdfast.domain.key import ROLES, allows
-from holdfast.runtime.keys import Keys
+from holdfast.doors.http.calls import Call
+from holdfast.doors.http.tables import CALLS
+from holdfast.home.key import ROLES, allows
+from holdfast.home.keys import Keys
 
 from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told, world
 from .server import Reply, Served, served

@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from holdfast import Holdfast
+from holdfast.doors.mcp.http import LOOPBACK, mount
+from holdfast.doors.mcp.tools import TOOLS as TABLE
 from holdfast.errors import Forbidden
-from holdfast.mcp.http import LOOPBACK, mount
-from holdfast.mcp.tools import TOOLS as TABLE
 
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli.group import cli
-from holdfast.mcp.install import over_stdio
+from holdfast.doors.cli.group import cli
+from holdfast.doors.mcp.install import over_stdio
 
 CLIENTS = ("claude", "cursor", "codex")
 NASTY = "a \"b\" \\c $HOME `x` é🪸 'd'"

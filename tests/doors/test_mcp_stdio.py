@@ -16,9 +16,9 @@ from mcp import MCPError, StdioServerParameters
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from holdfast import Holdfast
-from holdfast.cli.group import cli as command_line
+from holdfast.doors.cli.group import cli as command_line
+from holdfast.doors.mcp.http import mount
 from holdfast.errors import ExtraMissing, NameInvalid
-from holdfast.mcp.http import mount
 
 from .conftest import environment
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story, text_of
@@ -417,8 +417,8 @@ def test_names_are_checked_before_it_serves(words: list[str]) -> None:
 
 def test_nothing_of_mcp_is_imported_unless_it_is_used() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from holdfast.cli.group import cli\n"
-        "import holdfast, holdfast.mcp.tools, holdfast.mcp.install, holdfast.cli.mcp\n"
+        "import sys; from click.testing import CliRunner; from holdfast.doors.cli.group import cli\n"
+        "import holdfast, holdfast.doors.mcp.tools, holdfast.doors.mcp.install, holdfast.doors.cli.mcp\n"
         "print(CliRunner().invoke(cli, ['mcp', 'install', '--client', 'claude']).output)\n"
         "assert not {'mcp', 'mcp_types', 'pydantic', 'starlette', 'anyio'} & set(sys.modules), sys.modules.keys()"
     )
@@ -426,7 +426,7 @@ def test_nothing_of_mcp_is_imported_unless_it_is_used() -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.mcp.find_spec", lambda name: None)  # as if it were not installed
+    monkeypatch.setattr("holdfast.doors.mcp.find_spec", lambda name: None)  # as if it were not installed
     result = CliRunner().invoke(command_line, ["mcp"], standalone_mode=False)
     assert isinstance(result.exception, ExtraMissing)
     assert "pip install 'holdfast[mcp]'" in str(result.exception)

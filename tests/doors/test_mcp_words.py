@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
-from holdfast.mcp.bounds import LARGEST, bounded
-from holdfast.mcp.problems import ADVICE, problem_of
-from holdfast.mcp.texts import inline
-from holdfast.mcp.tools import TOOLS
-from holdfast.mcp.uris import artifact_uri, handoff_uri, parsed, run_uri
+from holdfast.doors.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
+from holdfast.doors.mcp.bounds import LARGEST, bounded
+from holdfast.doors.mcp.problems import ADVICE, problem_of
+from holdfast.doors.mcp.texts import inline
+from holdfast.doors.mcp.tools import TOOLS
+from holdfast.doors.mcp.uris import artifact_uri, handoff_uri, parsed, run_uri
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)
 

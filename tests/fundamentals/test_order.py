@@ -15,7 +15,6 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 LISTED = Path(__file__).with_name("against_the_order.txt")
-TODAY = Path(__file__).with_name("rooms.txt")  # the room of each module that is not in it yet
 MOST = {"order": 75, "doors": 182}  # of those: lower them with the list, never raise them
 
 # Each room, and the modules of the ground, in the order in which they may import each other: from left to right only.
@@ -29,7 +28,6 @@ ORDER: list[set[str]] = [
 ]
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
 GROUND = {"errors", "clock", "ids", "failpoints", "values"}
-NOT_YET = dict(line.split(": ") for line in TODAY.read_text("utf-8").splitlines())
 PUBLIC = GROUND | {"holdfast", "python", "remote", "operations"}  # what a door may import
 
 # What these load runs as code, or opens a database with a second SQLite library in the same process.
@@ -106,8 +104,6 @@ def _stray_sql_files(package: Path) -> list[Path]:
 
 def room_of(at: Path) -> str:
     """The room of a file of the package, by its folder; `doors` has a room for each door."""
-    if (room := NOT_YET.get(str(at))) is not None:
-        return room
     first = at.parts[0].removesuffix(".py")
     if first == "doors" and len(at.parts) > 2:
         return f"doors/{at.parts[1]}"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import apsw
 
 from holdfast.store.contract import Store
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.open import SqliteStore
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.domain.journal import Break, Entry, Header, Payload, check, entry, genesis
+from holdfast.ledger.journal import Break, Entry, Header, Payload, check, entry, genesis
 from holdfast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
 
 Job = Callable[[], Any]

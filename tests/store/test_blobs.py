@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import failpoints
-from holdfast.domain.digest import digest
 from holdfast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
-from holdfast.store.blobs import Blobs
+from holdfast.store.blobs.folder import Blobs
+from holdfast.values.digest import digest
 
 from .support import in_threads
 

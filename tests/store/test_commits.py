@@ -183,7 +183,7 @@ def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: Stor
 
 
 def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, reached: Counter[str]) -> None:
-    from holdfast.store.writer import MOST_ITEMS
+    from holdfast.store.sqlite.writer import MOST_ITEMS
 
     hold = begin(store, "run1")
     reached.clear()

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.domain.lease import Beat, Process
-from holdfast.domain.run import STATUSES
 from holdfast.errors import StoreFailed
+from holdfast.ledger.lease import Beat, Process
+from holdfast.runs.run import STATUSES
 from holdfast.store.contract import Ending, NewWait, Reading, Store, Writing
 
 from .support import begin, lease_of, new_run, some, start_of, take_over

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import failpoints
-from holdfast.domain.digest import digest
 from holdfast.errors import IntegrityBroken
-from holdfast.store.blobs import Blobs
+from holdfast.store.blobs.folder import Blobs
+from holdfast.store.blobs.trash import Trash
 from holdfast.store.contract import NewWait, Slice, Store
-from holdfast.store.trash import Trash
+from holdfast.values.digest import digest
 
 from .backends import Backend
 from .support import begin, in_threads, some
@@ -242,7 +242,7 @@ def with_old_times(path: Path) -> None:
 SAVER = """
 import sys
 from pathlib import Path
-from holdfast.store.blobs import Blobs
+from holdfast.store.blobs.folder import Blobs
 blobs = Blobs(Path(sys.argv[1]))
 for line in sys.stdin:
     print(blobs.put(line.strip().encode() * 1000), flush=True)

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from holdfast.domain.journal import Header, Payload, entry, genesis
+from holdfast.ledger.journal import Header, Payload, entry, genesis
 from holdfast.store.contract import NewRun, Store
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.open import SqliteStore
 
 
 def opened(kind: str, place: str) -> Store:

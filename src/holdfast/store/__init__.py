@@ -1,1 +1,1 @@
-"""Where it is kept: the only folder with SQL. `contract.py` is what the runtime may ask for."""
+"""Where it is kept: the only folder with SQL. `store/contract/__init__.py` is what the runtime may ask for."""

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.call import Call
-from holdfast.domain.journal import CALLS, Header, decode_header
-from holdfast.domain.run import RunRecord
+from holdfast.ledger.journal import CALLS, Header, decode_header
+from holdfast.runs.call import Call
+from holdfast.runs.run import RunRecord
 
 if TYPE_CHECKING:
-    from holdfast.sdk.hold import Holdfast
+    from holdfast.python.hold import Holdfast
 
 _ALL = 1_000_000
 

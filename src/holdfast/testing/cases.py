@@ -19,20 +19,20 @@ from typing import Any
 
 import msgspec
 
-from holdfast.domain.call import Call, Past, fold, labels
-from holdfast.domain.codec import decode, encode
-from holdfast.domain.digest import digest
-from holdfast.domain.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
-from holdfast.domain.plan import state_of
-from holdfast.domain.replay import Divergence, differences
 from holdfast.errors import Invalid
-from holdfast.runtime.names import is_recipe, load
-from holdfast.runtime.recipe_flows import find_recipe
-from holdfast.runtime.replays import Came, Recorded, come_to, compared, recorded_run
-from holdfast.runtime.specs import FlowSpec
-from holdfast.sdk.flow import Flow, FlowFile
-from holdfast.sdk.hold import Holdfast
+from holdfast.flows.loading import is_recipe, load
+from holdfast.flows.spec import FlowSpec
+from holdfast.flows.yaml.flow import find_recipe
+from holdfast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
+from holdfast.python.decorators import Flow, FlowFile
+from holdfast.python.hold import Holdfast
+from holdfast.runs.call import Call, Past, fold, labels
+from holdfast.runs.plan import state_of
+from holdfast.runs.replay.model import Divergence, differences
+from holdfast.runs.replay.replay import Came, Recorded, come_to, compared, recorded_run
 from holdfast.testing import stored
+from holdfast.values.codec import decode, encode
+from holdfast.values.digest import digest
 
 FORMAT = "holdfast case 1"
 RULES = ("status", "result", "error", "state", "phase", "effects", "waits")

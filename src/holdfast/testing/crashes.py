@@ -18,17 +18,17 @@ from typing import Any, TypeVar
 
 from holdfast import failpoints
 from holdfast.clock import SystemClock, micros
-from holdfast.domain.call import Call
-from holdfast.domain.codec import decode, encode
-from holdfast.domain.interrupt import Interrupt, is_told
-from holdfast.domain.receipt import Receipt
-from holdfast.runtime.attempt import Attempt
-from holdfast.runtime.effects import NOT_DONE, Answer, Happened
-from holdfast.runtime.execution import Execution
-from holdfast.sdk.flow import Flow
-from holdfast.sdk.hold import Holdfast
+from holdfast.python.decorators import Flow
+from holdfast.python.hold import Holdfast
+from holdfast.runs.attempt import Attempt
+from holdfast.runs.call import Call
+from holdfast.runs.effect import NOT_DONE, Answer, Happened
+from holdfast.runs.execution import Execution
+from holdfast.runs.receipt import Receipt
+from holdfast.runs.waits.interrupt import Interrupt, is_told
 from holdfast.testing import audit
 from holdfast.testing.children import Ended, Tell, in_child
+from holdfast.values.codec import decode, encode
 
 T = TypeVar("T")
 Settle = Callable[[Receipt], Happened | Answer]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import ManualClock
-from holdfast.domain.interrupt import Interrupt, is_told
-from holdfast.domain.run import Outcome
-from holdfast.runtime.effects import NOT_DONE, Happened
-from holdfast.sdk.flow import Flow, FlowFile
-from holdfast.sdk.hold import Holdfast
+from holdfast.python.decorators import Flow, FlowFile
+from holdfast.python.hold import Holdfast
+from holdfast.runs.effect import NOT_DONE, Happened
+from holdfast.runs.run import Outcome
+from holdfast.runs.waits.interrupt import Interrupt, is_told
 
 T = TypeVar("T")
 Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer

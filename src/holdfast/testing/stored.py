@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.artifact import PREFIX, parse_ref
-from holdfast.domain.codec import decode
-from holdfast.domain.journal import Row, decode_header, decode_payload, genesis
-from holdfast.domain.record import PREFIX as RECORD
-from holdfast.store.artifact_contract import ArtifactRow, CheckpointRow
+from holdfast.ledger.journal import Row, decode_header, decode_payload, genesis
 from holdfast.store.contract import NewRun, Reading, RunRow, Writing
-from holdfast.store.record_contract import LinkRow, RecordRow
+from holdfast.store.contract.artifacts import ArtifactRow, CheckpointRow
+from holdfast.store.contract.records import LinkRow, RecordRow
+from holdfast.values.codec import decode
+from holdfast.workspace.artifact import PREFIX, parse_ref
+from holdfast.workspace.record import PREFIX as RECORD
 
 if TYPE_CHECKING:
-    from holdfast.sdk.hold import Holdfast
+    from holdfast.python.hold import Holdfast
 
 _ALL = 1_000_000
 _MARK = re.compile(rb'"(?:artifact|record):')

@@ -21,9 +21,9 @@ from holdfast.errors import (
     StoreForked,
     StoreNewer,
 )
-from holdfast.store.migrate import APPLICATION_ID
-from holdfast.store.mounts import NETWORK, filesystem_of, refuse_network
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.migrate import APPLICATION_ID
+from holdfast.store.sqlite.mounts import NETWORK, filesystem_of, refuse_network
+from holdfast.store.sqlite.open import SqliteStore
 from holdfast.store.statements import migrations
 
 from ..support import begin, broken, lease_of, outsider, some
@@ -271,9 +271,9 @@ def as_nobody(code: str, path: Path) -> str:
     program = """
         import os, sys, asyncio, encodings.idna, holdfast.errors
         from pathlib import Path
-        from holdfast.domain.journal import Header, entry
-        from holdfast.store.blobs import Blobs
-        from holdfast.store.sqlite import SqliteStore
+        from holdfast.ledger.journal import Header, entry
+        from holdfast.store.blobs.folder import Blobs
+        from holdfast.store.sqlite.open import SqliteStore
         from holdfast.store.contract import NewRun
         path = Path(sys.argv[1])
         if os.getuid() == 0:

@@ -8,8 +8,8 @@ import pytest
 
 import holdfast.store
 from holdfast.store.contract import InterruptRow, RunRow
-from holdfast.store.migrate import APPLICATION_ID
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.migrate import APPLICATION_ID
+from holdfast.store.sqlite.open import SqliteStore
 from holdfast.store.statements import key_statements, migrations, recall_statements, schema, statements
 
 from ..support import outsider
@@ -32,7 +32,7 @@ BIG = (
     *("records", "record_tags", "record_refs", "links", "workspace_shown"),
 )
 SQL = statements("sqlite")
-SOURCES = {file.name: file.read_text() for file in Path(holdfast.store.__file__).parent.glob("*.py")}
+SOURCES = {str(file): file.read_text() for file in Path(holdfast.store.__file__).parent.rglob("*.py")}
 
 
 def built(text: str) -> apsw.Connection:

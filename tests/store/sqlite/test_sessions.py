@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from holdfast.store.contract import MessageRow, NewSession
-from holdfast.store.migrate import APPLICATION_ID
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.migrate import APPLICATION_ID
+from holdfast.store.sqlite.open import SqliteStore
 from holdfast.store.statements import migrations
 
 from ..support import begin, outsider

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.domain.journal import Entry, Header, Payload, entry
-from holdfast.store.sqlite import SqliteStore
+from holdfast.ledger.journal import Entry, Header, Payload, entry
+from holdfast.store.sqlite.open import SqliteStore
 
 from ..support import begin, broken
 

@@ -1,0 +1,1 @@
+"""Looking after a home: verify, gc, travel, audit."""

@@ -1,0 +1,1 @@
+"""The six questions, answered from facts."""

@@ -1,0 +1,1 @@
+"""Runs and handoffs as files, out and in."""

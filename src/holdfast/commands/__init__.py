@@ -1,0 +1,1 @@
+"""Steps that are commands: processes, transcripts, what they leave."""

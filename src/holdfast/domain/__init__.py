@@ -1,1 +1,0 @@
-"""What Holdfast knows: frozen values and pure rules. No clock, no store, no user code is called here."""

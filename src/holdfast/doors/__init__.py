@@ -1,0 +1,1 @@
+"""How it is reached: HTTP, the command line, MCP, hooks."""

@@ -1,0 +1,1 @@
+"""Flows: what a decorator or a flow file says of one, and how it is found again."""

@@ -1,0 +1,1 @@
+"""The flow file: read, checked and made into a flow."""

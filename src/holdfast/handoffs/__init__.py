@@ -1,0 +1,1 @@
+"""Handoffs: stored, recovered with a verdict, claimed, settled, carried elsewhere."""

@@ -1,0 +1,1 @@
+"""A home opened: its store, its settings, its process, and who calls."""

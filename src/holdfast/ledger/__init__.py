@@ -1,0 +1,1 @@
+"""What everything is written in: the journal, leases and the verdict. Pure."""

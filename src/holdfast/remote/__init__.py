@@ -1,0 +1,1 @@
+"""The surface of the embedded one over HTTP."""

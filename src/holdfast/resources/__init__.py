@@ -1,0 +1,1 @@
+"""Live objects that are never saved: opened, looked after, closed."""

@@ -1,0 +1,1 @@
+"""Runs: started, carried out, recovered and looked at."""

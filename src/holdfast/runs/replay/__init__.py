@@ -1,0 +1,1 @@
+"""The body on its receipts only."""

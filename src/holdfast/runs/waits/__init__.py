@@ -1,0 +1,1 @@
+"""Interrupts: asked, answered, signalled."""

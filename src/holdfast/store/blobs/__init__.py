@@ -1,0 +1,1 @@
+"""Content by digest, in a folder."""

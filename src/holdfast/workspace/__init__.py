@@ -1,0 +1,1 @@
+"""Artifacts, records, links and checkpoints, and what they rest on."""

@@ -1,0 +1,1 @@
+"""What matters for a goal, within a budget."""

@@ -1,0 +1,321 @@
+"""The mirror: receipts and handoffs as files, named so that nothing is lost, written whole, never read back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, Run, flow, step
+from holdfast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
+from holdfast.python.decorators import flow_file
+from holdfast.runs.receipt import Envelope, Receipt
+
+HOSTILE = [
+    "a/b",
+    "..",
+    ".",
+    "../../etc/passwd",
+    'it\'s "so"',
+    "🦀 crab",
+    "-",
+    "~",
+    "%41",
+    "a\nb",
+    "a\0b",
+    "",
+    "é" * 5_000,
+]
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Holdfast]:
+    with Holdfast(tmp_path / ".holdfast") as made:
+        yield made
+
+
+def a_receipt(step: str = "plan", **more: Any) -> Receipt:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    known: dict[str, Any] = dict.fromkeys(
+        ("blob", "key", "mark", "code_digest", "trace_id", "hash", "agent", "scope"), ""
+    )
+    envelope = Envelope("done", "", (), {})
+    made = Receipt(
+        run_id="r",
+        flow="f",
+        step=step,
+        label=step,
+        kind="step",
+        occurrence=0,
+        seq=1,
+        attempt=1,
+        status="succeeded",
+        delivered=True,
+        started_at=at,
+        ended_at=at,
+        input_digest="",
+        result=None,
+        error=None,
+        artifacts=(),
+        epoch=1,
+        envelope=envelope,
+        **known,
+    )
+    return replace(made, **more)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def run_file(hold: Holdfast, tmp_path: Path, steps: str, **inputs: Any) -> Any:
+    (tmp_path / "flow.yaml").write_text(f"flow: build\nsteps:\n{textwrap.indent(textwrap.dedent(steps), '  ')}")
+    return hold.run(flow_file("flow.yaml", tmp_path), **inputs)
+
+
+def mirror_of(hold: Holdfast, run_id: str) -> Path:
+    return hold.mirror(run_id, write=False)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_name_is_one_short_part_of_a_path(tmp_path: Path, name: str) -> None:
+    part = safe(name)
+    assert Path(part).name == part
+    assert not part.startswith(".")
+    (tmp_path / f"{part}-{part}.10000.json").write_text("there")
+    assert len(names(tmp_path)) == 1
+
+
+def test_two_names_never_become_one() -> None:
+    long = "é" * 5_000
+    every = [*HOSTILE, long + "x", safe(long), safe("a/b"), "%", "%00", "\ud800"]
+    assert len({safe(name) for name in every}) == len(set(every))
+
+
+def test_a_step_and_an_agent_that_read_alike_have_files_of_their_own(tmp_path: Path) -> None:
+    alike = [a_receipt("a-b", agent="c"), a_receipt("a", agent="b-c", seq=2)]
+    _Folder(tmp_path, iterated).write(alike)
+    kept = {path.name: json.loads(path.read_text())["step"] for path in (tmp_path / "receipts").iterdir()}
+    assert kept == {"a-b-c.json": "a-b", "a-b-c%-3.json": "a"}
+
+
+def test_a_later_call_of_a_python_step_has_its_number() -> None:
+    name = _Counted()
+    found = [a_receipt("find", label=label) for label in ("find", "find~2", "m[0]/find", "find~2")]
+    assert [name(each) for each in found] == ["find", "find~2", "find~3", "find~2"]
+
+
+def test_conditions_of_two_loops_do_not_share_a_file() -> None:
+    places = [
+        ("fix[1]/", "until"),
+        ("test[1]/", "until"),
+        ("fix[2]/", "until"),
+        ("fix[1]/types/", "when"),
+        ("x/", "when"),
+    ]
+    assert [iterated(a_receipt(step, scope=scope)) for scope, step in places] == [
+        "fix@until",
+        "test@until",
+        "fix@until~2",
+        "types@when",
+        "x@when",
+    ]
+
+
+# -- attempts --------------------------------------------------------------------------------------
+
+
+def attempts(*numbers: int, **more: Any) -> list[Receipt]:
+    moments = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(len(numbers))]
+    return [
+        a_receipt(attempt=number, seq=seq, started_at=moment, **more)
+        for seq, (number, moment) in enumerate(zip(numbers, moments, strict=True), 1)
+    ]
+
+
+def by_name(folder: Path) -> dict[str, int]:
+    return {path.name: json.loads(path.read_text())["seq"] for path in (folder / "receipts").iterdir()}
+
+
+def test_earlier_attempts_keep_their_numbers(tmp_path: Path) -> None:
+    _Folder(tmp_path, iterated).write(attempts(1, 2, 3))
+    assert by_name(tmp_path) == {"plan-main.1.json": 1, "plan-main.2.json": 2, "plan-main.json": 3}
+
+
+def test_attempts_that_begin_anew_after_a_rewind_lose_none(tmp_path: Path) -> None:
+    _Folder(tmp_path, iterated).write(attempts(1, 2, 1, 2))
+    found = {f"plan-main.{number}.json": number for number in (1, 2, 3)}
+    assert by_name(tmp_path) == found | {"plan-main.json": 4}
+
+
+def test_an_attempt_that_only_began_is_written_when_the_next_one_is_there(tmp_path: Path) -> None:
+    folder, (first, second) = _Folder(tmp_path, iterated), attempts(1, 2)
+    folder.write([replace(first, status="started", delivered=False)])
+    assert not (tmp_path / "receipts").exists()
+    folder.write([second])
+    assert by_name(tmp_path) == {"plan-main.1.json": 1, "plan-main.json": 2}
+
+
+def test_the_outcome_of_an_attempt_replaces_its_start(tmp_path: Path) -> None:
+    folder, (first,) = _Folder(tmp_path, iterated), attempts(1)
+    folder.write([replace(first, status="started", delivered=False)])
+    folder.write([replace(first, seq=9)])
+    assert by_name(tmp_path) == {"plan-main.json": 9}
+
+
+# -- live, of commands -----------------------------------------------------------------------------
+
+
+def test_a_flow_of_commands_has_its_mirror_while_it_runs(hold: Holdfast, tmp_path: Path) -> None:
+    outcome = run_file(
+        hold,
+        tmp_path,
+        """\
+        - {id: plan, agent: planner, run: "echo one", writes: [plan.md]}
+        - {id: look, run: "ls .holdfast/runs/*/build/*/ > seen"}
+        """,
+    )
+    assert outcome.status == "succeeded"
+    assert (tmp_path / "seen").read_text().count("plan-planner.json") == 2
+    kept = json.loads((mirror_of(hold, outcome.run_id) / "receipts" / "plan-planner.json").read_text())
+    assert (kept["flow"], kept["facts"]["exit"], kept["facts"]["transcript"]) == (
+        "flow.yaml:build",
+        0,
+        {"text": "one\n"},
+    )
+    handed = json.loads((mirror_of(hold, outcome.run_id) / "handoffs" / "look-main.json").read_text())
+    assert (handed["step"], handed["agent"], handed["status"]) == ("look", "main", "succeeded")
+
+
+def test_attempts_and_iterations_of_commands_have_files_of_their_own(hold: Holdfast, tmp_path: Path) -> None:
+    outcome = run_file(
+        hold,
+        tmp_path,
+        """\
+        - {id: flaky, run: "test $HOLDFAST_ATTEMPT = 2", retries: 1}
+        - id: fix
+          repeat: {max: 3, until: "test $HOLDFAST_ITERATION = 2", steps: [{id: author, run: "true"}]}
+        - id: test
+          repeat: {max: 3, until: "true", steps: [{id: critic, run: "true"}]}
+        """,
+    )
+    assert outcome.status == "succeeded"
+    folder = mirror_of(hold, outcome.run_id)
+    assert names(folder / "receipts") == sorted(
+        [
+            *("flaky-main.1.json", "flaky-main.json", "author-main.json", "author~2-main.json", "critic-main.json"),
+            *(
+                "fix@until-main.json",
+                "fix@until~2-main.json",
+                "test@until-main.json",
+                "fix-main.json",
+                "test-main.json",
+            ),
+        ]
+    )
+    assert "fix@until-main.json" not in names(folder / "handoffs")
+    live = {path.name: path.read_bytes() for path in (folder / "receipts").iterdir()}
+    hold.mirror(outcome.run_id)
+    assert {path.name: path.read_bytes() for path in (folder / "receipts").iterdir()} == live
+
+
+def test_a_mirror_that_cannot_be_written_is_a_note_and_the_run_goes_on(hold: Holdfast, tmp_path: Path) -> None:
+    (hold.home / "runs").write_text("in the way")
+    notes: list[str] = []
+    hold.listen(None, notes.append)
+    outcome = run_file(hold, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "true"}\n')
+    assert outcome.status == "succeeded"
+    assert [f"export {outcome.run_id} --mirror" in note for note in notes if "mirror" in note] == [True]
+
+
+def test_what_somebody_wrote_into_the_mirror_changes_nothing(hold: Holdfast, tmp_path: Path) -> None:
+    outcome = run_file(hold, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "test -f go"}\n')
+    folder = mirror_of(hold, outcome.run_id) / "receipts"
+    (folder / "a-main.json").unlink()
+    os.mkfifo(folder / "a-main.json")  # whoever opened it to read would wait for ever
+    (folder / "b-main.json").write_text('{"attempt": 7, "status": "succeeded", "delivered": true}')
+    (tmp_path / "go").touch()
+    assert hold.resume(outcome.run_id).status == "succeeded"
+    kept = {name: json.loads((folder / name).read_text())["attempt"] for name in names(folder)}
+    assert kept == {"a-main.json": 1, "b-main.1.json": 1, "b-main.json": 2}
+
+
+# -- of Python flows -------------------------------------------------------------------------------
+
+
+@step(agent="../..", name='say "x" 🦀')
+def say(word: str) -> str:
+    return word
+
+
+@flow
+def talk(run: Run) -> list[str]:
+    return [say(word) for word in ("a", "b")]
+
+
+def test_a_python_flow_has_its_mirror_when_it_is_asked_for(hold: Holdfast) -> None:
+    outcome = hold.run(talk)
+    assert not mirror_of(hold, outcome.run_id).exists()
+    folder = hold.mirror(outcome.run_id[:6])
+    assert folder == hold.home / "runs" / outcome.run_id / "talk"
+    assert sorted(json.loads(path.read_text())["result"] for path in (folder / "handoffs").iterdir()) == ["a", "b"]
+    assert {path.parent for path in folder.rglob("*.json")} == {folder / "receipts", folder / "handoffs"}
+
+
+def test_another_tenant_has_its_mirror_in_its_own_folder(tmp_path: Path) -> None:
+    with Holdfast(tmp_path / ".holdfast", tenant="acme") as hold:
+        outcome = hold.run(talk)
+        assert hold.mirror(outcome.run_id).is_relative_to(tmp_path / ".holdfast" / "acme")
+
+
+# -- killed ----------------------------------------------------------------------------------------
+
+DYING = """
+import resource, signal, sys
+from holdfast import Holdfast
+
+hold = Holdfast(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
+hold.mirror(sys.argv[2])  # the kernel kills it at the 9,000th byte of a file
+"""
+
+
+def test_a_kill_in_the_middle_leaves_no_half_file(hold: Holdfast) -> None:
+    outcome = hold.run(much)
+    folder = mirror_of(hold, outcome.run_id)
+    for whole in ([], ["long-main.json", "long~2-main.json"]):
+        child = subprocess.run([sys.executable, "-c", DYING, str(hold.home), outcome.run_id], timeout=60, check=False)
+        assert child.returncode == -signal.SIGXFSZ
+        assert [path.name for path in sorted((folder / "receipts").glob("*.json"))] == whole
+        for path in folder.rglob("*.json"):
+            assert json.loads(path.read_text())["run_id"] == outcome.run_id
+        hold.mirror(outcome.run_id)
+
+
+@step
+def long(n: int) -> str:
+    return "x" * 30_000
+
+
+@flow
+def much(run: Run) -> int:
+    return len([long(n) for n in range(2)])
+
+
+def test_the_mirror_of_an_unknown_run_is_refused(hold: Holdfast) -> None:
+    from holdfast.errors import RunNotFound
+
+    with pytest.raises(RunNotFound):
+        write_mirror(hold._runtime, "nope")

@@ -1,0 +1,146 @@
+"""Handoffs as the ledger keeps them, written without looking at files, running checks or judging anything."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from holdfast import Holdfast
+from holdfast.handoffs.anchor import hold_of, told
+from holdfast.handoffs.anchor_journal import row_of
+from holdfast.handoffs.handoff import Binding, Bound, Evidence, Handoff, Lint, encode_handoff
+from holdfast.home.tokens import print_of
+from holdfast.ledger.journal import Row, genesis_of_anchor
+from holdfast.ledger.lease import Beat, Process
+from holdfast.store.contract import AnchorRow, LeaseRow
+
+ANCHOR = "task:x"
+
+
+def anchor_row(hold: Holdfast, anchor: str = ANCHOR, scope: str = "default") -> AnchorRow:
+    found = hold._runtime.store.read(lambda look: look.anchor_of(scope, anchor))
+    assert found is not None
+    return found
+
+
+def lease_row(hold: Holdfast, anchor: str = ANCHOR) -> LeaseRow:
+    row = anchor_row(hold, anchor)
+    found = hold._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
+    assert found is not None
+    return found
+
+
+def journal(hold: Holdfast, anchor: str = ANCHOR) -> list[Row]:
+    row = anchor_row(hold, anchor)
+    return hold._runtime.store.read(lambda look: look.journal_of(-row.key))
+
+
+def evidence(hold: Holdfast, output: bytes, **given: Any) -> Evidence:
+    """What came of a check that printed this."""
+    fields = {"passed": True, "at": 1, "by": "ann", "where": "here", "runner": "runner", "when": "verify"} | given
+    return Evidence(check="make test", output=hold._runtime.blobs.put(output), **fields)
+
+
+def revise(
+    hold: Holdfast,
+    anchor: str = ANCHOR,
+    *,
+    scope: str = "default",
+    content: bytes = b"",
+    patch: bytes = b"",
+    output: bytes = b"",
+    **changed: Any,
+) -> Handoff:
+    """The next revision, bound to `src/a.py` of this content."""
+    runtime = hold._runtime
+    kept, patched = (runtime.blobs.put(each) if each else "" for each in (content, patch))
+    files = {"src/a.py": Bound("file", "d" * 64, size=len(content), kept=kept)}
+    given: dict[str, Any] = {
+        "summary": "half of it is done",
+        "handoff_text": "go on in a.py",
+        "target_files": ("src/a.py",),
+        "next_action": "write the rest",
+        "acceptance_checks": ("make test",),
+        "symbol": "rest",
+        "id": runtime.ids(),
+        "actor": "ann",
+        "stored_us": runtime.clock.now(),
+        "expires_us": runtime.clock.now() + 86_400_000_000,
+        "lint": Lint(90),
+        "binding": Binding(root="/repo", host="here", files=files, branch="main", patch=patched),
+        "baseline": (evidence(hold, output, when="store"),) if output else (),
+    }
+
+    def work(tx: Any) -> Handoff:
+        row = tx.anchor_of(scope, anchor)
+        if row is None:
+            new = runtime.ids()
+            row = tx.add_anchor(new, scope, anchor, genesis_of_anchor(new, scope, anchor))
+        handoff = Handoff(**given | {"anchor": anchor, "scope": scope, "revision": row.revision + 1} | changed)
+        lease = tx.lease_of_anchor(row.id)
+        held = hold_of(row, lease)
+        raw = msgspec.Raw(encode_handoff(handoff))
+        tx.append(held, [told("stored", raw, at=handoff.stored_us, epoch=lease.epoch, blobs=handoff.blobs)])
+        tx.add_handoff(row.key, held.head, row_of(handoff))
+        return handoff
+
+    return runtime.store.write(work)
+
+
+def note(hold: Holdfast, name: str, facts: dict[str, Any], blobs: Iterable[str] = (), anchor: str = ANCHOR) -> None:
+    """An entry about the newest revision."""
+
+    def work(tx: Any) -> None:
+        row = tx.anchor_of("default", anchor)
+        lease = tx.lease_of_anchor(row.id)
+        tx.append(
+            hold_of(row, lease), [told(name, facts, at=hold._runtime.clock.now(), epoch=lease.epoch, blobs=blobs)]
+        )
+
+    hold._runtime.store.write(work)
+
+
+def checked(hold: Holdfast, output: bytes, anchor: str = ANCHOR) -> str:
+    """Evidence, whose output is a blob."""
+    found = evidence(hold, output)
+    note(hold, "checked", {"by": "ann", "evidence": [asdict(found)]}, [found.output], anchor)
+    return found.output
+
+
+def settle(hold: Holdfast, outcome: str, anchor: str = ANCHOR) -> None:
+    facts = {"by": "ann", "outcome": outcome, "evidence": [], "missing": [], "override": "", "note": ""}
+    note(hold, "settled", facts, (), anchor)
+    row = anchor_row(hold, anchor)
+    status = "finished" if outcome == "completed" else "open"
+    hold._runtime.store.write(lambda tx: tx.settle_anchor(row.key, status, outcome))
+
+
+def beat(hold: Holdfast, token: str, *, pid: int = 0, started: int = 0) -> Beat:
+    """A claim's sign of life, now; pid 0: there is no process behind it."""
+    runtime = hold._runtime
+    me = runtime.process
+    process = Process(token, me.host, me.boot_id, me.pid_namespace, pid, started)
+    return Beat(process, runtime.clock.boot(), runtime.clock.now(), 900.0)
+
+
+def claim(hold: Holdfast, token: str, anchor: str = ANCHOR, **process: int) -> None:
+    """Somebody claims it."""
+    row, lease = anchor_row(hold, anchor), lease_row(hold, anchor)
+
+    def work(tx: Any) -> None:
+        tx.beat(beat(hold, token, **process))
+        assert tx.take_lease(lease, token)
+        facts = {"by": "bob", "claim": print_of(token)}
+        entries = [told("claimed", facts, at=hold._runtime.clock.now(), epoch=lease.epoch + 1)]
+        tx.append(hold_of(row, lease, lease.epoch + 1), entries)
+
+    hold._runtime.store.write(work)
+
+
+def story(hold: Holdfast, anchor: str = ANCHOR) -> list[Handoff]:
+    """A history of everything: revisions with content, patch and output, evidence, an end and a new beginning."""
+    first = revise(hold, anchor, content=b"a = 1\n", output=b"1 failed\n")
+    checked(hold, b"all passed\n", anchor)
+    settle(hold, "completed", anchor)
+    return [first, revise(hold, anchor, content=b"a = 2\n", patch=b"+a = 2\n", reopened=True)]

@@ -1,0 +1,31 @@
+"""Handoffs bound to files, for tests: contracts, what the store gives back, and what is seen after a change."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.handoffs.binding import bind, observe
+from holdfast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
+from holdfast.handoffs.verdict import Observed
+from holdfast.home.home import Runtime
+
+Change = Callable[[], object]
+
+
+def contract(*targets: str, **fields: Any) -> Contract:
+    return Contract(anchor="a", summary="s", handoff_text="t", target_files=targets, **fields)
+
+
+def stored(given: Contract, bound: Binding | None) -> Handoff:
+    """A handoff that went through the store: encoded and read again."""
+    fields = {name: getattr(given, name) for name in Contract.__dataclass_fields__}
+    fixed: dict[str, Any] = {"id": "h", "scope": "default", "revision": 1, "actor": "me"}
+    made = Handoff(**fields, **fixed, stored_us=1, expires_us=2, lint=Lint(100), binding=bound)
+    return decode_handoff(encode_handoff(made))
+
+
+def bound_and_seen(runtime: Runtime, root: Path, given: Contract, change: Change) -> tuple[Binding, Observed]:
+    """What was bound, and what is observed after a change."""
+    bound = bind(runtime, given, root)
+    change()
+    return bound, observe(stored(given, bound), root)

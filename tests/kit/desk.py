@@ -1,0 +1,110 @@
+"""A desk to hand work over at: a repository, a home beside it, and whoever sits down next."""
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast
+from holdfast.clock import ManualClock
+from holdfast.handoffs.handoff import Handoff
+from holdfast.handoffs.recovered import Recovered
+
+WHO = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
+QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+TASK = "task:export-repair"
+GOOD: dict[str, Any] = {
+    "anchor": TASK,
+    "summary": "Pause after diagnosis",
+    "handoff_text": "Resume in src/export.py and patch the serializer mismatch.",
+    "target_files": ["src/export.py"],
+    "next_action": "Patch the export serializer and rerun the relevant checks.",
+    "acceptance_checks": ["test -f src/export.py"],
+}
+
+
+def git(folder: Path, *words: str) -> str:
+    """Ask git in a folder, with nobody's configuration."""
+    done = subprocess.run(["git", *WHO, *words], cwd=folder, env=os.environ | QUIET, capture_output=True, check=True)
+    return os.fsdecode(done.stdout).strip()
+
+
+@functools.cache
+def _template() -> "tempfile.TemporaryDirectory[str]":
+    """The repository that every desk begins with, made once."""
+    made = tempfile.TemporaryDirectory(prefix="holdfast-desk-")
+    root = Path(made.name, "repo")
+    (root / "src").mkdir(parents=True)
+    (root / "src/export.py").write_text("def export():\n    return 1\n")
+    (root / "src/other.py").write_text("OTHER = 1\n")
+    (root / "uv.lock").write_text("locked\n")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        git(root, *words)
+    return made
+
+
+@dataclass
+class Desk:
+    """One repository and one home; `sit_down` opens the home as somebody else would."""
+
+    folder: Path
+    clock: ManualClock = field(default_factory=ManualClock)
+    opened: list[Holdfast] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.repo, self.home = self.folder / "repo", self.folder / "home"
+        shutil.copytree(Path(_template().name, "repo"), self.repo, dirs_exist_ok=True)
+        self.git("update-index", "-q", "--refresh")  # the copies are other files than the index knows
+        self.hold = self.sit_down()
+
+    def sit_down(self, actor: str = "local", **settings: Any) -> Holdfast:
+        """The home, opened by somebody."""
+        hold = Holdfast(self.home, actor=actor, clock=self.clock, **settings)
+        self.opened.append(hold)
+        return hold
+
+    def close(self) -> None:
+        for hold in self.opened:
+            hold.close()
+
+    # -- the repository --------------------------------------------------------------------------
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        file = self.repo / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def commit(self, message: str) -> str:
+        git(self.repo, "add", "-A")
+        git(self.repo, "commit", "-q", "--allow-empty", "-m", message)
+        return git(self.repo, "rev-parse", "HEAD")
+
+    def git(self, *words: str) -> str:
+        return git(self.repo, *words)
+
+    # -- the work --------------------------------------------------------------------------------
+
+    def store(self, hold: Holdfast | None = None, **fields: Any) -> Handoff:
+        """A good handoff, but for what is named."""
+        given = GOOD | {"repo_root": str(self.repo)} | fields
+        return (hold or self.hold).handoff.store(**given)
+
+    def recover(self, anchor: str | None = TASK, hold: Holdfast | None = None, **how: Any) -> Recovered:
+        return (hold or self.hold).handoff.recover(anchor, **({"repo_root": str(self.repo)} | how))
+
+    def settle(self, outcome: Any, hold: Holdfast | None = None, **how: Any) -> Any:
+        return (hold or self.hold).handoff.settle(TASK, outcome, **({"repo_root": str(self.repo)} | how))
+
+
+def codes(recovered: Recovered, weights: Sequence[str] = ("contests", "weakens", "notes")) -> set[str]:
+    return {reason.code for reason in recovered.verdict.reasons if reason.weight in weights}
+
+
+def found(recovered: Recovered) -> Mapping[str, str]:
+    return {f"{reason.code}:{reason.subject}": reason.found for reason in recovered.verdict.reasons}

@@ -1,0 +1,104 @@
+"""Flows that travel from home to home, and everything that can be asked about their runs."""
+
+from typing import Any
+
+from holdfast import Run, effect, flow, step
+from holdfast.care.travel.import_run import Imported
+from holdfast.store.contract import RunRow
+
+from .place import KNOBS, Place, ran, reach
+
+
+@step
+def fetch(number: int) -> str:
+    ran(f"fetch {number}")
+    return f"{number} äöü \u2028 " * 10_000  # too large for the journal: a blob
+
+
+@effect
+def send(number: int) -> int:
+    ran(f"send {number}")
+    return number
+
+
+@step
+def gate(number: int) -> int:
+    ran("gate")
+    reach("gate")
+    return number
+
+
+@flow
+def job(run: Run, number: int) -> int:
+    run.state["seen"] = len(fetch(number))
+    run.emit("told", {"number": number})
+    return gate(send(number))
+
+
+@flow
+def doubtful(run: Run) -> int:
+    return stumble()
+
+
+@effect
+def stumble() -> int:
+    ran("stumble")
+    raise RuntimeError("half way")
+
+
+@flow
+def sleeper(run: Run) -> str:
+    fetch(1)
+    run.sleep("2h")
+    return "awake"
+
+
+@flow
+def below(run: Run, number: int) -> int:
+    return gate(send(number))
+
+
+@flow
+def above(run: Run) -> int:
+    return run.spawn(below, 7).result() + 1
+
+
+@flow
+def curious(run: Run) -> int:
+    fetch(1)
+    KNOBS["inside"](run)
+    return send(2)
+
+
+def stopped(place: Place, made: Any = job, *args: Any) -> str:
+    """A run that fails at its gate, after a step with a blob and an effect."""
+    KNOBS["raise"] = ("gate", RuntimeError("closed"))
+    found = place.run(made, *(args or ((5,) if made is job else ())))
+    assert found.status == "failed"
+    KNOBS.pop("raise")
+    return found.run_id
+
+
+def travelled(place: Place, other: Place, run_id: str, *, move: bool) -> Imported:
+    done = place.hold.export(run_id, place.folder, move=move)
+    return other.hold.import_(done.path)
+
+
+def journal(place: Place, run_id: str) -> list[Any]:
+    runtime = place.hold._runtime
+    row = runtime.row(run_id)
+    return runtime.store.read(lambda look: look.journal_of(row.key))
+
+
+def row(place: Place, run_id: str) -> RunRow:
+    return place.hold._runtime.row(run_id)
+
+
+def all_of(place: Place, run_id: str) -> list[Any]:
+    """Everything that can be asked about a run."""
+    hold, runtime = place.hold, place.hold._runtime
+    key = row(place, run_id).key
+    waits = runtime.store.read(lambda look: look.interrupts_of(key))
+    shown = [wait._replace(key=0, run=0) for wait in waits]
+    plan = [] if hold.get(run_id).finished else [hold.plan(run_id)]
+    return [journal(place, run_id), hold.receipts(run_id), hold.events(run_id), shown, *plan]

@@ -1,0 +1,69 @@
+"""What the heart hears while a long step runs: that the run was given up, and that it is to pause."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, flow_file
+from holdfast.home.settings import Settings
+
+LONG = """
+flow: long
+steps:
+  - {id: first, run: "touch began; sleep 600"}
+  - {id: second, run: "touch second"}
+"""
+
+
+def started(folder: Path) -> tuple[Holdfast, Any]:
+    """A run whose first command works on for long."""
+    (folder / "flow.yaml").write_text(LONG)
+    hold = Holdfast(folder / ".holdfast")
+    run = hold.start(flow_file(folder / "flow.yaml"))
+    wait_until((folder / "began").exists)
+    return hold, run
+
+
+def wait_until(holds: Any) -> None:
+    passed = threading.Event()
+    for _ in range(600):
+        if holds():
+            return
+        passed.wait(0.05)
+    raise AssertionError("it took longer than 30 s")
+
+
+def test_a_command_ends_when_somebody_gives_its_run_up(tmp_path: Path) -> None:
+    hold, run = started(tmp_path)
+    with Holdfast(tmp_path / ".holdfast") as other:
+        other.abort(run.run_id, why="not needed any more")
+    outcome = run.outcome(timeout=30)
+    assert (outcome.status, outcome.error["message"]) == ("aborted", "not needed any more")
+    assert not (tmp_path / "second").exists()
+    hold.close()
+
+
+def test_a_command_may_finish_when_its_run_is_asked_to_pause(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(LONG.replace("sleep 600", "until test -f go; do sleep 0.05; done"))
+    hold = Holdfast(tmp_path / ".holdfast")
+    run = hold.start(flow_file(tmp_path / "flow.yaml"))
+    wait_until((tmp_path / "began").exists)
+    with Holdfast(tmp_path / ".holdfast") as other:
+        other.pause(run.run_id)
+    wait_until(lambda: hold._runtime.live[run.run_id].stopping)
+    (tmp_path / "go").touch()
+    assert run.outcome(timeout=30).status == "interrupted"
+    assert [(one.step, one.status) for one in hold.receipts(run.run_id)] == [("first", "succeeded")]
+    assert not (tmp_path / "second").exists()
+    hold.close()
+
+
+def test_closing_ends_a_command_that_does_not_stop_in_time(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(LONG.replace("touch began", "echo $$ > began"))
+    hold = Holdfast(tmp_path / ".holdfast", settings=Settings(close_seconds=0.1))
+    run = hold.start(flow_file(tmp_path / "flow.yaml"))
+    wait_until(lambda: (tmp_path / "began").exists() and (tmp_path / "began").read_text().strip())
+    pid = int((tmp_path / "began").read_text())
+    hold.close()
+    assert run.outcome(timeout=30).status == "interrupted"
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())

@@ -1,0 +1,51 @@
+"""The pen: what was taken first is on disk first, whoever writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast import Holdfast, Run, flow
+from holdfast.ledger.journal import decode_header
+from holdfast.runs.call import Call, fold
+from holdfast.runs.claim import Claim
+from holdfast.runs.execution import Execution
+
+
+@flow
+def nothing(run: Run) -> None:
+    """A flow that is only begun."""
+
+
+def begun(hold: Holdfast) -> Execution:
+    runtime = hold._runtime
+    claimed = runtime.begin(nothing.spec, runtime.new_run(nothing.spec, b"{}"))
+    assert isinstance(claimed, Claim)
+    return Execution(runtime, claimed.hold, fold(()), "", resumed=False)
+
+
+def names(hold: Holdfast, execution: Execution) -> list[str]:
+    rows = hold._runtime.store.read(lambda look: look.journal_of(execution.hold.run_key))
+    return [decode_header(row.header).name for row in rows]
+
+
+def test_a_value_that_another_thread_has_taken_but_not_written_is_safe_before_the_next_step(tmp_path: Path) -> None:
+    with Holdfast(tmp_path) as hold:
+        pen = (execution := begun(hold)).pen
+        pen.tell(pen.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
+        with pen.lock:
+            pen.queue()  # the heart has taken it, and is not on the processor any more
+        assert pen.owes, "a step that begins now must wait"
+        with pen.lock:
+            mine = pen.queue()
+        pen.write(mine)
+        assert names(hold, execution) == ["started", "run.uuid"]
+
+
+def test_entries_reach_the_journal_in_the_order_in_which_they_were_queued(tmp_path: Path) -> None:
+    with Holdfast(tmp_path) as hold:
+        pen = (execution := begun(hold)).pen
+        with pen.lock:
+            queued = [pen.queue(pen.fact("emit", f"event {number}", None)) for number in range(5)]
+        for entries in reversed(queued):
+            pen.write(entries)
+        assert names(hold, execution)[1:] == [f"event {number}" for number in range(5)]
