@@ -36,7 +36,7 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 	@touch $@
 
 demo: setup
-	@$(BIN)/holdfast demo
+	@$(BIN)/outlast demo
 
 # The examples are run by tests/docs, so that one list of failures says everything. Lint and types are looked at while
 # the tests run, and told after them: all three, whatever becomes of the others.

@@ -1,11 +1,11 @@
-"""Holdfast, running a flow file: a loop of two commands an iteration, each of them a step."""
+"""Outlast, running a flow file: a loop of two commands an iteration, each of them a step."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, Outcome, flow_file
+from outlast import Outcome, Outlast, flow_file
 
 FLOW = """
 flow: long
@@ -17,7 +17,7 @@ steps:
       steps:
         - id: work
           run: |
-            if [ "$HOLDFAST_ITERATION" = "$BENCH_ITERATION" ]; then
+            if [ "$OUTLAST_ITERATION" = "$BENCH_ITERATION" ]; then
               [ -z "$BENCH_DIE" ] || kill -9 $PPID
               echo next > /proc/$PPID/fd/1
               exit 3
@@ -32,14 +32,14 @@ class Commands:
         self.folder = home
         home.mkdir(parents=True, exist_ok=True)
         (home / "flow.yaml").write_text(FLOW)
-        self.hold = Holdfast(home / ".holdfast")
+        self.outlast = Outlast(home / ".outlast")
 
     def begin(self, steps: int) -> None:
         """Two steps an iteration; the command of the one after them ends this process, or says that it is there."""
-        self._run(steps, lambda: self.hold.run(flow_file(self.folder / "flow.yaml")))
+        self._run(steps, lambda: self.outlast.run(flow_file(self.folder / "flow.yaml")))
 
     def go_on(self, steps: int) -> None:
-        self._run(steps, lambda: self.hold.resume(self.hold.runs(limit=1)[0].id))
+        self._run(steps, lambda: self.outlast.resume(self.outlast.runs(limit=1)[0].id))
 
     def _run(self, steps: int, work: Callable[[], Outcome[Any]]) -> None:
         os.environ["BENCH_ITERATION"] = str(steps // 2 + 1)
@@ -47,7 +47,7 @@ class Commands:
         os._exit(0)
 
     def close(self) -> None:
-        self.hold.close()
+        self.outlast.close()
 
 
 SUBJECTS = {"commands": Commands}

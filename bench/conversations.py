@@ -1,6 +1,6 @@
 """Conversations with questions about them, for measuring recall: where they are, what was said, how well it was found.
 
-They are not part of the project: see `../shared/data/README.md` beside the repository, or HOLDFAST_BENCH_DATA.
+They are not part of the project: see `../shared/data/README.md` beside the repository, or OUTLAST_BENCH_DATA.
 """
 
 import json
@@ -15,10 +15,10 @@ from statistics import mean
 
 import apsw
 
-from holdfast.handoffs.reading import tokens_of
-from holdfast.workspace.recall.words import FUNCTION_WORDS
+from outlast.handoffs.reading import tokens_of
+from outlast.workspace.recall.words import FUNCTION_WORDS
 
-DATA = Path(os.environ.get("HOLDFAST_BENCH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+DATA = Path(os.environ.get("OUTLAST_BENCH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 PACK_TOKENS = 1_000
 
 

@@ -13,7 +13,7 @@ from measure import Ask, Rounds, Sample
 from plan import Plan
 from report import Goal, Row, microseconds, times
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 COMMIT, READ = "limit: one commit", "limit: one indexed read"
 FIELDS: dict[str, Any] = {
@@ -32,7 +32,7 @@ def handoffs(plan: Plan) -> Row:
         homes = [_Home(Path(folder), stored) for stored in plan.handoffs]
         taken = _taken(plan, homes, _Limit(Path(folder) / "limit.db"))
         for home in homes:
-            home.hold.close()
+            home.outlast.close()
     row = Row(6, "A handoff, in process", ["one call", "µs", "× the limit", "CPU µs"], failed=taken.failed)
     for name in taken.samples:
         limit = READ if "recover" in name or name == READ else COMMIT
@@ -79,15 +79,15 @@ class _Home:
         self.root.mkdir()
         (self.root / "export.py").write_text("def export():\n    return 1\n")
         home = folder / f"home-{stored}"
-        with Holdfast(home, store_options={"synchronous": "OFF"}) as filling:
+        with Outlast(home, store_options={"synchronous": "OFF"}) as filling:
             for number in range(stored):
                 filling.handoff.store(f"task:old-{number}", bind=False, **FIELDS)
-        self.hold = Holdfast(home)
+        self.outlast = Outlast(home)
         self._next = 0
-        self.hold.handoff.store("task:bound", repo_root=str(self.root), **FIELDS)
+        self.outlast.handoff.store("task:bound", repo_root=str(self.root), **FIELDS)
 
     def calls(self) -> dict[str, Callable[[], Any]]:
-        store, recover, root = self.hold.handoff.store, self.hold.handoff.recover, str(self.root)
+        store, recover, root = self.outlast.handoff.store, self.outlast.handoff.recover, str(self.root)
         middle = f"task:old-{self.stored // 2}"
         return {
             "store, ledger": lambda: store(self._anchor(), bind=False, **FIELDS),
@@ -103,7 +103,7 @@ class _Home:
         (repo / "export.py").write_text("def export():\n    return 1\n")
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
             subprocess.run(["git", *who, *words], cwd=repo, check=True)
-        store, recover, root = self.hold.handoff.store, self.hold.handoff.recover, str(repo)
+        store, recover, root = self.outlast.handoff.store, self.outlast.handoff.recover, str(repo)
         store("task:in-git", repo_root=root, **FIELDS)
         return {
             "store in a git repository": lambda: store(self._anchor(), repo_root=root, **FIELDS),

@@ -13,7 +13,7 @@ from measure import Ask, Rounds, Sample, environment
 from plan import Plan
 from report import Goal, Row, milliseconds, times
 
-from holdfast.doors.hooks import briefing, spool
+from outlast.doors.hooks import briefing, spool
 
 GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "init.defaultBranch=main")
 BARE = "bare Python"
@@ -48,7 +48,7 @@ class _Session:
     """A session in a repository with a plan and an edited file."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.home = folder, folder / ".holdfast"
+        self.folder, self.home = folder, folder / ".outlast"
         self.home.mkdir(parents=True)
         (self.home / ".gitignore").write_text("*\n")
         for number in range(50):
@@ -65,7 +65,7 @@ class _Session:
         before()
         said = {"session_id": "bench", "transcript_path": str(self.transcript), "cwd": str(self.folder)}
         given = json.dumps({**said, "hook_event_name": NAMES[kind]}).encode()
-        sample = _timed([sys.executable, "-P", "-m", "holdfast", "hook", kind, "--client", "claude"], given)
+        sample = _timed([sys.executable, "-P", "-m", "outlast", "hook", kind, "--client", "claude"], given)
         self._idle()
         return sample
 

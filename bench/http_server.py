@@ -11,7 +11,7 @@ def bare(folder: Path) -> None:
     from fastapi import FastAPI
     from pydantic import BaseModel
 
-    from holdfast.doors.http.listening import address_of, listen
+    from outlast.doors.http.listening import address_of, listen
 
     class Handoff(BaseModel):
         scope: str
@@ -40,10 +40,10 @@ def bare(folder: Path) -> None:
 
 
 def ours(folder: Path) -> None:
-    """`holdfast serve`, its log thrown away."""
-    from holdfast.doors.http.listening import address_of, listen
-    from holdfast.doors.http.serve import Server
-    from holdfast.doors.http.state import ServerSettings
+    """`outlast serve`, its log thrown away."""
+    from outlast.doors.http.listening import address_of, listen
+    from outlast.doors.http.serve import Server
+    from outlast.doors.http.state import ServerSettings
 
     opened = listen("127.0.0.1", 0)
     settings = ServerSettings(home=folder / "home", log=lambda line: None)

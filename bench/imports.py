@@ -9,11 +9,11 @@ from plan import Plan
 from report import Goal, Row, megabytes, milliseconds, times
 
 RESIDENT = "print(next(line for line in open('/proc/self/status') if line.startswith('VmRSS')).split()[1])"
-LIMIT, OURS = "limit: `import apsw, msgspec`", "`import holdfast`"
+LIMIT, OURS = "limit: `import apsw, msgspec`", "`import outlast`"
 STATEMENTS = {
     "bare Python": "",
     LIMIT: "import apsw, msgspec",
-    OURS: "from holdfast import Holdfast, flow, step",
+    OURS: "from outlast import Outlast, flow, step",
 }
 PEERS = {
     "LangGraph": "import langgraph.graph, langgraph.checkpoint.sqlite",

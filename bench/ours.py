@@ -1,4 +1,4 @@
-"""Holdfast, as a user would call it: plain flows, async flows, and plain flows on threads."""
+"""Outlast, as a user would call it: plain flows, async flows, and plain flows on threads."""
 
 import itertools
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from work import result_of
 
-from holdfast import AsyncHoldfast, AsyncRun, Holdfast, Run, flow, step
+from outlast import AsyncOutlast, AsyncRun, Outlast, Run, flow, step
 
 
 @step
@@ -43,7 +43,7 @@ class Plain:
 
     def open(self, home: Path) -> None:
         self.tasks = _tasks()
-        self.hold = Holdfast(home)
+        self.outlast = Outlast(home)
 
     def sequential(self, steps: int) -> None:
         self._run(f"task{next(self.tasks)}", steps)
@@ -61,10 +61,10 @@ class Plain:
     go_on = begin  # the same call continues the run
 
     def close(self) -> None:
-        self.hold.close()
+        self.outlast.close()
 
     def _run(self, task: str, steps: int) -> None:
-        assert self.hold.run(sequence, steps, task=task).unwrap() == steps
+        assert self.outlast.run(sequence, steps, task=task).unwrap() == steps
 
 
 class Async:
@@ -74,8 +74,8 @@ class Async:
         import asyncio
 
         self.tasks, self.loop = _tasks(), asyncio.Runner()
-        self.hold = AsyncHoldfast(home)
-        self.loop.run(self.hold.__aenter__())
+        self.outlast = AsyncOutlast(home)
+        self.loop.run(self.outlast.__aenter__())
 
     def sequential(self, steps: int) -> None:
         self.loop.run(self._run(f"task{next(self.tasks)}", steps))
@@ -89,7 +89,7 @@ class Async:
     go_on = begin
 
     def close(self) -> None:
-        self.loop.run(self.hold.__aexit__(None, None, None))
+        self.loop.run(self.outlast.__aexit__(None, None, None))
         self.loop.close()
 
     async def _gather(self, runs: int, steps: int) -> None:
@@ -99,7 +99,7 @@ class Async:
         await asyncio.gather(*(self._run(name, steps) for name in names))
 
     async def _run(self, task: str, steps: int) -> None:
-        outcome = await self.hold.run(sequence_async, steps, task=task)
+        outcome = await self.outlast.run(sequence_async, steps, task=task)
         assert outcome.unwrap() == steps
 
 

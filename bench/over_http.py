@@ -15,7 +15,7 @@ from measure import HERE, Ask, Rounds, Sample, environment
 from plan import Plan
 from report import Goal, Row, count, microseconds, times
 
-BARE, STORE, RECOVER = "bare FastAPI, one synced commit", "holdfast store", "holdfast recover"
+BARE, STORE, RECOVER = "bare FastAPI, one synced commit", "outlast store", "outlast recover"
 CLIENTS = {1: 100, 32: 10}  # clients at once, and how often each asks in a sample
 BOUND = 2.0
 

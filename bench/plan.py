@@ -8,10 +8,10 @@ from measure import Target
 
 LIMIT = Target("limit: one commit per step", "limits", "commit")
 GROUP = Target("limit: group commit", "limits", "group")
-DEF = Target("holdfast `def`", "ours", "def")
-ASYNC = Target("holdfast `async def`", "ours", "async")
-COMMANDS = Target("holdfast, flow of commands", "commands", "commands")
-THREADS = Target("holdfast `def` on threads", "ours", "def")
+DEF = Target("outlast `def`", "ours", "def")
+ASYNC = Target("outlast `async def`", "ours", "async")
+COMMANDS = Target("outlast, flow of commands", "commands", "commands")
+THREADS = Target("outlast `def` on threads", "ours", "def")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from conversations import DATA, PACK_TOKENS, Ask, Conversation, bm25, conversati
 from plan import Plan
 from report import Goal, Row, table
 
-from holdfast import Holdfast
-from holdfast.workspace import records
+from outlast import Outlast
+from outlast.workspace import records
 
-OURS = "holdfast"
+OURS = "outlast"
 CHUNK = 1_000
 BUDGET = 4_000  # tokens: more than is looked at
 ASKED = 100  # goals for one figure of time
@@ -35,7 +35,7 @@ def recall(plan: Plan) -> Row:
     lines = [[f"{size:,}", *(f"{value:.1f} ms" for value in spent)] for size, spent in times.items()]
     row.notes.append(table(["records in the scope", "p50", "p95", "CPU p50"], lines))
     row.notes.append(
-        "Times are of `hold.workspace.recall` with its budget of 2,000 tokens, over made-up records of 30 words."
+        "Times are of `outlast.workspace.recall` with its budget of 2,000 tokens, over made-up records of 30 words."
     )
     row.goals = [*_found_goals(found), *(_time_goal(size, spent[0]) for size, spent in times.items() if size == 20_000)]
     return row
@@ -45,7 +45,7 @@ def _quality(row: Row, folder: Path) -> list[float] | None:
     """A line for each way of finding; those of ours, None when the conversations are not there."""
     talks = conversations()
     if not talks:
-        row.failed["quality"] = f"no conversations in {DATA}; see HOLDFAST_BENCH_DATA"
+        row.failed["quality"] = f"no conversations in {DATA}; see OUTLAST_BENCH_DATA"
         return None
     ways: dict[str, Callable[[int, Conversation], Ask]] = {
         "substring, newest first": substring,
@@ -62,15 +62,15 @@ def _quality(row: Row, folder: Path) -> list[float] | None:
 
 def _asking(home: Path, talk: Conversation) -> Ask:
     """Records as a user would keep them, recalled as a user would."""
-    hold = Holdfast(home)
+    outlast = Outlast(home)
     said = [records.Said("observation", turn.text, at=turn.at, source=turn.session, redact=True) for turn in talk.turns]
-    places = {ref: place for place, ref in enumerate(_keep(hold, said, [turn.speaker for turn in talk.turns]))}
-    return lambda goal: [places[entry.ref] for entry in hold.workspace.recall(goal, BUDGET).entries]
+    places = {ref: place for place, ref in enumerate(_keep(outlast, said, [turn.speaker for turn in talk.turns]))}
+    return lambda goal: [places[entry.ref] for entry in outlast.workspace.recall(goal, BUDGET).entries]
 
 
-def _keep(hold: Holdfast, said: Sequence[records.Said], actors: Sequence[str]) -> Iterator[str]:
+def _keep(outlast: Outlast, said: Sequence[records.Said], actors: Sequence[str]) -> Iterator[str]:
     """Many records at once: one transaction for each thousand."""
-    runtime = hold._runtime
+    runtime = outlast._runtime
     drafts = [records.draft(runtime, "default", one, actor) for one, actor in zip(said, actors, strict=True)]
     for first in range(0, len(drafts), CHUNK):
         some = drafts[first : first + CHUNK]
@@ -80,24 +80,24 @@ def _keep(hold: Holdfast, said: Sequence[records.Said], actors: Sequence[str]) -
 
 def _times(folder: Path, size: int) -> tuple[float, float, float]:
     """p50, p95 and the CPU's p50, in milliseconds, over goals of six words that a record has."""
-    chance, hold = random.Random(7), Holdfast(folder / f"many-{size}")
+    chance, outlast = random.Random(7), Outlast(folder / f"many-{size}")
     words = [_word(number) for number in range(VOCABULARY)]
     weights = list(accumulate(1 / (number + 2.7) for number in range(VOCABULARY)))
     texts = [chance.choices(words, cum_weights=weights, k=30) for _ in range(size)]
     said = [
         records.Said("note", " ".join(text), at=_at(key), source=f"run {key // 40}") for key, text in enumerate(texts)
     ]
-    for _ in _keep(hold, said, [f"actor {key % 7}" for key in range(size)]):
+    for _ in _keep(outlast, said, [f"actor {key % 7}" for key in range(size)]):
         pass
-    hold.workspace.recall("anything", BUDGET)  # the index is made
+    outlast.workspace.recall("anything", BUDGET)  # the index is made
     spent, cpu = [], []
     for _ in range(ASKED):
         goal = "What about " + " ".join(chance.sample(chance.choice(texts), 6))
         began, before = time.perf_counter(), time.process_time()
-        hold.workspace.recall(goal)
+        outlast.workspace.recall(goal)
         spent.append((time.perf_counter() - began) * 1e3)
         cpu.append((time.process_time() - before) * 1e3)
-    hold.close()
+    outlast.close()
     return median(spent), sorted(spent)[int(ASKED * 0.95)], median(cpu)
 
 

@@ -1,4 +1,4 @@
-"""Measure Holdfast against the limits of the machine and against its peers, in one run.
+"""Measure Outlast against the limits of the machine and against its peers, in one run.
 
 python bench/run.py --quick              a look, without peers
 python bench/run.py --peers --write      everything, into bench/RESULTS.md

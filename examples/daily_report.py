@@ -1,8 +1,8 @@
 """A daily report that is drafted, approved and published over four processes, one of which is killed.
 
-Each process makes the same call, `hold.run(daily_report, "tides")`. The first one finds sources, saves the draft as an
-artifact, pins a checkpoint and ends at the approval. A person reads the draft and says yes. The next process is killed
-right after it has published; the last one asks the probe, and does not publish twice.
+Each process makes the same call, `outlast.run(daily_report, "tides")`. The first one finds sources, saves the draft as
+an artifact, pins a checkpoint and ends at the approval. A person reads the draft and says yes. The next process is
+killed right after it has published; the last one asks the probe, and does not publish twice.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast import KEY, NOT_DONE, Happened, Holdfast, Run, effect, flow, inject, step
+from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, inject, step
 
 SITE = Path("site")  # the outside world: each page is published under a key
 
@@ -70,9 +70,9 @@ def daily_report(run: Run, topic: str) -> str:
 
 def work() -> None:
     """What a process does, whichever it is."""
-    with Holdfast() as hold:
-        hold.resource("search", factory=Search)
-        outcome = hold.run(daily_report, "tides")
+    with Outlast() as outlast:
+        outlast.resource("search", factory=Search)
+        outcome = outlast.run(daily_report, "tides")
         print(f"{outcome.status}: {outcome.result or [wait.type for wait in outcome.interrupts]}")
 
 
@@ -83,13 +83,13 @@ def in_a_process(**environment: str) -> int:
 
 def approve() -> None:
     """A person, elsewhere: reads what is asked about, and answers."""
-    with Holdfast() as hold:
-        (wait,) = hold.interrupts()
-        draft = hold.workspace.get(wait.payload["artifact"])
+    with Outlast() as outlast:
+        (wait,) = outlast.interrupts()
+        draft = outlast.workspace.get(wait.payload["artifact"])
         print(f"to approve: {draft.ref} ({draft.summary}, {draft.size} bytes)\n{draft.text()[:60]}…")
-        (checkpoint,) = hold.workspace.checkpoints(run=wait.run_id)
+        (checkpoint,) = outlast.workspace.checkpoints(run=wait.run_id)
         print(f"checkpoint: {checkpoint.name}: {checkpoint.summary} state {checkpoint.state}")
-        hold.answer(wait.id, {"approved": True, "comment": "good"})
+        outlast.answer(wait.id, {"approved": True, "comment": "good"})
 
 
 def main() -> None:
@@ -100,12 +100,12 @@ def main() -> None:
     assert in_a_process() == 0
     assert len(list(SITE.iterdir())) == 1
     assert Path("searches.txt").read_text() == "tides\n"
-    with Holdfast() as hold:
-        (run,) = hold.runs()
-        (draft,) = hold.workspace.list(run=run.id)
+    with Outlast() as outlast:
+        (run,) = outlast.runs()
+        (draft,) = outlast.workspace.list(run=run.id)
         assert run.status == "succeeded"
         assert Path(str(run.result)).read_bytes() == draft.read()
-        assert hold.verify().ok
+        assert outlast.verify().ok
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast import AsyncRun, Holdfast, flow, step
+from outlast import AsyncRun, Outlast, flow, step
 
 
 @step(retries=1)
@@ -41,8 +41,8 @@ async def crawl_both(run: AsyncRun) -> int:
 
 
 if __name__ == "__main__":
-    with Holdfast() as hold:
-        outcome = hold.run(crawl_both)
+    with Outlast() as outlast:
+        outcome = outlast.run(crawl_both)
         print(f"{outcome.unwrap()} words")
-        for run in reversed(hold.runs()):
-            print(f"{run.id}  {run.flow.rpartition(':')[2]:<12} {run.status}  {len(hold.receipts(run.id))} receipts")
+        for run in reversed(outlast.runs()):
+            print(f"{run.id}  {run.flow.rpartition(':')[2]:<12} {run.status}  {len(outlast.receipts(run.id))} receipts")

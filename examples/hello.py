@@ -1,6 +1,6 @@
 """The twelve lines of the README. Kill it anywhere and run it again: it goes on from where it was."""
 
-from holdfast import Holdfast, Run, effect, flow, step
+from outlast import Outlast, Run, effect, flow, step
 
 
 @step(retries=2)
@@ -18,5 +18,5 @@ def report(run: Run, topic: str) -> str:
     return publish(draft(topic))
 
 
-hold = Holdfast()
-print(hold.run(report, "kelp").unwrap())
+outlast = Outlast()
+print(outlast.run(report, "kelp").unwrap())

@@ -6,8 +6,8 @@ After each kill: the same result, every delivered outcome kept and not computed 
 
 from pathlib import Path
 
-from holdfast import KEY, NOT_DONE, Happened, Run, effect, flow, step
-from holdfast.testing import crash_everywhere
+from outlast import KEY, NOT_DONE, Happened, Run, effect, flow, step
+from outlast.testing import crash_everywhere
 
 OUTBOX = Path("outbox.txt")
 

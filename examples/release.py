@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast import KEY, NOT_DONE, UNKNOWN, Happened, Holdfast, Run, effect, flow, step
+from outlast import KEY, NOT_DONE, UNKNOWN, Happened, Outlast, Run, effect, flow, step
 
 REGISTRY = Path("registry.txt")
 
@@ -74,22 +74,22 @@ def main() -> None:
     for moment in ("before upload", "after upload", "announcing"):
         killed_at(moment)
 
-    with Holdfast() as hold:
-        outcome = hold.run(release, "1.0")  # the same call continues the same run
+    with Outlast() as outlast:
+        outcome = outlast.run(release, "1.0")  # the same call continues the same run
         assert outcome.status == "waiting", outcome
         (wait,) = outcome.interrupts
         print(f"waiting: {wait.says} (choices: {', '.join(wait.choices)})")
 
-        hold.skip(outcome.run_id, "announce", result="announced", why="I found it in the list's archive")
-        outcome = hold.resume(outcome.run_id)
+        outlast.skip(outcome.run_id, "announce", result="announced", why="I found it in the list's archive")
+        outcome = outlast.resume(outcome.run_id)
         print(f"{outcome.status}: {outcome.unwrap()}")
         assert len(uploads()) == 1
         assert Path("builds.txt").read_text() == "1.0\n"
-        assert hold.verify().ok
+        assert outlast.verify().ok
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["child"]:
-        Holdfast().run(release, "1.0")
+        Outlast().run(release, "1.0")
     else:
         main()

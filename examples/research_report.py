@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast import KEY, NOT_DONE, Happened, Holdfast, Run, effect, flow, inject, step
+from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, inject, step
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ def research_report(run: Run, topic: str) -> str:
 
 
 def main() -> None:
-    with Holdfast() as hold:
-        hold.resource("search", factory=Search)
-        hold.resource("site", Site(Path("site")))
-        outcome = hold.run(research_report, "Kelp")
+    with Outlast() as outlast:
+        outlast.resource("search", factory=Search)
+        outlast.resource("site", Site(Path("site")))
+        outcome = outlast.run(research_report, "Kelp")
         page = Path("site") / outcome.unwrap()
         print(page.read_text())
-        for receipt in hold.receipts(outcome.run_id):
+        for receipt in outlast.receipts(outcome.run_id):
             print(f"{receipt.seq:>3}  {receipt.label:<24} {receipt.agent or '-':<10} {receipt.status}")
 
 

@@ -4,7 +4,7 @@ Here the "again" happens in the same script, so that the example shows it: the f
 fetch, the second goes on from there.
 """
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 fetched: list[str] = []
 
@@ -18,8 +18,8 @@ def save(rows: list[int]) -> str:
     return f"{len(rows)} rows saved"
 
 
-def nightly(hold: Holdfast, *, broken: bool) -> str:
-    with hold.open("nightly") as run:
+def nightly(outlast: Outlast, *, broken: bool) -> str:
+    with outlast.open("nightly") as run:
         rows = run.step(fetch, "https://example.org/rows")
         if broken:
             raise ConnectionError("the network went away")
@@ -27,11 +27,11 @@ def nightly(hold: Holdfast, *, broken: bool) -> str:
 
 
 if __name__ == "__main__":
-    with Holdfast() as hold:
+    with Outlast() as outlast:
         try:
-            nightly(hold, broken=True)
+            nightly(outlast, broken=True)
         except ConnectionError as error:
-            print(f"first pass: {error}; the run is {hold.runs()[0].status}")
-        print(f"second pass: {nightly(hold, broken=False)}; the run is {hold.runs()[0].status}")
+            print(f"first pass: {error}; the run is {outlast.runs()[0].status}")
+        print(f"second pass: {nightly(outlast, broken=False)}; the run is {outlast.runs()[0].status}")
         assert len(fetched) == 1, "the finished step was not repeated"
-        assert len(hold.runs()) == 1, "both passes are one run"
+        assert len(outlast.runs()) == 1, "both passes are one run"

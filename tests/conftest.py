@@ -24,7 +24,7 @@ for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: 
         signal.signal(number, usual)
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
-    COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
+    COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
@@ -35,5 +35,5 @@ def pytest_configure(config: pytest.Config) -> None:
     """No deadline, since the machine that runs the tests is shared; with `--crash-long` five times as many examples."""
     examples = 200 if config.getoption("--crash-long") else 40
     quiet = [HealthCheck.too_slow]
-    settings.register_profile("holdfast", deadline=None, max_examples=examples, suppress_health_check=quiet)
-    settings.load_profile("holdfast")
+    settings.register_profile("outlast", deadline=None, max_examples=examples, suppress_health_check=quiet)
+    settings.load_profile("outlast")

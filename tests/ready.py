@@ -1,4 +1,4 @@
-"""Python processes that start at once: forked from one that has read Holdfast's code already, and nothing else.
+"""Python processes that start at once: forked from one that has read Outlast's code already, and nothing else.
 
 `run` is `subprocess.run([sys.executable, *words])` for programs that run to their end: a process of its own with its
 own folder, environment, streams, signals and exit code, a child of the one that waits here. What needs a terminal,
@@ -40,7 +40,7 @@ ROOMS = (  # what a command may need
 
 def environment(**more: str) -> dict[str, str]:
     """What a process finds around it: nothing of ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")} | more
+    return {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")} | more
 
 
 def hear() -> None:
@@ -218,7 +218,7 @@ def _end(code: int) -> NoReturn:
 def read_everything() -> None:
     """Import what a command may need. What cannot be imported says so to who needs it."""
     for room in ROOMS:
-        package = importlib.import_module(f"holdfast.{room}")
+        package = importlib.import_module(f"outlast.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 with contextlib.suppress(Exception):

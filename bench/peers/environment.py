@@ -1,4 +1,4 @@
-"""The peers' own environment, so that nothing they need mixes with what Holdfast needs."""
+"""The peers' own environment, so that nothing they need mixes with what Outlast needs."""
 
 import subprocess
 import sys

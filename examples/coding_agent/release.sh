@@ -3,6 +3,6 @@
 # RELEASE_ANSWER=lost makes it fail after it has happened.
 set -eu
 [ -w . ] || exit 75 # nothing happened, and we know it
-echo "$HOLDFAST_KEY greet.sh" >>released.txt
+echo "$OUTLAST_EFFECT_KEY greet.sh" >>released.txt
 [ "${RELEASE_ANSWER:-}" != lost ]
-echo '{"version": "1.0"}' >"$HOLDFAST_RESULT"
+echo '{"version": "1.0"}' >"$OUTLAST_RESULT"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import NotSettled
-from holdfast.handoffs.handoff import Lint
-from holdfast.handoffs.recovered import Recovered
+from outlast import Outlast
+from outlast.errors import NotSettled
+from outlast.handoffs.handoff import Lint
+from outlast.handoffs.recovered import Recovered
 
 from ..kit.anchored import anchor_row, journal, revise
 from ..kit.desk import TASK, Desk, codes, found, git
@@ -29,16 +29,16 @@ class Elsewhere:
     def __init__(self, desk: Desk) -> None:
         self.desk, self.repo = desk, desk.folder / "clone"
         git(desk.folder, "clone", "-q", str(desk.repo), "clone")
-        self.hold = Holdfast(desk.folder / "elsewhere", actor="ben", clock=desk.clock)
-        desk.opened.append(self.hold)
+        self.outlast = Outlast(desk.folder / "elsewhere", actor="ben", clock=desk.clock)
+        desk.opened.append(self.outlast)
 
-    def bring(self, source: Holdfast | None = None, target: Holdfast | None = None) -> Any:
+    def bring(self, source: Outlast | None = None, target: Outlast | None = None) -> Any:
         file = self.desk.folder / "it.handoff"
-        (source or self.desk.hold).handoff.export(TASK, file, force=True)
-        return (target or self.hold).handoff.import_(file)
+        (source or self.desk.outlast).handoff.export(TASK, file, force=True)
+        return (target or self.outlast).handoff.import_(file)
 
     def recover(self, **how: Any) -> Recovered:
-        return self.desk.recover(hold=self.hold, **({"repo_root": str(self.repo)} | how))
+        return self.desk.recover(outlast=self.outlast, **({"repo_root": str(self.repo)} | how))
 
     def write(self, text: str) -> None:
         (self.repo / "src/export.py").write_text(text)
@@ -97,7 +97,7 @@ def test_a_claim_that_was_given_back_where_the_files_are_not_ends_as_it_began(
     desk.recover(claim=True)
     hidden = desk.repo.rename(tmp_path / "hidden")
     monkeypatch.chdir(tmp_path)
-    desk.hold.handoff.settle(TASK, "released")
+    desk.outlast.handoff.settle(TASK, "released")
     hidden.rename(desk.repo)
     assert str(desk.recover().verdict) == "trusted"
     desk.write("src/export.py", "a stranger was here\n")
@@ -160,20 +160,20 @@ def test_checks_that_were_run_elsewhere_complete_nothing_here(desk: Desk, elsewh
     desk.recover(run_checks=True)
     elsewhere.bring()
     with pytest.raises(NotSettled, match="was not run by a runner"):
-        elsewhere.hold.handoff.settle(TASK, "completed", repo_root=str(elsewhere.repo), run_checks=False)
+        elsewhere.outlast.handoff.settle(TASK, "completed", repo_root=str(elsewhere.repo), run_checks=False)
     elsewhere.recover(run_checks=True)
-    done = elsewhere.hold.handoff.settle(TASK, "completed", repo_root=str(elsewhere.repo), run_checks=False)
+    done = elsewhere.outlast.handoff.settle(TASK, "completed", repo_root=str(elsewhere.repo), run_checks=False)
     assert done.outcome == "completed"
 
 
 def test_the_score_of_what_came_is_found_out_here(place: Place, other: Place) -> None:
-    revise(place.hold, next_action=None, acceptance_checks=(), target_files=(), lint=Lint(100))
+    revise(place.outlast, next_action=None, acceptance_checks=(), target_files=(), lint=Lint(100))
     file = place.folder / "it.handoff"
-    place.hold.handoff.export("task:x", file)
-    other.hold.handoff.import_(file)
-    assert "weak" not in codes(place.hold.handoff.recover("task:x"))
-    assert "weak" in codes(other.hold.handoff.recover("task:x"))
-    assert other.hold.handoff.get(anchor="task:x").lint == Lint(100)
+    place.outlast.handoff.export("task:x", file)
+    other.outlast.handoff.import_(file)
+    assert "weak" not in codes(place.outlast.handoff.recover("task:x"))
+    assert "weak" in codes(other.outlast.handoff.recover("task:x"))
+    assert other.outlast.handoff.get(anchor="task:x").lint == Lint(100)
 
 
 def test_what_was_too_early_elsewhere_stays_so(desk: Desk, elsewhere: Elsewhere) -> None:
@@ -190,16 +190,19 @@ def test_what_was_too_early_elsewhere_stays_so(desk: Desk, elsewhere: Elsewhere)
 
 def test_only_what_is_new_raises_the_mark_and_the_chain_goes_on(desk: Desk, elsewhere: Elsewhere) -> None:
     desk.store()
-    assert (elsewhere.bring().added, anchor_row(elsewhere.hold, TASK).arrived) == (1, 1)
+    assert (elsewhere.bring().added, anchor_row(elsewhere.outlast, TASK).arrived) == (1, 1)
     elsewhere.recover(run_checks=True)
-    assert (elsewhere.bring().added, anchor_row(elsewhere.hold, TASK).arrived) == (0, 1)
-    assert elsewhere.bring(elsewhere.hold, desk.hold).added == 1
-    assert (anchor_row(desk.hold, TASK).arrived, journal(desk.hold, TASK)) == (2, journal(elsewhere.hold, TASK))
+    assert (elsewhere.bring().added, anchor_row(elsewhere.outlast, TASK).arrived) == (0, 1)
+    assert elsewhere.bring(elsewhere.outlast, desk.outlast).added == 1
+    assert (anchor_row(desk.outlast, TASK).arrived, journal(desk.outlast, TASK)) == (
+        2,
+        journal(elsewhere.outlast, TASK),
+    )
     assert "self_reported" in codes(desk.recover())
     desk.store(summary="Further on", baseline=True)
     assert str(desk.recover().verdict) == "trusted"
     assert elsewhere.bring().change == "continued"
-    assert (desk.hold.verify().ok, elsewhere.hold.verify().ok) == (True, True)
+    assert (desk.outlast.verify().ok, elsewhere.outlast.verify().ok) == (True, True)
 
 
 def test_records_stay_as_they_were_written(desk: Desk, elsewhere: Elsewhere) -> None:
@@ -207,5 +210,5 @@ def test_records_stay_as_they_were_written(desk: Desk, elsewhere: Elsewhere) -> 
     desk.recover(run_checks=True, claim=True)
     elsewhere.bring()
     elsewhere.recover()
-    assert journal(elsewhere.hold, TASK)[:4] == journal(desk.hold, TASK)
-    assert elsewhere.hold.handoff.get(anchor=TASK) == desk.hold.handoff.get(anchor=TASK)
+    assert journal(elsewhere.outlast, TASK)[:4] == journal(desk.outlast, TASK)
+    assert elsewhere.outlast.handoff.get(anchor=TASK) == desk.outlast.handoff.get(anchor=TASK)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import KEY, NOT_DONE, Happened, Holdfast, Run, effect, flow, flow_file, inject, step
-from holdfast.care.audit.model import QUESTIONS, Audit
-from holdfast.care.audit.python import is_live
-from holdfast.care.audit.run import look_at, protected
-from holdfast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
-from holdfast.errors import AmbiguousPrefix, FlowNotFound, RunNotFound
-from holdfast.ledger.journal import Header, Row, entry
-from holdfast.runs.call import fold
+from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, flow_file, inject, step
+from outlast.care.audit.model import QUESTIONS, Audit
+from outlast.care.audit.python import is_live
+from outlast.care.audit.run import look_at, protected
+from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
+from outlast.errors import AmbiguousPrefix, FlowNotFound, RunNotFound
+from outlast.ledger.journal import Header, Row, entry
+from outlast.runs.call import fold
 
 from .. import ready
 from ..crash.command_folder import Folder
@@ -130,7 +130,7 @@ def test_a_command_that_must_not_run_twice_is_seen(command: str) -> None:
         "rm -rf /tmp/scratch",
         "rm -rf build",
         "echo x >> /dev/null 2>&1",
-        "echo x >> $HOLDFAST_ENVELOPE",
+        "echo x >> $OUTLAST_ENVELOPE",
         "echo 'an open quote",
         "make &> log.txt",
         "curl -so post https://example.org",
@@ -161,7 +161,7 @@ def test_files_and_secrets_of_a_command_are_seen() -> None:
         "err.txt",
         "log.txt",
     )
-    assert secrets_used('curl -H "Authorization: ${API_TOKEN}" "$HOLDFAST_KEY" $HOME') == ("API_TOKEN",)
+    assert secrets_used('curl -H "Authorization: ${API_TOKEN}" "$OUTLAST_EFFECT_KEY" $HOME') == ("API_TOKEN",)
     assert is_declared("./out/a.txt", ["out/**"])
     assert not is_declared("out.txt", ["other.txt"])
 
@@ -171,8 +171,8 @@ def test_files_and_secrets_of_a_command_are_seen() -> None:
 
 def audit_file(tmp_path: Path, text: str) -> Audit:
     (tmp_path / "flow.yaml").write_text(text)
-    with Holdfast(tmp_path / ".holdfast") as hold:
-        return hold.audit(flow_file(tmp_path / "flow.yaml"))
+    with Outlast(tmp_path / ".outlast") as outlast:
+        return outlast.audit(flow_file(tmp_path / "flow.yaml"))
 
 
 def with_step(*lines: str, head: str = "") -> str:
@@ -425,14 +425,14 @@ def with_append(run: Run) -> None:
 
 
 def test_a_python_flow_that_an_auditor_would_accept_passes_all_six(place: Place) -> None:
-    found = place.hold.audit(good)
+    found = place.outlast.audit(good)
     assert found.passed
     assert "can rerun: draft, find" in says(found, 1)
     assert "effect publish: intent on disk first; a key of its own; in doubt its probe is asked" in says(found, 2)
-    assert "resource search: to be provided: hold.resource('search', …)" in says(found, 3)
+    assert "resource search: to be provided: outlast.resource('search', …)" in says(found, 3)
     assert "draft declares draft.md" in says(found, 5)
-    place.hold.resource("search", object())
-    assert "resource search: provided by this process" in says(place.hold.audit(good), 3)
+    place.outlast.resource("search", object())
+    assert "resource search: provided by this process" in says(place.outlast.audit(good), 3)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_a_python_flow_that_an_auditor_would_accept_passes_all_six(place: Place)
 def test_a_python_flow_that_fails_one_question_fails_just_that(
     place: Place, number: int, code: str, subject: str, tried: Any
 ) -> None:
-    found = place.hold.audit(tried)
+    found = place.outlast.audit(tried)
     assert (found.failed, codes(found, number)) == ((number,), [(code, subject)])
 
 
@@ -472,39 +472,39 @@ def with_unknown(run: Run, steps: list[Any]) -> None:
 
 
 def test_a_function_of_another_module_is_a_step_and_no_part_of_the_body(place: Place) -> None:
-    found = place.hold.audit(with_steps_elsewhere)
+    found = place.outlast.audit(with_steps_elsewhere)
     assert found.passed
     assert "can rerun: ran" in says(found, 1)
     assert "effect copy" in says(found, 2)
 
 
 def test_what_cannot_be_followed_is_noted(place: Place) -> None:
-    (note,) = place.hold.audit(with_unknown).questions[0].findings
+    (note,) = place.outlast.audit(with_unknown).questions[0].findings
     assert (note.code, note.fails) == ("not_seen", False)
     assert "run.step(each, …)" in note.found
 
 
 def test_an_effect_inside_a_step_fails_the_second_question(place: Place) -> None:
-    assert ("effect_in_step", "publish") in codes(place.hold.audit(with_wrapped), 2)
+    assert ("effect_in_step", "publish") in codes(place.outlast.audit(with_wrapped), 2)
 
 
 def test_a_call_with_an_idempotency_key_may_be_made_twice(place: Place) -> None:
-    assert place.hold.audit(with_keyed).passed
+    assert place.outlast.audit(with_keyed).passed
 
 
 def test_a_step_that_appends_fails_the_first_question_and_the_fifth(place: Place) -> None:
-    assert place.hold.audit(with_append).failed == (1, 5)
+    assert place.outlast.audit(with_append).failed == (1, 5)
 
 
 def test_a_flow_is_audited_by_its_name(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     (place.folder / "flow.yaml").write_text(with_step("run: git push"))
-    assert place.hold.audit("tests.care.test_audit:good").passed
-    assert place.hold.audit("flow.yaml").failed == (1,)
+    assert place.outlast.audit("tests.care.test_audit:good").passed
+    assert place.outlast.audit("flow.yaml").failed == (1,)
     with pytest.raises(FlowNotFound):
-        place.hold.audit("tests.care.test_audit:find")
+        place.outlast.audit("tests.care.test_audit:find")
     with pytest.raises(FlowNotFound):
-        place.hold.audit("no.yaml")
+        place.outlast.audit("no.yaml")
 
 
 @pytest.mark.parametrize(
@@ -568,13 +568,13 @@ def job_posts(run: Run) -> str:
 
 @pytest.fixture
 def tooled(place: Place) -> Place:
-    place.hold.resource("tool", "hammer")
+    place.outlast.resource("tool", "hammer")
     return place
 
 
 def test_a_finished_run_passes_all_six_with_its_evidence(tooled: Place) -> None:
-    run_id = tooled.hold.run(job, trace_id="trace-7").run_id
-    found = tooled.hold.audit(run_id[:8])
+    run_id = tooled.outlast.run(job, trace_id="trace-7").run_id
+    found = tooled.outlast.audit(run_id[:8])
     assert (found.passed, found.kind, found.subject) == (True, "run", run_id)
     assert "flaky ran 2 times: succeeded" in says(found, 1)
     assert "effect send: succeeded, delivered once, attempt 1, key " in says(found, 2)
@@ -585,7 +585,7 @@ def test_a_finished_run_passes_all_six_with_its_evidence(tooled: Place) -> None:
 
 
 def test_a_step_that_ran_again_and_looks_unrepeatable_fails_the_first(place: Place) -> None:
-    found = place.hold.audit(place.run(job_posts).run_id)
+    found = place.outlast.audit(place.run(job_posts).run_id)
     assert (found.failed, codes(found, 1)) == ((1,), [("ran_again", "flaky_post")])
     assert "client.post" in says(found, 1)
 
@@ -593,11 +593,11 @@ def test_a_step_that_ran_again_and_looks_unrepeatable_fails_the_first(place: Pla
 def test_an_effect_in_doubt_fails_the_second_until_somebody_decides(tooled: Place) -> None:
     KNOBS["lost"] = True
     outcome = tooled.run(job)
-    found = tooled.hold.audit(outcome.run_id)
+    found = tooled.outlast.audit(outcome.run_id)
     assert (found.failed, codes(found, 2)) == ((2,), [("in_doubt", "send")])
-    tooled.hold.skip(outcome.run_id, "send", result="sent", why="I looked")
+    tooled.outlast.skip(outcome.run_id, "send", result="sent", why="I looked")
     assert tooled.run(job).status == "succeeded"
-    settled = tooled.hold.audit(outcome.run_id)
+    settled = tooled.outlast.audit(outcome.run_id)
     assert settled.passed
     assert "effect send: skipped" in says(settled, 2)
 
@@ -607,18 +607,20 @@ def test_an_effect_that_ran_again_without_leave_fails_the_second(place: Place, m
     told = [(1, "failed", False, mark), (2, "succeeded", True, "")]
     headers = [Header("effect", "send", attempt=n, status=s, delivered=d, mark=m) for n, s, d, m in told]
     rows = [Row(seq, entry(header).header, b"", None) for seq, header in enumerate(headers, start=1)]
-    looked = replace(look_at(place.hold._runtime, place.run(job_posts).run_id), rows=rows, ledger=fold(rows), names={})
+    looked = replace(
+        look_at(place.outlast._runtime, place.run(job_posts).run_id), rows=rows, ledger=fold(rows), names={}
+    )
     found = [each.code for each in protected(looked).findings if each.fails]
     assert found == (["ran_again"] if fails else [])
 
 
 def test_a_missing_resource_fails_the_third_until_it_is_provided(tooled: Place) -> None:
     tooled.close()
-    tooled.killed(lambda hold: (hold.resource("tool", "hammer"), hold.run(job)), at="before sending")
-    found = tooled.hold.audit(tooled.run_id)
+    tooled.killed(lambda outlast: (outlast.resource("tool", "hammer"), outlast.run(job)), at="before sending")
+    found = tooled.outlast.audit(tooled.run_id)
     assert (found.failed, codes(found, 3)) == ((3,), [("resource_missing", "tool")])
-    tooled.hold.resource("tool", "hammer")
-    again = tooled.hold.audit(tooled.run_id)
+    tooled.outlast.resource("tool", "hammer")
+    again = tooled.outlast.audit(tooled.run_id)
     assert again.passed
     assert "phase" in says(again, 4) or "2 outcomes are given again" in says(again, 4)
     assert "next is the first call without an outcome" in says(again, 4)
@@ -628,9 +630,9 @@ def test_a_flow_that_is_gone_fails_the_fourth(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "work")
     folder.flow("- {id: one, run: 'true'}\n- {id: two, run: 'false'}")
     run_id = folder.run().run_id
-    passed = folder.hold.audit(run_id)
+    passed = folder.outlast.audit(run_id)
     (folder.path / "flow.yaml").rename(folder.path / "moved.yaml")
-    found = folder.hold.audit(run_id)
+    found = folder.outlast.audit(run_id)
     folder.end()
     assert passed.passed
     assert "two is tried again" in says(passed, 4)
@@ -639,16 +641,16 @@ def test_a_flow_that_is_gone_fails_the_fourth(tmp_path: Path) -> None:
 
 def test_a_missing_blob_fails_the_fifth_and_its_source_is_named(tooled: Place) -> None:
     run_id = tooled.run(job).run_id
-    (receipt,) = [receipt for receipt in tooled.hold.receipts(run_id) if receipt.step == "work"]
-    tooled.hold._runtime.blobs.path(receipt.blob).unlink()
-    found = tooled.hold.audit(run_id)
+    (receipt,) = [receipt for receipt in tooled.outlast.receipts(run_id) if receipt.step == "work"]
+    tooled.outlast._runtime.blobs.path(receipt.blob).unlink()
+    found = tooled.outlast.audit(run_id)
     assert (found.failed, [code for code, _ in codes(found, 5)]) == ((5,), ["artifact_spoilt"])
     assert "(of work)" in says(found, 5)
 
 
 def test_an_artifact_says_what_it_is_and_where_it_comes_from(place: Place) -> None:
-    assert place.hold.audit(with_artifact).passed
-    found = place.hold.audit(place.run(with_artifact).run_id)
+    assert place.outlast.audit(with_artifact).passed
+    found = place.outlast.audit(place.run(with_artifact).run_id)
     assert found.passed
     assert "artifact:default/draft.md@1 by the body: A draft" in says(found, 5)
 
@@ -656,28 +658,28 @@ def test_an_artifact_says_what_it_is_and_where_it_comes_from(place: Place) -> No
 def test_an_artifact_without_a_summary_or_with_other_content_fails_the_fifth(place: Place) -> None:
     KNOBS["summary"] = ""
     run_id = place.run(with_artifact).run_id
-    found = place.hold.audit(run_id)
+    found = place.outlast.audit(run_id)
     assert (found.failed, [code for code, _ in codes(found, 5)]) == ((5,), ["no_summary"])
-    place.hold._runtime.blobs.path(_blob(place)).unlink()
-    assert [code for code, _ in codes(place.hold.audit(run_id), 5)] == ["no_summary", "artifact_spoilt"]
+    place.outlast._runtime.blobs.path(_blob(place)).unlink()
+    assert [code for code, _ in codes(place.outlast.audit(run_id), 5)] == ["no_summary", "artifact_spoilt"]
 
 
 def _blob(place: Place) -> str:
-    (row,) = place.hold._runtime.store.read(lambda look: look.artifacts_of_scope("default", 0, 10))
+    (row,) = place.outlast._runtime.store.read(lambda look: look.artifacts_of_scope("default", 0, 10))
     return row.blob
 
 
 def test_a_broken_chain_fails_the_sixth(tooled: Place) -> None:
     run_id = tooled.run(job).run_id
     tamper(tooled, "UPDATE journal SET hash = zeroblob(32) WHERE seq = 3")
-    found = tooled.hold.audit(run_id)
+    found = tooled.outlast.audit(run_id)
     assert (found.failed, [code for code, _ in codes(found, 6)]) == ((6,), ["integrity_broken"])
 
 
 def test_of_a_run_with_a_torn_record_nothing_passes(tooled: Place) -> None:
     run_id = tooled.run(job).run_id
     tamper(tooled, "UPDATE journal SET header = x'5b' WHERE seq = 3")
-    found = tooled.hold.audit(run_id)
+    found = tooled.outlast.audit(run_id)
     assert found.failed == (1, 2, 3, 4, 5, 6)
     assert [code for code, _ in codes(found, 1)] == ["unreadable"]
     assert [code for code, _ in codes(found, 6)] == ["integrity_broken"]
@@ -688,9 +690,9 @@ def test_a_secret_that_is_not_set_fails_the_third(tmp_path: Path, monkeypatch: p
     folder = Folder(tmp_path / "work")
     (folder.path / "flow.yaml").write_text("flow: f\nsecrets: [API_TOKEN]\nsteps:\n  - {id: a, run: 'false'}\n")
     run_id = folder.run().run_id
-    passed = folder.hold.audit(run_id)
+    passed = folder.outlast.audit(run_id)
     monkeypatch.delenv("API_TOKEN")
-    found = folder.hold.audit(run_id)
+    found = folder.outlast.audit(run_id)
     folder.end()
     assert passed.passed
     assert (found.failed, codes(found, 3)) == ((3,), [("secret_missing", "API_TOKEN")])
@@ -700,16 +702,16 @@ def test_a_secret_that_is_not_set_fails_the_third(tmp_path: Path, monkeypatch: p
 def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
     place.run(job_posts)
     with pytest.raises(RunNotFound):
-        place.hold.audit("nope")
+        place.outlast.audit("nope")
     with pytest.raises((RunNotFound, AmbiguousPrefix)):
-        place.hold.audit("")
+        place.outlast.audit("")
 
 
 # -- of a run, nothing is imported -------------------------------------------------------------------
 
 LOUD = """
 from pathlib import Path
-from holdfast import Run, flow, inject, resource, step
+from outlast import Run, flow, inject, resource, step
 
 Path({log!r}).open("a").write("imported\\n")
 
@@ -728,7 +730,7 @@ def loud(run: Run) -> str:
 
 
 def said(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    return ready.run(("-m", "holdfast", *words), cwd=folder, env=ready.environment())
+    return ready.run(("-m", "outlast", *words), cwd=folder, env=ready.environment())
 
 
 @pytest.mark.parametrize("source", ["loud_flows.py:loud", "loud_package.inner:loud"])

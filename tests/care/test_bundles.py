@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Holdfast, failpoints
-from holdfast.care.travel import archive
-from holdfast.care.travel.handoff import BundleArrived, Bundled, export_handoff, import_handoff
-from holdfast.errors import (
+from outlast import Outlast, failpoints
+from outlast.care.travel import archive
+from outlast.care.travel.handoff import BundleArrived, Bundled, export_handoff, import_handoff
+from outlast.errors import (
     ArchiveInvalid,
     Conflict,
     HandoffClaimed,
@@ -28,9 +28,9 @@ from holdfast.errors import (
     NameInvalid,
     StoreReadOnly,
 )
-from holdfast.handoffs.handoff import Binding, Bound, Lint
-from holdfast.ledger.journal import decode_header, encode_header, genesis_of_anchor, link
-from holdfast.testing.children import in_child
+from outlast.handoffs.handoff import Binding, Bound, Lint
+from outlast.ledger.journal import decode_header, encode_header, genesis_of_anchor, link
+from outlast.testing.children import in_child
 
 from ..handoffs.test_handoff_records import everything, tamper
 from ..kit.anchored import ANCHOR, anchor_row, checked, claim, evidence, journal, lease_row, revise, settle, story
@@ -41,11 +41,11 @@ QUICK = {"synchronous": "OFF"}  # a killed process leaves its writes to the kern
 
 
 def export(place: Place, anchor: str = ANCHOR, path: Path | None = None, **how: Any) -> Bundled:
-    return export_handoff(place.hold._runtime, anchor, path or place.folder, **how)
+    return export_handoff(place.outlast._runtime, anchor, path or place.folder, **how)
 
 
 def import_(place: Place, path: str | Path, **how: Any) -> BundleArrived:
-    return import_handoff(place.hold._runtime, Path(path), **how)
+    return import_handoff(place.outlast._runtime, Path(path), **how)
 
 
 def travelled(place: Place, other: Place, **how: Any) -> BundleArrived:
@@ -55,59 +55,59 @@ def travelled(place: Place, other: Place, **how: Any) -> BundleArrived:
 
 def nothing_in(place: Place) -> bool:
     """Whether no trace of any handoff is there, nor of a blob."""
-    rows = place.hold._runtime.store.read(lambda look: look.anchors_after(0, 9))
+    rows = place.outlast._runtime.store.read(lambda look: look.anchors_after(0, 9))
     blobs = [path for path in (place.home / "default" / "blobs").rglob("*") if path.is_file()]
-    return not rows and not blobs and place.hold.verify().ok
+    return not rows and not blobs and place.outlast.verify().ok
 
 
-def shown(hold: Holdfast) -> list[object]:
+def shown(outlast: Outlast) -> list[object]:
     """Everything of the handoff that must be the same wherever it is."""
-    row, lease = anchor_row(hold), lease_row(hold)
-    look = hold._runtime.store.read
+    row, lease = anchor_row(outlast), lease_row(outlast)
+    look = outlast._runtime.store.read
     refs = look(lambda reading: reading.blob_refs_upto(-row.key, 1 << 60))
     rows = look(lambda reading: [each._replace(key=0, anchor=0) for each in reading.handoffs_of(row.key)])
     files = look(lambda reading: reading.files_of_anchor(row.key))
-    contents = [hold._runtime.blobs.get(name) for _, name in refs]
+    contents = [outlast._runtime.blobs.get(name) for _, name in refs]
     same = row._replace(key=0, newest=0, arrived=0)
-    return [same, journal(hold), (lease.head, lease.hash), rows, files, refs, contents]
+    return [same, journal(outlast), (lease.head, lease.hash), rows, files, refs, contents]
 
 
 # -- going and coming --------------------------------------------------------------------------------
 
 
 def test_a_handoff_arrives_with_its_whole_history_and_every_blob(place: Place, other: Place) -> None:
-    _, newest = story(place.hold)
+    _, newest = story(place.outlast)
     done = export(place)
     assert (done.anchor, done.scope, done.handoff_id, done.revision) == (ANCHOR, "default", newest.id, 2)
     assert (done.entries, done.blobs, done.bytes) == (4, 5, Path(done.path).stat().st_size)
     assert done.digest == sha256(Path(done.path).read_bytes()).hexdigest()
     came = import_(other, done.path)
     assert came == BundleArrived(ANCHOR, "default", newest.id, 2, "open", "added", 4, 5, False)
-    assert shown(other.hold) == shown(place.hold)
-    found = other.hold.verify()
+    assert shown(other.outlast) == shown(place.outlast)
+    found = other.outlast.verify()
     assert (found.ok, found.handoffs, found.blobs) == (True, 2, 5)
 
 
 def test_a_finished_handoff_arrives_finished(place: Place, other: Place) -> None:
-    revise(place.hold)
-    settle(place.hold, "completed")
+    revise(place.outlast)
+    settle(place.outlast, "completed")
     assert travelled(place, other).status == "finished"
-    assert (anchor_row(other.hold).status, anchor_row(other.hold).outcome) == ("finished", "completed")
-    assert other.hold.verify().ok
+    assert (anchor_row(other.outlast).status, anchor_row(other.outlast).outcome) == ("finished", "completed")
+    assert other.outlast.verify().ok
 
 
 def test_odd_names_travel_and_their_file_has_a_safe_name(place: Place, other: Place) -> None:
     for anchor in ("../../etc/passwd", "'; DROP TABLE anchors; --", 'Über 🎉 "quoted"', ".", "x" * 500):
-        revise(place.hold, anchor, scope="../up")
+        revise(place.outlast, anchor, scope="../up")
         done = export(place, anchor, scope="../up")
         assert Path(done.path).parent == place.folder
         came = import_(other, done.path)
         assert (came.anchor, came.scope) == (anchor, "../up")
-    assert other.hold.verify().handoffs == 5
+    assert other.outlast.verify().handoffs == 5
 
 
 def test_a_scope_that_is_asked_for_must_be_the_bundles_own(place: Place, other: Place) -> None:
-    revise(place.hold, scope="team")
+    revise(place.outlast, scope="team")
     done = export(place, scope="team")
     with pytest.raises(Invalid, match=r"'team'.*keeps its scope.*without naming one"):
         import_(other, done.path, scope="default")
@@ -116,7 +116,7 @@ def test_a_scope_that_is_asked_for_must_be_the_bundles_own(place: Place, other: 
 
 
 def test_what_is_not_there_cannot_be_exported(place: Place) -> None:
-    revise(place.hold, "task:parser")
+    revise(place.outlast, "task:parser")
     with pytest.raises(HandoffNotFound, match="nearest: task:parser"):
         export(place, "task:parse")
     with pytest.raises(HandoffNotFound):
@@ -127,27 +127,27 @@ def test_what_is_not_there_cannot_be_exported(place: Place) -> None:
 
 
 def test_the_same_handoff_makes_the_same_file_and_replaces_it(place: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     assert export(place) == export(place)
     assert len(list(place.folder.glob("*.zip"))) == 1
 
 
 def test_a_file_that_is_there_is_not_replaced_unasked(place: Place) -> None:
-    revise(place.hold)
+    revise(place.outlast)
     taken = place.folder / "bundle.zip"
     taken.write_text("mine")
     with pytest.raises(Conflict, match="force"):
         export(place, path=taken)
     assert taken.read_text() == "mine"
     export(place, path=taken, force=True)
-    revise(place.hold)
+    revise(place.outlast)
     with pytest.raises(Conflict, match="force"):  # an older export is a record of its own
         export(place, path=taken)
 
 
 @pytest.mark.parametrize("make", ["link", "fifo", "missing", "nul", "file"])
 def test_a_place_that_cannot_be_written_is_refused(place: Place, make: str) -> None:
-    revise(place.hold)
+    revise(place.outlast)
     target = place.folder / "bundle.zip"
     if make == "link":
         target.symlink_to(place.folder / "elsewhere.zip")
@@ -162,7 +162,7 @@ def test_a_place_that_cannot_be_written_is_refused(place: Place, make: str) -> N
 
 
 def test_a_broken_handoff_is_not_exported_and_the_record_is_named(place: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     tamper(place, "UPDATE journal SET payload = CAST('{\"facts\":1}' AS BLOB) WHERE seq = 2")
     with pytest.raises(IntegrityBroken, match="entry handoff task:x/2"):
         export(place)
@@ -171,8 +171,8 @@ def test_a_broken_handoff_is_not_exported_and_the_record_is_named(place: Place) 
 
 @pytest.mark.parametrize("damage", ["missing", "changed"])
 def test_a_handoff_whose_blob_is_damaged_is_not_exported_and_the_blob_is_named(place: Place, damage: str) -> None:
-    story(place.hold)
-    path = place.hold._runtime.blobs.path(checked(place.hold, b"later"))
+    story(place.outlast)
+    path = place.outlast._runtime.blobs.path(checked(place.outlast, b"later"))
     path.write_bytes(b"?") if damage == "changed" else path.unlink()
     with pytest.raises(IntegrityBroken, match=f"blob {path.name[:12]}"):
         export(place)
@@ -183,88 +183,88 @@ def test_a_handoff_whose_blob_is_damaged_is_not_exported_and_the_blob_is_named(p
 
 
 def test_the_same_file_again_has_nothing_to_do_and_says_so(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     done = export(place)
     import_(other, done.path)
-    before = everything(other.hold)
+    before = everything(other.outlast)
     again = import_(other, done.path)
     assert (again.change, again.added, again.replayed, again.revision) == ("same", 0, True, 2)
-    assert everything(other.hold) == before
+    assert everything(other.outlast) == before
 
 
 def test_the_same_file_again_brings_a_lost_blob_back(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     done = export(place)
     import_(other, done.path)
-    lost = other.hold._runtime.blobs.path(sha256(b"a = 2\n").hexdigest())
+    lost = other.outlast._runtime.blobs.path(sha256(b"a = 2\n").hexdigest())
     lost.unlink()
-    assert not other.hold.verify().ok
+    assert not other.outlast.verify().ok
     assert import_(other, done.path).replayed
-    assert other.hold.verify().ok
+    assert other.outlast.verify().ok
 
 
 def test_what_is_newer_is_added_there_and_back(place: Place, other: Place) -> None:
-    revise(place.hold, content=b"one")
+    revise(place.outlast, content=b"one")
     travelled(place, other)
-    claim(other.hold, "theirs")
-    checked(other.hold, b"passed")
-    second = revise(other.hold, content=b"two", target_files=("src/b.py",))
-    settle(other.hold, "completed")
+    claim(other.outlast, "theirs")
+    checked(other.outlast, b"passed")
+    second = revise(other.outlast, content=b"two", target_files=("src/b.py",))
+    settle(other.outlast, "completed")
     came = travelled(other, place)
     assert (came.change, came.added, came.revision, came.handoff_id) == ("continued", 4, 2, second.id)
     assert came.status == "finished"
-    assert shown(place.hold) == shown(other.hold)
-    assert place.hold.verify().ok
+    assert shown(place.outlast) == shown(other.outlast)
+    assert place.outlast.verify().ok
     assert travelled(place, other).change == "same"
 
 
 def test_an_older_file_has_nothing_to_do_and_says_so(place: Place, other: Place) -> None:
-    revise(place.hold)
+    revise(place.outlast)
     old = export(place)
     import_(other, old.path)
-    newest = revise(other.hold)
-    before = everything(other.hold)
+    newest = revise(other.outlast)
+    before = everything(other.outlast)
     came = import_(other, old.path)
     assert (came.change, came.replayed, came.revision, came.handoff_id) == ("older", True, 2, newest.id)
-    assert everything(other.hold) == before
+    assert everything(other.outlast) == before
 
 
 def test_histories_that_parted_are_refused_with_where(place: Place, other: Place) -> None:
-    revise(place.hold)
-    checked(place.hold, b"passed")
+    revise(place.outlast)
+    checked(place.outlast, b"passed")
     travelled(place, other)
-    revise(place.hold)
+    revise(place.outlast)
     for _ in range(3):
-        revise(other.hold)
+        revise(other.outlast)
     for here, there in ((place, other), (other, place)):
-        before = everything(there.hold)
+        before = everything(there.outlast)
         with pytest.raises(HandoffExists, match=r"parted from the file's after entry 2, revision 1"):
             travelled(here, there)
-        assert everything(there.hold) == before
+        assert everything(there.outlast) == before
 
 
 def test_another_handoff_of_the_same_name_is_refused(place: Place, other: Place) -> None:
-    revise(place.hold, content=b"ours")
-    revise(other.hold, content=b"theirs")
-    before = everything(other.hold)
+    revise(place.outlast, content=b"ours")
+    revise(other.outlast, content=b"theirs")
+    before = everything(other.outlast)
     with pytest.raises(HandoffExists, match="another one of that name"):
         travelled(place, other)
-    assert everything(other.hold) == before
-    assert not other.hold._runtime.blobs.has(sha256(b"ours").hexdigest())
+    assert everything(other.outlast) == before
+    assert not other.outlast._runtime.blobs.has(sha256(b"ours").hexdigest())
 
 
 def test_ids_that_mean_something_else_here_are_refused(place: Place, other: Place) -> None:
-    first = revise(place.hold)
-    revise(other.hold, "task:other", id=first.id)
+    first = revise(place.outlast)
+    revise(other.outlast, "task:other", id=first.id)
     with pytest.raises(HandoffExists, match="the id of another handoff"):
         travelled(place, other)
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 def test_the_id_of_another_anchor_is_refused(place: Place, other: Place) -> None:
-    revise(place.hold)
+    revise(place.outlast)
     travelled(place, other)
-    id_ = anchor_row(place.hold).id
+    id_ = anchor_row(place.outlast).id
     tamper(other, "UPDATE anchors SET anchor = 'task:other'")
     with pytest.raises(HandoffExists, match=f"its id {id_} is that of 'task:other'"):
         travelled(place, other)
@@ -274,53 +274,53 @@ def test_the_id_of_another_anchor_is_refused(place: Place, other: Place) -> None
 
 
 def test_a_claim_does_not_travel(place: Place, other: Place) -> None:
-    revise(place.hold)
-    claim(place.hold, "token")
+    revise(place.outlast)
+    claim(place.outlast, "token")
     travelled(place, other)
-    assert lease_row(place.hold).holder == "token"
-    assert lease_row(other.hold).holder is None
-    assert other.hold._runtime.store.read(lambda look: look.beat_of("token")) is None
-    assert lease_row(other.hold).epoch > lease_row(place.hold).epoch
+    assert lease_row(place.outlast).holder == "token"
+    assert lease_row(other.outlast).holder is None
+    assert other.outlast._runtime.store.read(lambda look: look.beat_of("token")) is None
+    assert lease_row(other.outlast).epoch > lease_row(place.outlast).epoch
 
 
 def claimed_here(place: Place, other: Place) -> str:
     """Ours is claimed, and theirs has all of ours and more. The file."""
-    revise(place.hold)
-    claim(place.hold, "token")
+    revise(place.outlast)
+    claim(place.outlast, "token")
     travelled(place, other)
-    revise(other.hold)
+    revise(other.outlast)
     return export(other, path=other.folder / "more.zip").path
 
 
 def test_nothing_is_added_under_the_feet_of_who_works_on_it(place: Place, other: Place) -> None:
     path = claimed_here(place, other)
-    before = everything(place.hold)
+    before = everything(place.outlast)
     with pytest.raises(HandoffClaimed, match="bob"):
         import_(place, path)
-    assert everything(place.hold) == before
+    assert everything(place.outlast) == before
 
 
 def test_the_claimer_brings_in_what_is_newer_and_the_claim_ends(place: Place, other: Place) -> None:
     path = claimed_here(place, other)
-    epoch = lease_row(place.hold).epoch
+    epoch = lease_row(place.outlast).epoch
     assert import_(place, path, claim_id="token").change == "continued"
-    assert (lease_row(place.hold).holder, lease_row(place.hold).epoch > epoch) == (None, True)
-    assert place.hold._runtime.store.read(lambda look: look.beat_of("token")) is None
+    assert (lease_row(place.outlast).holder, lease_row(place.outlast).epoch > epoch) == (None, True)
+    assert place.outlast._runtime.store.read(lambda look: look.beat_of("token")) is None
 
 
 def test_a_claim_that_is_over_holds_nothing_up(place: Place, other: Place) -> None:
     path = claimed_here(place, other)
     place.clock.advance(901)
     assert import_(place, path).added == 1
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 def test_a_file_with_nothing_new_is_no_matter_of_claims(place: Place, other: Place) -> None:
-    revise(place.hold)
-    claim(place.hold, "token")
+    revise(place.outlast)
+    claim(place.outlast, "token")
     done = export(place)
     assert import_(place, done.path).change == "same"
-    assert lease_row(place.hold).holder == "token"
+    assert lease_row(place.outlast).holder == "token"
 
 
 # -- files that are not whole ------------------------------------------------------------------------
@@ -357,8 +357,8 @@ def with_manifest(path: str, change: Callable[[dict[str, Any]], object]) -> Path
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "upgrade holdfast": lambda m: m.update(format="holdfast handoff 2"),
-    "name a file that `holdfast handoff export` wrote": lambda m: m.update(format="other"),
+    "upgrade outlast": lambda m: m.update(format="outlast handoff 2"),
+    "name a file that `outlast handoff export` wrote": lambda m: m.update(format="other"),
     "unknown field": lambda m: m.update(extra=1),
     "unknown field `more`": lambda m: m["handoff"].update(more=1),
     "missing required field": lambda m: m["handoff"].pop("epoch"),
@@ -387,14 +387,14 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("says", CHANGES)
 def test_a_manifest_that_does_not_fit_is_refused_with_what_is_wrong(place: Place, other: Place, says: str) -> None:
-    story(place.hold)
+    story(place.outlast)
     with pytest.raises(ArchiveInvalid, match=says):
         import_(other, with_manifest(export(place).path, CHANGES[says]))
     assert nothing_in(other)
 
 
 def test_members_that_are_missing_added_compressed_or_lead_elsewhere_are_refused(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     content = members(export(place).path)
     changed = other.folder / "changed.zip"
     blob = next(name for name in content if name.startswith("blobs/"))
@@ -413,7 +413,7 @@ def test_members_that_are_missing_added_compressed_or_lead_elsewhere_are_refused
 
 
 def test_a_blob_of_other_content_is_refused_before_anything_is_written(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     content = members(export(place).path)
     last = sorted(name for name in content if name.startswith("blobs/"))[-1]
     with pytest.raises(ArchiveInvalid, match="not its name"):
@@ -462,7 +462,7 @@ FORGERIES: dict[str, tuple[int, Callable[[dict[str, Any]], object]]] = {
 def test_a_history_that_nobody_can_have_written_is_refused_though_its_chain_is_whole(
     place: Place, other: Place, says: str
 ) -> None:
-    story(place.hold)
+    story(place.outlast)
     content = members(export(place).path)
     made = chained(content, *FORGERIES[says])
     path = forged(other.folder / "f.zip", content | {"journal.jsonl": made["journal"]}, hash=made["hash"])
@@ -473,7 +473,7 @@ def test_a_history_that_nobody_can_have_written_is_refused_though_its_chain_is_w
 
 def test_the_forgers_tool_changes_nothing_by_itself(place: Place, other: Place) -> None:
     """Else the test above would refuse for the wrong reason."""
-    story(place.hold)
+    story(place.outlast)
     content = members(export(place).path)
     made = chained(content, 4, lambda facts: None)
     path = forged(other.folder / "f.zip", content | {"journal.jsonl": made["journal"]}, hash=made["hash"])
@@ -481,7 +481,7 @@ def test_the_forgers_tool_changes_nothing_by_itself(place: Place, other: Place) 
 
 
 def test_a_chain_that_does_not_fit_its_beginning_is_refused(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     content = members(export(place).path)
     lines = content["journal.jsonl"].splitlines(keepends=True)
     for kept in (lines[1:], lines[:-1], [lines[1], lines[0], *lines[2:]], [], [*lines, lines[-1]]):
@@ -493,14 +493,14 @@ def test_a_chain_that_does_not_fit_its_beginning_is_refused(place: Place, other:
 
 
 def test_a_run_and_a_handoff_are_told_apart_and_the_right_command_is_named(place: Place, other: Place) -> None:
-    revise(place.hold)
-    run, handoff = place.hold.export(stopped(place), place.folder).path, export(place).path
-    with pytest.raises(ArchiveInvalid, match=r"a run is in it, not a handoff.*`holdfast import "):
+    revise(place.outlast)
+    run, handoff = place.outlast.export(stopped(place), place.folder).path, export(place).path
+    with pytest.raises(ArchiveInvalid, match=r"a run is in it, not a handoff.*`outlast import "):
         import_(other, run)
-    with pytest.raises(ArchiveInvalid, match=r"a handoff is in it, not a run.*`holdfast handoff import "):
-        other.hold.import_(handoff)
+    with pytest.raises(ArchiveInvalid, match=r"a handoff is in it, not a run.*`outlast handoff import "):
+        other.outlast.import_(handoff)
     assert nothing_in(other)
-    assert other.hold.runs() == []
+    assert other.outlast.runs() == []
 
 
 def test_a_file_of_nothing_or_of_something_else_is_refused(place: Place, tmp_path: Path) -> None:
@@ -520,7 +520,7 @@ def test_a_file_of_nothing_or_of_something_else_is_refused(place: Place, tmp_pat
 
 
 def test_a_file_that_was_cut_short_is_refused(place: Place, other: Place) -> None:
-    story(place.hold)
+    story(place.outlast)
     path = Path(export(place).path)
     whole = path.read_bytes()
     for length in (1, 100, len(whole) // 2, len(whole) - 1):
@@ -534,9 +534,9 @@ def test_a_file_that_was_cut_short_is_refused(place: Place, other: Place) -> Non
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_byte_that_was_changed_is_found_or_changes_nothing(place: Place, other: Place, data: st.DataObject) -> None:
     if "whole" not in KNOBS:
-        story(place.hold)
+        story(place.outlast)
         KNOBS["whole"] = Path(export(place).path).read_bytes()
-        KNOBS["shown"] = shown(place.hold)
+        KNOBS["shown"] = shown(place.outlast)
     flipped = bytearray(KNOBS["whole"])
     flipped[data.draw(st.integers(0, len(flipped) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path = other.folder / "flipped.zip"
@@ -545,18 +545,18 @@ def test_a_byte_that_was_changed_is_found_or_changes_nothing(place: Place, other
         import_(other, path)
     except ArchiveInvalid:
         return
-    assert shown(other.hold) == KNOBS["shown"]
+    assert shown(other.outlast) == KNOBS["shown"]
 
 
 def test_the_format_says_what_it_is_and_keeps_large_blobs_piece_by_piece(place: Place, other: Place) -> None:
     large = os.urandom(3 * archive.PIECE_BYTES + 17)
-    revise(place.hold, content=large)
+    revise(place.outlast, content=large)
     done = export(place)
     with archive.opened(Path(done.path), archive.HANDOFF) as kept:
-        assert kept.manifest.format == "holdfast handoff 1"
+        assert kept.manifest.format == "outlast handoff 1"
         assert sorted(kept.names) == ["blobs/" + sha256(large).hexdigest(), "journal.jsonl", "refs.jsonl"]
     import_(other, done.path)
-    assert other.hold._runtime.blobs.get(sha256(large).hexdigest()) == large
+    assert other.outlast._runtime.blobs.get(sha256(large).hexdigest()) == large
 
 
 # -- deaths ------------------------------------------------------------------------------------------
@@ -566,9 +566,9 @@ def killed(home: Path, path: str, hook: Callable[[str], None] | None) -> bool:
     """An import in a process of its own; whether it was killed."""
 
     def work(tell: object) -> None:
-        with Holdfast(home, store_options=QUICK) as hold:
+        with Outlast(home, store_options=QUICK) as outlast:
             failpoints.arm(hook)
-            import_handoff(hold._runtime, Path(path))
+            import_handoff(outlast._runtime, Path(path))
             failpoints.arm(None)
 
     ended = in_child(work, 60)
@@ -591,15 +591,15 @@ def points(home: Path, path: str, log: Path) -> list[tuple[str, int]]:
 def test_an_import_that_is_killed_anywhere_is_there_whole_or_not_at_all_and_works_again(
     place: Place, other: Place, tmp_path: Path, known: bool
 ) -> None:
-    revise(place.hold, content=b"one")
+    revise(place.outlast, content=b"one")
     if known:
         travelled(place, other)
-    checked(place.hold, b"passed")
-    revise(place.hold, patch=b"two")
-    done, wanted = export(place), shown(place.hold)
+    checked(place.outlast, b"passed")
+    revise(place.outlast, patch=b"two")
+    done, wanted = export(place), shown(place.outlast)
     place.close()
-    assert other.hold.verify().ok
-    before = everything(other.hold)
+    assert other.outlast.verify().ok
+    before = everything(other.outlast)
     other.close()
     shutil.copytree(other.home, tmp_path / "first")
     found = points(tmp_path / "first", done.path, tmp_path / "log")
@@ -614,23 +614,23 @@ def test_an_import_that_is_killed_anywhere_is_there_whole_or_not_at_all_and_work
         home = tmp_path / f"home{number}"
         shutil.copytree(other.home, home)
         assert killed(home, done.path, failpoints.kill_at(name, nth)), f"it did not reach {name}:{nth}"
-        with Holdfast(home, store_options=QUICK) as hold:
-            assert hold.verify().ok
+        with Outlast(home, store_options=QUICK) as outlast:
+            assert outlast.verify().ok
             whole = name == "commit.done"
-            assert (shown(hold) == wanted) if whole else (everything(hold) == before), (name, nth)
-            assert import_handoff(hold._runtime, Path(done.path)).replayed is whole
-            assert shown(hold) == wanted
-            assert hold.verify().ok
+            assert (shown(outlast) == wanted) if whole else (everything(outlast) == before), (name, nth)
+            assert import_handoff(outlast._runtime, Path(done.path)).replayed is whole
+            assert shown(outlast) == wanted
+            assert outlast.verify().ok
 
 
 def test_an_export_that_is_killed_leaves_no_file_of_that_name(place: Place) -> None:
-    revise(place.hold, content=b"x" * 100)
+    revise(place.outlast, content=b"x" * 100)
     place.close()
     target = place.folder / "bundle.zip"
 
     def work(tell: object) -> None:
-        with Holdfast(place.home, store_options=QUICK) as hold:
-            blobs = hold._runtime.blobs
+        with Outlast(place.home, store_options=QUICK) as outlast:
+            blobs = outlast._runtime.blobs
             reading = blobs.pieces
 
             def die(name: str) -> Any:
@@ -638,7 +638,7 @@ def test_an_export_that_is_killed_leaves_no_file_of_that_name(place: Place) -> N
                 os.kill(os.getpid(), 9)
 
             blobs.pieces = die  # type: ignore[method-assign]
-            export_handoff(hold._runtime, ANCHOR, target)
+            export_handoff(outlast._runtime, ANCHOR, target)
 
     assert in_child(work, 60).killed
     assert not target.exists()
@@ -651,16 +651,16 @@ def test_evidence_and_bindings_of_every_kind_come_back_equal(place: Place, other
 
     files = {"a": Bound("absent"), "b": Bound("link", "e" * 64), "c": Bound("special", why="special")}
     revise(
-        place.hold,
+        place.outlast,
         binding=Binding(root="/r", host="h", files=files, folders=("d",), environment={"uv.lock": Bound("absent")}),
-        baseline=(evidence(place.hold, b"out", when="store", exit=1, passed=False),),
+        baseline=(evidence(place.outlast, b"out", when="store", exit=1, passed=False),),
         execution_packet_v1=msgspec.Raw(b'{ "a" : 1.0 }'),
         lint=Lint(10, weak=True),
     )
-    revise(place.hold, binding=None, target_files=())
+    revise(place.outlast, binding=None, target_files=())
     travelled(place, other)
-    assert shown(place.hold) == shown(other.hold)
-    assert b'{ "a" : 1.0 }' in (journal(other.hold)[0].payload or b"")
+    assert shown(place.outlast) == shown(other.outlast)
+    assert b'{ "a" : 1.0 }' in (journal(other.outlast)[0].payload or b"")
 
 
 # -- what people store -------------------------------------------------------------------------------
@@ -675,23 +675,25 @@ def test_work_that_was_stored_checked_claimed_and_settled_travels_and_is_recover
     (root / "b").mkdir()
     given: dict[str, Any] = {"target_files": ["a.py", "b/"], "repo_root": str(root), "next_action": "make it two"}
     check = {"file": "a.py", "contains": "2"}
-    hand = place.hold.handoff
+    hand = place.outlast.handoff
     hand.store("task:two", "Half", "Go on", acceptance_checks=[check, "echo seen"], baseline=True, **given)
     hand.recover("task:two", repo_root=str(root), claim=True, run_checks=True)
     (root / "a.py").write_text("a = 2\n")
     newest = hand.store("task:two", "Done", "Look", acceptance_checks=[check, "echo seen"], **given)
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
     settled = hand.settle("task:two", "completed", repo_root=str(root))
     assert settled.outcome == "completed"
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
     done = hand.export("task:two", place.folder)
-    came = other.hold.handoff.import_(done.path)
+    came = other.outlast.handoff.import_(done.path)
     assert (came.handoff_id, came.status, came.added) == (newest.id, "finished", done.entries)
-    assert other.hold.handoff.get(newest.id) == newest
-    assert other.hold.handoff.history("task:two") == hand.history("task:two")
-    assert other.hold.handoff.recover("task:two", include_finished=True).outcome == "completed"
-    assert other.hold.handoff.store("task:two", "Again", "More", bind=False).revision == 3
-    found = other.hold.verify()
+    assert other.outlast.handoff.get(newest.id) == newest
+    assert other.outlast.handoff.history("task:two") == hand.history("task:two")
+    assert other.outlast.handoff.recover("task:two", include_finished=True).outcome == "completed"
+    assert other.outlast.handoff.store("task:two", "Again", "More", bind=False).revision == 3
+    found = other.outlast.verify()
     assert (found.ok, found.handoffs) == (True, 3)
-    assert place.hold.handoff.import_(other.hold.handoff.export("task:two", other.folder).path).change == "continued"
-    assert place.hold.verify().ok
+    assert (
+        place.outlast.handoff.import_(other.outlast.handoff.export("task:two", other.folder).path).change == "continued"
+    )
+    assert place.outlast.verify().ok

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.care.gc.rule import Kin, Rule, choose, families
-from holdfast.runs.run import FINISHED, STATUSES
+from outlast.care.gc.rule import Kin, Rule, choose, families
+from outlast.runs.run import FINISHED, STATUSES
 
 SECOND = 1_000_000
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Receipt
-from holdfast.care.travel import import_folder as testimony
-from holdfast.errors import Invalid, NameInvalid, RunSealed
+from outlast import Receipt
+from outlast.care.travel import import_folder as testimony
+from outlast.errors import Invalid, NameInvalid, RunSealed
 
 from ..kit.place import Place
 
@@ -32,13 +32,13 @@ def base(tmp_path: Path) -> Path:
 
 
 def by_label(place: Place, run_id: str) -> dict[str, Receipt]:
-    return {receipt.label: receipt for receipt in place.hold.receipts(run_id)}
+    return {receipt.label: receipt for receipt in place.outlast.receipts(run_id)}
 
 
 def test_every_file_is_kept_as_it_was_and_nothing_of_it_counts_as_a_receipt(place: Place, base: Path) -> None:
     exact = b' {"status" : "succeeded",\n "n": 1.0, "n": 1.00}\n\n'
     write(base, "build/receipts/odd-x.json", exact)
-    came = place.hold.import_(base)
+    came = place.outlast.import_(base)
     assert (came.seal, came.status, came.entries, came.ignored, came.replayed) == (
         "testimony",
         "interrupted",
@@ -58,50 +58,52 @@ def test_every_file_is_kept_as_it_was_and_nothing_of_it_counts_as_a_receipt(plac
         {"status": "succeeded", "note": "ü"},
         {"next": "code"},
     )
-    bodies = {event.body["file"]: event.body for event in place.hold.events(came.run_id) if "file" in event.body}
+    bodies = {event.body["file"]: event.body for event in place.outlast.events(came.run_id) if "file" in event.body}
     assert bodies["receipts/odd-x.json"]["text"].encode() == exact
     assert bodies["receipts/test-run-bot.json"]["said"] == "verified"
-    assert place.hold.plan(came.run_id).steps == ()
-    assert place.hold.verify().ok
+    assert place.outlast.plan(came.run_id).steps == ()
+    assert place.outlast.verify().ok
 
 
 def test_testimony_cannot_be_continued(place: Place, base: Path) -> None:
-    came = place.hold.import_(base)
+    came = place.outlast.import_(base)
     with pytest.raises(RunSealed, match="unproven"):
-        place.hold.resume(came.run_id)
+        place.outlast.resume(came.run_id)
     with pytest.raises(RunSealed):
-        place.hold.abort(came.run_id, why="no")
+        place.outlast.abort(came.run_id, why="no")
 
 
 def test_the_same_files_again_are_the_same_run(place: Place, base: Path) -> None:
-    first = place.hold.import_(base)
-    again = place.hold.import_(base)
+    first = place.outlast.import_(base)
+    again = place.outlast.import_(base)
     assert (again.run_id, again.replayed) == (first.run_id, True)
     write(base, "build/receipts/plan-planner.json", {"status": "failed"})
-    assert place.hold.import_(base).run_id != first.run_id
+    assert place.outlast.import_(base).run_id != first.run_id
 
 
 def test_later_occurrences_and_earlier_attempts_have_their_numbers(place: Place, tmp_path: Path) -> None:
     mirror = tmp_path / "runs"
     for name in ("step-main.json", "step-main.1.json", "step-main.2.json", "step~2-main.json"):
         write(mirror, f"abc123/build/receipts/{name}", {"file": name})
-    came = place.hold.import_(mirror)
-    found = [(one.label, one.occurrence, one.attempt, one.result["file"]) for one in place.hold.receipts(came.run_id)]
+    came = place.outlast.import_(mirror)
+    found = [
+        (one.label, one.occurrence, one.attempt, one.result["file"]) for one in place.outlast.receipts(came.run_id)
+    ]
     assert found == [
         ("step", 0, 1, "step-main.1.json"),
         ("step", 0, 2, "step-main.2.json"),
         ("step", 0, 3, "step-main.json"),
         ("step~2", 1, 1, "step~2-main.json"),
     ]
-    assert place.hold.get(came.run_id).task == "testimony:abc123/build"
+    assert place.outlast.get(came.run_id).task == "testimony:abc123/build"
 
 
 def test_a_large_file_is_kept_whole_as_a_blob(place: Place, base: Path) -> None:
     write(base, "build/receipts/big-x.json", {"text": "a" * 500_000})
-    came = place.hold.import_(base)
+    came = place.outlast.import_(base)
     assert came.blobs == 1
     assert by_label(place, came.run_id)["big"].result == {"text": "a" * 500_000}
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 def test_what_cannot_be_taken_is_named_with_the_reason(place: Place, base: Path, tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_what_cannot_be_taken_is_named_with_the_reason(place: Place, base: Path,
     (receipts / "folder-x.json").mkdir()
     (receipts / "linked").symlink_to(tmp_path, target_is_directory=True)
     os.mkfifo(receipts / "pipe-x.json")
-    came = place.hold.import_(base)
+    came = place.outlast.import_(base)
     reasons = {name.rpartition("/")[2]: why for name, why in came.ignored}
     expected = {
         "no-json.json": "not JSON",
@@ -147,17 +149,17 @@ def test_what_cannot_be_taken_is_named_with_the_reason(place: Place, base: Path,
 
 def test_a_link_that_stays_in_the_folder_is_followed(place: Place, base: Path) -> None:
     (base / "build" / "receipts" / "again-x.json").symlink_to("plan-planner.json")
-    assert "again" in by_label(place, place.hold.import_(base).run_id)
+    assert "again" in by_label(place, place.outlast.import_(base).run_id)
 
 
 def test_several_flows_are_a_choice(place: Place, base: Path) -> None:
     write(base, "review/receipts/read-x.json", {})
     with pytest.raises(Invalid, match=r"build, review.*--flow"):
-        place.hold.import_(base)
+        place.outlast.import_(base)
     with pytest.raises(Invalid, match="no flow 'ship'"):
-        place.hold.import_(base, flow="ship")
-    assert place.hold.get(place.hold.import_(base, flow="review").run_id).flow == "testimony:review"
-    assert place.hold.import_(base / "review").replayed
+        place.outlast.import_(base, flow="ship")
+    assert place.outlast.get(place.outlast.import_(base, flow="review").run_id).flow == "testimony:review"
+    assert place.outlast.import_(base / "review").replayed
 
 
 def test_a_folder_with_nothing_to_take_is_an_error(place: Place, tmp_path: Path) -> None:
@@ -166,32 +168,32 @@ def test_a_folder_with_nothing_to_take_is_an_error(place: Place, tmp_path: Path)
     write(tmp_path, "broken/build/receipts/a-x.json", b"no")
     for folder in ("empty", "hollow", "broken"):
         with pytest.raises(Invalid, match="receipt"):
-            place.hold.import_(tmp_path / folder)
-    assert place.hold.runs() == []
+            place.outlast.import_(tmp_path / folder)
+    assert place.outlast.runs() == []
 
 
 def test_a_flow_whose_name_cannot_be_printed_is_refused(place: Place, tmp_path: Path) -> None:
     write(tmp_path, "odd/a\nb/receipts/s-x.json", {})
     with pytest.raises(NameInvalid):
-        place.hold.import_(tmp_path / "odd")
+        place.outlast.import_(tmp_path / "odd")
 
 
 def test_too_many_files_are_refused_whole(place: Place, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testimony, "MOST_FILES", 2)
     with pytest.raises(Invalid, match="more than 2 files"):
-        place.hold.import_(base)
-    assert place.hold.runs() == []
+        place.outlast.import_(base)
+    assert place.outlast.runs() == []
 
 
 def test_testimony_stays_testimony_when_it_travels_on(place: Place, base: Path, tmp_path: Path) -> None:
-    came = place.hold.import_(base)
+    came = place.outlast.import_(base)
     with pytest.raises(RunSealed):
-        place.hold.export(came.run_id, tmp_path, move=True)
-    done = place.hold.export(came.run_id, tmp_path / "told.zip")
+        place.outlast.export(came.run_id, tmp_path, move=True)
+    done = place.outlast.export(came.run_id, tmp_path / "told.zip")
     (tmp_path / "other").mkdir()
     other = Place(tmp_path / "other")
     try:
-        assert other.hold.import_(done.path).seal == "testimony"
-        assert other.hold.receipts(came.run_id) == place.hold.receipts(came.run_id)
+        assert other.outlast.import_(done.path).seal == "testimony"
+        assert other.outlast.receipts(came.run_id) == place.outlast.receipts(came.run_id)
     finally:
         other.close()

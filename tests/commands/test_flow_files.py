@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import flow_file
-from holdfast.errors import AlreadyAnswered, DiskFull, FlowNotFound, RunHeld
-from holdfast.store.blobs.folder import Blobs
+from outlast import flow_file
+from outlast.errors import AlreadyAnswered, DiskFull, FlowNotFound, RunHeld
+from outlast.store.blobs.folder import Blobs
 
 from ..crash.command_folder import Folder
 from ..kit.commands import lives
@@ -65,7 +65,7 @@ def test_a_whole_loop_or_parallel_can_be_skipped(folder: Folder) -> None:
 
 
 LOOP = "- id: fix\n  repeat:\n    max: 3\n    until: test -f enough\n    on_limit: {}\n    steps:\n"
-ROUND = "      - {id: author, run: echo $HOLDFAST_ITERATION >> diary}\n- {id: last, run: echo last >> diary}"
+ROUND = "      - {id: author, run: echo $OUTLAST_ITERATION >> diary}\n- {id: last, run: echo last >> diary}"
 
 
 def test_a_loop_that_reaches_its_limit_fails_the_run(folder: Folder) -> None:
@@ -94,32 +94,32 @@ def test_a_loop_may_wait_at_its_limit_for_a_person(folder: Folder, choice: str, 
     assert outcome.status == "waiting"
     (wait,) = outcome.interrupts
     assert (wait.type, wait.step) == ("limit", "fix")
-    folder.hold.answer(wait.id, {"choice": choice})
+    folder.outlast.answer(wait.id, {"choice": choice})
     outcome = folder.resume()
     if choice == "more":  # three more were not enough either: it is asked again, and that is another wait
         assert outcome.status == "waiting"
-        folder.hold.answer(outcome.interrupts[0].id, {"choice": "continue"})
+        folder.outlast.answer(outcome.interrupts[0].id, {"choice": "continue"})
         outcome = folder.resume()
     assert outcome.status == "succeeded"
     assert folder.lines() == [*diary, "last"]
 
 
 def test_a_loop_ends_when_its_condition_holds(folder: Folder) -> None:
-    folder.flow("- {id: fix, repeat: {max: 9, until: test $HOLDFAST_ITERATION = 2, steps: [{id: a, run: 'true'}]}}")
+    folder.flow("- {id: fix, repeat: {max: 9, until: test $OUTLAST_ITERATION = 2, steps: [{id: a, run: 'true'}]}}")
     assert folder.run().status == "succeeded"
     assert folder.facts("fix") == [{"iterations": 2, "accepted": True}]
 
 
 def test_loops_inside_loops_number_their_own_iterations(folder: Folder) -> None:
     folder.flow(
-        "- id: outer\n  repeat:\n    max: 9\n    until: test $HOLDFAST_ITERATION = 2\n    steps:\n"
-        "      - id: inner\n        repeat:\n          max: 9\n          until: test $HOLDFAST_ITERATION = 2\n"
-        "          steps: [{id: a, run: echo $HOLDFAST_ITERATION >> diary}]\n"
-        "      - {id: b, run: echo b$HOLDFAST_ITERATION >> diary}"
+        "- id: outer\n  repeat:\n    max: 9\n    until: test $OUTLAST_ITERATION = 2\n    steps:\n"
+        "      - id: inner\n        repeat:\n          max: 9\n          until: test $OUTLAST_ITERATION = 2\n"
+        "          steps: [{id: a, run: echo $OUTLAST_ITERATION >> diary}]\n"
+        "      - {id: b, run: echo b$OUTLAST_ITERATION >> diary}"
     )
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["1", "2", "b1", "1", "2", "b2"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_a_step_that_is_not_accepted_fails_and_the_next_attempt_passes(folder: Folder) -> None:
@@ -147,7 +147,7 @@ def effect(folder: Folder, run: str, *more: str) -> Folder:
 
 
 def test_an_exit_that_says_not_done_may_be_tried_again(folder: Folder) -> None:
-    run = '"echo x >> diary; test $HOLDFAST_ATTEMPT = 2 || exit 75"'
+    run = '"echo x >> diary; test $OUTLAST_ATTEMPT = 2 || exit 75"'
     assert effect(folder, run, "not_done_exit: 75", "retries: 1").run().status == "succeeded"
     assert folder.statuses("send") == ["failed", "succeeded"]
     assert folder.lines() == ["x", "x"]
@@ -161,7 +161,10 @@ def test_any_other_exit_of_an_effect_leaves_it_in_doubt(folder: Folder) -> None:
 
 
 def test_a_probe_that_exits_0_says_that_it_happened_and_its_output_is_the_result(folder: Folder) -> None:
-    run, confirm = '"echo $HOLDFAST_KEY >> diary; exit 1"', "confirm: 'grep -q $HOLDFAST_KEY diary && echo 17'"
+    run, confirm = (
+        '"echo $OUTLAST_EFFECT_KEY >> diary; exit 1"',
+        "confirm: 'grep -q $OUTLAST_EFFECT_KEY diary && echo 17'",
+    )
     outcome = effect(folder, run, confirm).run()
     assert (outcome.status, outcome.result) == ("succeeded", {"send": 17})
     assert len(folder.lines()) == 1
@@ -169,7 +172,7 @@ def test_a_probe_that_exits_0_says_that_it_happened_and_its_output_is_the_result
 
 
 def test_a_probe_that_exits_1_says_that_it_did_not_happen(folder: Folder) -> None:
-    run = '"echo x >> diary; test $HOLDFAST_ATTEMPT = 2"'
+    run = '"echo x >> diary; test $OUTLAST_ATTEMPT = 2"'
     assert effect(folder, run, "confirm: exit 1", "retries: 1").run().status == "succeeded"
     assert folder.lines() == ["x", "x"]
 
@@ -179,15 +182,15 @@ def test_a_probe_that_exits_otherwise_does_not_know_and_a_person_decides(folder:
     assert outcome.status == "waiting"
     (wait,) = outcome.interrupts
     assert (wait.type, wait.payload["probe"]) == ("in_doubt", "UNKNOWN")
-    folder.hold.answer(wait.id, {"choice": "skip", "result": "sent by hand", "why": "looked"})
+    folder.outlast.answer(wait.id, {"choice": "skip", "result": "sent by hand", "why": "looked"})
     outcome = folder.resume()
     assert (outcome.status, outcome.result) == ("succeeded", {"send": "sent by hand"})
     assert folder.lines() == ["x"]
 
 
 def test_an_effect_has_one_key_for_all_its_attempts_and_its_probe_is_given_it(folder: Folder) -> None:
-    run = '"echo $HOLDFAST_KEY >> diary; test $HOLDFAST_ATTEMPT = 2"'
-    effect(folder, run, "confirm: 'echo $HOLDFAST_KEY >> diary; exit 1'", "retries: 1").run()
+    run = '"echo $OUTLAST_EFFECT_KEY >> diary; test $OUTLAST_ATTEMPT = 2"'
+    effect(folder, run, "confirm: 'echo $OUTLAST_EFFECT_KEY >> diary; exit 1'", "retries: 1").run()
     assert len(folder.lines()) == 3
     assert len(set(folder.lines())) == 1
 
@@ -195,7 +198,7 @@ def test_an_effect_has_one_key_for_all_its_attempts_and_its_probe_is_given_it(fo
 # -- approval ----------------------------------------------------------------------------------------
 
 PAUSE = "- {id: plan, run: echo plan >> diary}\n- {id: ok, pause_for: approval, payload: {file: plan.md}"
-AFTER = "}\n- {id: last, run: cp $HOLDFAST_ANSWER answer; echo last >> diary}"
+AFTER = "}\n- {id: last, run: cp $OUTLAST_ANSWER answer; echo last >> diary}"
 
 
 def test_an_approval_lets_the_run_go_on_and_is_given_to_the_next_steps(folder: Folder) -> None:
@@ -204,7 +207,7 @@ def test_an_approval_lets_the_run_go_on_and_is_given_to_the_next_steps(folder: F
     (wait,) = outcome.interrupts
     assert (wait.type, wait.step, wait.payload["file"]) == ("approval", "ok", "plan.md")
     assert folder.run().status == "waiting"
-    folder.hold.answer(wait.id, {"approved": True, "comment": "fine"})
+    folder.outlast.answer(wait.id, {"approved": True, "comment": "fine"})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["plan", "last"]
     assert json.loads(folder.read("answer")) == {"approved": True, "comment": "fine"}
@@ -212,8 +215,8 @@ def test_an_approval_lets_the_run_go_on_and_is_given_to_the_next_steps(folder: F
 
 def test_a_decline_ends_the_run(folder: Folder) -> None:
     outcome = folder.flow(PAUSE + AFTER).run()
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": False, "comment": "too dear"})
-    record = folder.hold.get(outcome.run_id)
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": False, "comment": "too dear"})
+    record = folder.outlast.get(outcome.run_id)
     assert record.status == "aborted"
     assert record.error is not None
     assert (record.error["type"], record.error["message"]) == ("declined", "too dear")
@@ -222,7 +225,7 @@ def test_a_decline_ends_the_run(folder: Folder) -> None:
 
 def test_a_decline_may_be_taken_note_of(folder: Folder) -> None:
     outcome = folder.flow(f"{PAUSE}, on_decline: continue{AFTER}").run()
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": False, "comment": "too dear"})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": False, "comment": "too dear"})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["plan", "last"]
     assert json.loads(folder.read("answer")) == {"approved": False, "comment": "too dear"}
@@ -231,11 +234,11 @@ def test_a_decline_may_be_taken_note_of(folder: Folder) -> None:
 
 def test_a_decline_may_lead_back_to_a_step_which_is_then_done_again(folder: Folder) -> None:
     outcome = folder.flow(f"{PAUSE}, on_decline: plan{AFTER}").run()
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": False, "comment": "again"})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": False, "comment": "again"})
     outcome = folder.run()
     assert outcome.status == "waiting"
     assert folder.lines() == ["plan", "plan"]
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["plan", "plan", "last"]
 
@@ -243,19 +246,19 @@ def test_a_decline_may_lead_back_to_a_step_which_is_then_done_again(folder: Fold
 def test_a_decline_that_leads_back_before_a_loop_lets_the_loop_begin_anew(folder: Folder) -> None:
     folder.flow(
         "- {id: plan, run: echo plan >> diary}\n"
-        "- {id: fix, repeat: {max: 3, until: test $HOLDFAST_ITERATION = 3, steps: "
-        "[{id: author, run: echo $HOLDFAST_ITERATION >> diary}]}}\n"
+        "- {id: fix, repeat: {max: 3, until: test $OUTLAST_ITERATION = 3, steps: "
+        "[{id: author, run: echo $OUTLAST_ITERATION >> diary}]}}\n"
         "- {id: ok, pause_for: approval, on_decline: plan}\n"
         "- {id: last, run: echo last >> diary}"
     )
     outcome = folder.run()
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": False})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": False})
     outcome = folder.run()
     assert folder.lines() == ["plan", "1", "2", "3"] * 2
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
     assert folder.lines() == [*["plan", "1", "2", "3"] * 2, "last"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_an_approval_in_a_branch_lets_the_other_branches_end_first(folder: Folder) -> None:
@@ -267,7 +270,7 @@ def test_an_approval_in_a_branch_lets_the_other_branches_end_first(folder: Folde
     outcome = folder.run()
     assert outcome.status == "waiting"
     assert folder.lines() == ["w"]
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["w", "last"]
 
@@ -279,29 +282,29 @@ def test_a_command_finds_everything_that_is_promised(folder: Folder) -> None:
     folder.flow(
         "- id: first\n  run: |\n    env -0 > env-first\n"
         '    printf \'{"done": "did it", "next": "go on", "artifacts": ["x"], "state": {"n": 1}}\''
-        " > $HOLDFAST_ENVELOPE\n    printf '[1, 2]' > $HOLDFAST_RESULT\n"
+        " > $OUTLAST_ENVELOPE\n    printf '[1, 2]' > $OUTLAST_RESULT\n"
         "- {id: ok, pause_for: approval}\n"
-        "- {id: second, run: 'env -0 > env-$HOLDFAST_ATTEMPT; cp $HOLDFAST_HANDOFF handoff-$HOLDFAST_ATTEMPT; "
-        'cp "$HOLDFAST_PREVIOUS" previous; test $HOLDFAST_ATTEMPT = 2\', retries: 1, env: {OWN: mine}}',
+        "- {id: second, run: 'env -0 > env-$OUTLAST_ATTEMPT; cp $OUTLAST_HANDOFF handoff-$OUTLAST_ATTEMPT; "
+        'cp "$OUTLAST_PREVIOUS" previous; test $OUTLAST_ATTEMPT = 2\', retries: 1, env: {OWN: mine}}',
         head="inputs: {ticket: string, count: integer, more: json}\nenv: {MODEL: large}\n",
     )
     given = {"ticket": 'T "1"\n$x', "count": 3, "more": {"a": [1]}}
     outcome = folder.run(**given)
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": True})
     outcome = folder.run(**given)
     assert outcome.status == "succeeded"
     assert outcome.result == {"first": [1, 2]}
     first, once, twice = (told(folder, name) for name in ("env-first", "env-1", "env-2"))
-    assert first["HOLDFAST_RUN"] == outcome.run_id
-    assert (first["HOLDFAST_STEP"], first["HOLDFAST_ATTEMPT"], first["HOLDFAST_ITERATION"]) == ("first", "1", "0")
-    assert first["HOLDFAST_INPUT_TICKET"] == given["ticket"]
-    assert (first["HOLDFAST_INPUT_COUNT"], json.loads(first["HOLDFAST_INPUT_MORE"])) == ("3", {"a": [1]})
-    assert not {"HOLDFAST_HANDOFF", "HOLDFAST_ANSWER", "HOLDFAST_PREVIOUS"} & set(first)
+    assert first["OUTLAST_RUN"] == outcome.run_id
+    assert (first["OUTLAST_STEP"], first["OUTLAST_ATTEMPT"], first["OUTLAST_ITERATION"]) == ("first", "1", "0")
+    assert first["OUTLAST_INPUT_TICKET"] == given["ticket"]
+    assert (first["OUTLAST_INPUT_COUNT"], json.loads(first["OUTLAST_INPUT_MORE"])) == ("3", {"a": [1]})
+    assert not {"OUTLAST_HANDOFF", "OUTLAST_ANSWER", "OUTLAST_PREVIOUS"} & set(first)
     assert (once["MODEL"], once["OWN"]) == ("large", "mine")
     assert "OWN" not in first
-    assert "HOLDFAST_ANSWER" in once
-    assert "HOLDFAST_PREVIOUS" not in once
-    assert once["HOLDFAST_KEY"] == twice["HOLDFAST_KEY"] != first["HOLDFAST_KEY"]
+    assert "OUTLAST_ANSWER" in once
+    assert "OUTLAST_PREVIOUS" not in once
+    assert once["OUTLAST_EFFECT_KEY"] == twice["OUTLAST_EFFECT_KEY"] != first["OUTLAST_EFFECT_KEY"]
     handed = json.loads(folder.read("handoff-1"))
     assert handed == {
         "run": outcome.run_id,
@@ -327,8 +330,8 @@ def told(folder: Folder, name: str) -> dict[str, str]:
 def test_a_handoff_is_the_same_when_the_step_before_was_done_by_an_earlier_process(folder: Folder) -> None:
     said = '{"done": "did it", "state": {"n": 1, "word": "é"}}'
     folder.flow(
-        f"- id: first\n  run: |\n    echo '{said}' > $HOLDFAST_ENVELOPE; echo 7 > $HOLDFAST_RESULT\n"
-        "- {id: second, run: 'cat $HOLDFAST_HANDOFF >> handoffs; echo >> handoffs; test -f good'}"
+        f"- id: first\n  run: |\n    echo '{said}' > $OUTLAST_ENVELOPE; echo 7 > $OUTLAST_RESULT\n"
+        "- {id: second, run: 'cat $OUTLAST_HANDOFF >> handoffs; echo >> handoffs; test -f good'}"
     )
     assert folder.run().status == "failed"
     folder.close()
@@ -344,21 +347,21 @@ def test_a_handoff_is_the_same_when_the_step_before_was_done_by_an_earlier_proce
 @pytest.mark.parametrize("said", ["{broken", "NaN", "[1, 2", "\\x00"])
 def test_a_word_that_is_not_json_fails_the_step_and_says_so(folder: Folder, name: str, said: str) -> None:
     folder.write("said", said)
-    folder.flow(f"- {{id: a, run: cp said $HOLDFAST_{name}}}")
+    folder.flow(f"- {{id: a, run: cp said $OUTLAST_{name}}}")
     outcome = folder.run()
     assert outcome.status == "failed"
-    assert f"HOLDFAST_{name}" in outcome.error["message"], outcome.error
+    assert f"OUTLAST_{name}" in outcome.error["message"], outcome.error
 
 
 def test_an_envelope_with_an_unknown_field_fails_the_step(folder: Folder) -> None:
     folder.write("said", '{"done": "x", "colour": "red"}')
-    outcome = folder.flow("- {id: a, run: cp said $HOLDFAST_ENVELOPE}").run()
+    outcome = folder.flow("- {id: a, run: cp said $OUTLAST_ENVELOPE}").run()
     assert outcome.status == "failed"
     assert "colour" in outcome.error["message"]
 
 
 def test_results_are_of_any_size_up_to_the_limit_and_refused_beyond(folder: Folder) -> None:
-    folder.flow("- {id: a, run: cp said $HOLDFAST_RESULT}")
+    folder.flow("- {id: a, run: cp said $OUTLAST_RESULT}")
     folder.write("said", json.dumps("x" * 200_000))
     assert folder.run().result == {"a": "x" * 200_000}
     folder.write("said", json.dumps("x" * 1_100_000))
@@ -379,7 +382,7 @@ def test_a_step_runs_again_when_a_file_that_it_reads_was_changed_and_that_is_not
     folder.write("good", "")
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["a", "b", "a", "b"]
-    assert "inputs_changed" in str([(event.name, event.body) for event in folder.hold.events(folder.run_id)])
+    assert "inputs_changed" in str([(event.name, event.body) for event in folder.outlast.events(folder.run_id)])
 
 
 def test_a_step_does_not_run_again_because_of_files_that_nobody_changed(folder: Folder) -> None:
@@ -416,7 +419,7 @@ def test_a_step_found_unfinished_leads_back_to_the_step_it_names(folder: Folder)
     folder.write("good", "")
     assert folder.run().status == "succeeded"
     assert folder.lines() == [*"abcd", *"bcd", "e"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_going_back_does_not_repeat_an_effect(folder: Folder) -> None:
@@ -439,7 +442,7 @@ def test_a_changed_finished_step_is_shown_and_not_done_again(folder: Folder) -> 
     folder.flow(TWO).run()
     folder.write("good", "")
     folder.flow(TWO.replace("echo a >> diary", "echo other >> diary"))
-    reasons = folder.hold.plan(folder.run_id).verdict.reasons
+    reasons = folder.outlast.plan(folder.run_id).verdict.reasons
     assert [(reason.code, reason.subject) for reason in reasons if reason.code == "code_changed"] == [
         ("code_changed", "a")
     ]
@@ -450,7 +453,7 @@ def test_a_changed_finished_step_is_shown_and_not_done_again(folder: Folder) -> 
 def test_comments_and_the_order_of_keys_are_no_change(folder: Folder) -> None:
     folder.flow(TWO).run()
     folder.flow("# a comment\n- run: echo a >> diary\n  id: a\n- {id: b, run: echo b >> diary; test -f good}")
-    assert not [r for r in folder.hold.plan(folder.run_id).verdict.reasons if r.code == "code_changed"]
+    assert not [r for r in folder.outlast.plan(folder.run_id).verdict.reasons if r.code == "code_changed"]
 
 
 def test_an_edited_command_is_what_the_next_attempt_runs(folder: Folder) -> None:
@@ -483,7 +486,7 @@ def test_a_moved_folder_changes_nothing(folder: Folder, tmp_path: Path) -> None:
 
 def test_two_runs_of_one_task_at_once_the_second_is_told_who_holds_it(folder: Folder) -> None:
     folder.flow("- {id: a, run: 'touch began; while ! test -f go; do sleep 0.05; done'}")
-    started = folder.hold.start(flow_file(folder.path / "flow.yaml"))
+    started = folder.outlast.start(flow_file(folder.path / "flow.yaml"))
     with pytest.raises(RunHeld) as caught:
         folder.run()
     assert "held by this process" in str(caught.value)
@@ -497,7 +500,7 @@ def test_two_runs_of_one_task_at_once_the_second_is_told_who_holds_it(folder: Fo
 def test_a_timeout_ends_the_command_and_what_it_started_and_the_next_attempt_is_told(folder: Folder) -> None:
     folder.flow(
         "- id: slow\n  timeout: 0.5\n  retries: 1\n  writes: out\n  run: |\n"
-        '    echo attempt $HOLDFAST_ATTEMPT; cp "$HOLDFAST_PREVIOUS" previous && exit 0\n'
+        '    echo attempt $OUTLAST_ATTEMPT; cp "$OUTLAST_PREVIOUS" previous && exit 0\n'
         "    echo half > out; (sleep 300 & echo $! > grandchild; wait)"
     )
     assert folder.run().status == "succeeded"
@@ -516,7 +519,7 @@ def test_five_megabytes_of_output_are_kept_whole(folder: Folder) -> None:
     assert folder.run().status == "succeeded"
     (facts,) = folder.facts("loud")
     assert facts["transcript"]["size"] == 5_000_000
-    assert folder.hold._runtime.blobs.get(facts["transcript"]["blob"]) == b"x" * 5_000_000
+    assert folder.outlast._runtime.blobs.get(facts["transcript"]["blob"]) == b"x" * 5_000_000
 
 
 def test_a_secret_is_in_no_file_and_in_no_output(
@@ -526,8 +529,8 @@ def test_a_secret_is_in_no_file_and_in_no_output(
     monkeypatch.setenv("API_TOKEN", secret)
     folder.flow(
         "- id: leak\n  retries: 1\n  writes: out\n  run: |\n"
-        "    echo token $API_TOKEN; echo $API_TOKEN > out; printf '\"%s\"' $API_TOKEN > $HOLDFAST_RESULT\n"
-        '    printf \'{"done": "%s"}\' $API_TOKEN > $HOLDFAST_ENVELOPE; test $HOLDFAST_ATTEMPT = 2\n'
+        "    echo token $API_TOKEN; echo $API_TOKEN > out; printf '\"%s\"' $API_TOKEN > $OUTLAST_RESULT\n"
+        '    printf \'{"done": "%s"}\' $API_TOKEN > $OUTLAST_ENVELOPE; test $OUTLAST_ATTEMPT = 2\n'
         "- {id: fail, run: 'echo $API_TOKEN >&2; exit 3'}",
         head="secrets: [API_TOKEN]\n",
     )
@@ -546,7 +549,7 @@ def test_a_missing_secret_is_demanded_before_anything_runs(folder: Folder, monke
     with pytest.raises(Exception, match="API_TOKEN"):
         folder.run()
     assert folder.lines() == []
-    assert folder.hold.runs() == []
+    assert folder.outlast.runs() == []
 
 
 # -- what is odd ---------------------------------------------------------------------------------------
@@ -556,7 +559,7 @@ def test_a_flow_that_was_read_before_its_file_changed_is_not_remembered_as_the_n
     folder.flow("- {id: a, run: echo old >> diary; exit 3}")
     was = flow_file(folder.path / "flow.yaml")
     folder.flow("- {id: a, run: echo new >> diary}")
-    assert folder.hold.run(was).status == "failed"
+    assert folder.outlast.run(was).status == "failed"
     assert folder.resume().status == "succeeded"
     assert folder.lines() == ["old", "new"]
 
@@ -571,8 +574,8 @@ def test_what_an_earlier_probe_left_is_no_part_of_the_next_ones_result(folder: F
     folder.flow(
         "- id: a\n  effect: true\n  run: exit 3\n  confirm: 'test -f asked && echo 1 || { touch asked; exit 5; }'"
     )
-    key = folder.hold.receipts(folder.run().run_id)[0].key
-    stale = folder.path / ".holdfast/default/work" / folder.run_id / f"probe-{key}"
+    key = folder.outlast.receipts(folder.run().run_id)[0].key
+    stale = folder.path / ".outlast/default/work" / folder.run_id / f"probe-{key}"
     stale.mkdir(parents=True)
     (stale / "transcript").write_text("half of what a killed probe said")
     assert folder.resume().result == {"a": 1}
@@ -585,12 +588,12 @@ def test_a_condition_that_a_signal_ended_decides_nothing(folder: Folder) -> None
 
 
 def test_a_result_that_is_a_link_or_a_pipe_is_refused(folder: Folder) -> None:
-    folder.flow("- {id: a, run: ln -s /etc/passwd $HOLDFAST_RESULT}\n- {id: b, run: mkfifo $HOLDFAST_ENVELOPE}")
+    folder.flow("- {id: a, run: ln -s /etc/passwd $OUTLAST_RESULT}\n- {id: b, run: mkfifo $OUTLAST_ENVELOPE}")
     outcome = folder.run()
-    assert (outcome.status, "HOLDFAST_RESULT" in outcome.error["message"]) == ("failed", True)
-    folder.flow("- {id: a, run: 'true'}\n- {id: b, run: mkfifo $HOLDFAST_ENVELOPE}")
+    assert (outcome.status, "OUTLAST_RESULT" in outcome.error["message"]) == ("failed", True)
+    folder.flow("- {id: a, run: 'true'}\n- {id: b, run: mkfifo $OUTLAST_ENVELOPE}")
     outcome = folder.run()
-    assert (outcome.status, "HOLDFAST_ENVELOPE" in outcome.error["message"]) == ("failed", True)
+    assert (outcome.status, "OUTLAST_ENVELOPE" in outcome.error["message"]) == ("failed", True)
 
 
 def test_a_pipe_among_the_declared_files_does_not_fail_the_step(folder: Folder) -> None:
@@ -614,7 +617,7 @@ def test_a_disk_that_has_no_room_for_a_transcript_ends_the_run_clearly(
 
 
 def test_a_work_folder_that_vanishes_while_a_command_runs_fails_the_step_and_hangs_nothing(folder: Folder) -> None:
-    folder.flow("- {id: a, run: 'test -f done || { touch done; rm -r .holdfast/default/work; }; echo a >> diary'}")
+    folder.flow("- {id: a, run: 'test -f done || { touch done; rm -r .outlast/default/work; }; echo a >> diary'}")
     assert folder.run().status == "failed"
     assert folder.resume().status == "succeeded"
     assert folder.lines() == ["a", "a"]
@@ -623,11 +626,11 @@ def test_a_work_folder_that_vanishes_while_a_command_runs_fails_the_step_and_han
 def test_a_rewind_closes_the_questions_that_will_be_asked_again(folder: Folder) -> None:
     folder.flow("- {id: plan, run: echo plan >> diary}\n- {id: ok, pause_for: approval}")
     (old,) = folder.run().interrupts
-    folder.hold.rewind(folder.run_id, "plan")
+    folder.outlast.rewind(folder.run_id, "plan")
     with pytest.raises(AlreadyAnswered):
-        folder.hold.answer(old.id, {"approved": True})
+        folder.outlast.answer(old.id, {"approved": True})
     (new,) = folder.resume().interrupts
-    folder.hold.answer(new.id, {"approved": True})
+    folder.outlast.answer(new.id, {"approved": True})
     assert folder.resume().status == "succeeded"
     assert folder.lines() == ["plan", "plan"]
 
@@ -636,6 +639,6 @@ def test_the_plan_names_finished_steps_that_the_file_has_no_more(folder: Folder)
     steps = "- {id: a, run: echo a >> diary}\n- {id: pay, effect: true, run: echo pay >> diary}\n- {id: c, run: exit 3}"
     assert folder.flow(steps).run().status == "failed"
     folder.flow(steps.replace("pay,", "pay2,"))
-    plan = folder.hold.plan(folder.run_id)
+    plan = folder.outlast.plan(folder.run_id)
     (reason,) = [one for one in plan.verdict.reasons if one.code == "code_changed"]
     assert (reason.subject, reason.found, plan.verdict.word) == ("pay", "no step", "candidate")

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.process import Ended, Group, Held, alive, end_group, hold
-from holdfast.errors import CommandNotStarted, Invalid, Stopped
-from holdfast.home.process import this_process
-from holdfast.ids import random_id
-from holdfast.ledger.lease import Process
+from outlast.commands.process import Ended, Group, Held, alive, end_group, hold
+from outlast.errors import CommandNotStarted, Invalid, Stopped
+from outlast.home.process import this_process
+from outlast.ids import random_id
+from outlast.ledger.lease import Process
 
 from ..kit.commands import Runtime, lives, number_in, wait_until
 
@@ -325,11 +325,11 @@ def test_an_orphan_that_ignores_term_is_killed(start: Any, tmp_path: Path, me: P
 
 
 def test_orphans_without_their_leader_are_known_by_their_environment(tmp_path: Path, me: Process) -> None:
-    leaderless = held(ORPHAN, tmp_path, HOLDFAST_RUN="é")
+    leaderless = held(ORPHAN, tmp_path, OUTLAST_RUN="é")
     leaderless.go()
     os.waitpid(leaderless.group.pgid, 0)
     pid, group = number_in(tmp_path / "pid"), leaderless.group
-    for other in ("HOLDFAST_RUN=another", "HOLDFAST_RUN=", ""):
+    for other in ("OUTLAST_RUN=another", "OUTLAST_RUN=", ""):
         assert alive(group._replace(marker=other), me) is False
         assert end_group(group._replace(marker=other), me) is True
     assert lives(pid)
@@ -381,9 +381,9 @@ def test_nobody_ends_the_session_he_is_in() -> None:
     asking = """
 import os
 from pathlib import Path
-from holdfast.ids import random_id
-from holdfast.commands.process import Group, alive, end_group
-from holdfast.home.process import this_process
+from outlast.ids import random_id
+from outlast.commands.process import Group, alive, end_group
+from outlast.home.process import this_process
 me = this_process(random_id)
 started = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])
 ourselves = Group(me.host, me.boot_id, me.pid_namespace, os.getpid(), started)
@@ -396,9 +396,9 @@ print(os.getsid(0) == os.getpid(), alive(ourselves, me), end_group(ourselves, me
 
 
 def test_a_group_survives_being_written_down(tmp_path: Path) -> None:
-    waiting = held("true", tmp_path, HOLDFAST_RUN="é 🙂")
+    waiting = held("true", tmp_path, OUTLAST_RUN="é 🙂")
     waiting.drop()
-    assert waiting.group.marker == "HOLDFAST_RUN=é 🙂"
+    assert waiting.group.marker == "OUTLAST_RUN=é 🙂"
     assert Group.from_facts(waiting.group.to_facts()) == waiting.group
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.guard import Guard
-from holdfast.commands.process import end_group, hold
-from holdfast.errors import CommandNotStarted
-from holdfast.home.process import this_process
-from holdfast.ids import random_id
+from outlast.commands.guard import Guard
+from outlast.commands.process import end_group, hold
+from outlast.errors import CommandNotStarted
+from outlast.home.process import this_process
+from outlast.ids import random_id
 
 from ..kit.commands import Runtime, lives, number_in, wait_until
 
@@ -155,8 +155,8 @@ def test_a_guard_that_is_sent_away_ends_what_still_runs(start: Any, tmp_path: Pa
 DYING = """
 import os, sys
 from pathlib import Path
-from holdfast.commands.process import hold
-from holdfast.commands.guard import Guard
+from outlast.commands.process import hold
+from outlast.commands.guard import Guard
 held = hold("sleep 300", cwd=Path("/"), env=os.environ, output=None)
 Guard().watch(held.group.pgid, Path(os.fsdecode(sys.argv[1])))
 held.go()

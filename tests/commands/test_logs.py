@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, Run, flow
-from holdfast.errors import StepNotFound
-from holdfast.python.decorators import flow_file
+from outlast import Outlast, Run, flow
+from outlast.errors import StepNotFound
+from outlast.python.decorators import flow_file
 
 from ..kit.commands import wait_until
 
@@ -19,8 +19,8 @@ steps:
 
 
 @pytest.fixture
-def hold(tmp_path: Path) -> Iterator[Holdfast]:
-    with Holdfast(tmp_path / ".holdfast") as made:
+def outlast(tmp_path: Path) -> Iterator[Outlast]:
+    with Outlast(tmp_path / ".outlast") as made:
         yield made
 
 
@@ -28,28 +28,28 @@ def hold(tmp_path: Path) -> Iterator[Holdfast]:
 def nothing(run: Run) -> None: ...
 
 
-def started(hold: Holdfast, folder: Path) -> str:
+def started(outlast: Outlast, folder: Path) -> str:
     """A run whose command waits for the file `go`, and has printed its first words."""
     (folder / "flow.yaml").write_text(SLOW)
-    run_id = hold.start(flow_file("flow.yaml", folder)).run_id
+    run_id = outlast.start(flow_file("flow.yaml", folder)).run_id
     wait_until((folder / "begun").exists)
-    wait_until(lambda: b"".join(hold.logs(run_id)[0].pieces()) == b"a\xff", "its output")
+    wait_until(lambda: b"".join(outlast.logs(run_id)[0].pieces()) == b"a\xff", "its output")
     return run_id
 
 
-def test_a_log_whose_file_was_cleared_is_read_from_the_receipt(hold: Holdfast, tmp_path: Path) -> None:
-    run_id = started(hold, tmp_path)
-    (log,) = hold.logs(run_id)
+def test_a_log_whose_file_was_cleared_is_read_from_the_receipt(outlast: Outlast, tmp_path: Path) -> None:
+    run_id = started(outlast, tmp_path)
+    (log,) = outlast.logs(run_id)
     (tmp_path / "go").touch()
-    wait_until(lambda: hold.get(run_id).status == "succeeded", "the end")
+    wait_until(lambda: outlast.get(run_id).status == "succeeded", "the end")
     assert (log.status, log.exit, b"".join(log.pieces()).decode()) == ("running", None, "a\ufffdb\n")
-    (now,) = hold.logs(run_id, "wait", attempt=1)
+    (now,) = outlast.logs(run_id, "wait", attempt=1)
     assert (now.status, now.exit) == ("succeeded", 0)
 
 
-def test_a_follower_gets_every_byte_though_the_file_goes(hold: Holdfast, tmp_path: Path) -> None:
-    run_id = started(hold, tmp_path)
-    following = hold.follow_logs(run_id)
+def test_a_follower_gets_every_byte_though_the_file_goes(outlast: Outlast, tmp_path: Path) -> None:
+    run_id = started(outlast, tmp_path)
+    following = outlast.follow_logs(run_id)
     log, first = next(following)
     (tmp_path / "go").touch()
     rest = list(following)
@@ -57,8 +57,8 @@ def test_a_follower_gets_every_byte_though_the_file_goes(hold: Holdfast, tmp_pat
     assert [(log.status, log.exit, piece) for log, piece in rest][-1] == ("succeeded", 0, b"")
 
 
-def test_a_run_without_commands_has_no_logs(hold: Holdfast) -> None:
-    run_id = hold.run(nothing).run_id
-    assert hold.logs(run_id) == []
+def test_a_run_without_commands_has_no_logs(outlast: Outlast) -> None:
+    run_id = outlast.run(nothing).run_id
+    assert outlast.logs(run_id) == []
     with pytest.raises(StepNotFound):
-        hold.logs(run_id, "anything")
+        outlast.logs(run_id, "anything")

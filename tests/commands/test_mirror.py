@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Run, flow, step
-from holdfast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
-from holdfast.python.decorators import flow_file
-from holdfast.runs.receipt import Envelope, Receipt
+from outlast import Outlast, Run, flow, step
+from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
+from outlast.python.decorators import flow_file
+from outlast.runs.receipt import Envelope, Receipt
 
 HOSTILE = [
     "a/b",
@@ -37,8 +37,8 @@ HOSTILE = [
 
 
 @pytest.fixture
-def hold(tmp_path: Path) -> Iterator[Holdfast]:
-    with Holdfast(tmp_path / ".holdfast") as made:
+def outlast(tmp_path: Path) -> Iterator[Outlast]:
+    with Outlast(tmp_path / ".outlast") as made:
         yield made
 
 
@@ -76,13 +76,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def run_file(hold: Holdfast, tmp_path: Path, steps: str, **inputs: Any) -> Any:
+def run_file(outlast: Outlast, tmp_path: Path, steps: str, **inputs: Any) -> Any:
     (tmp_path / "flow.yaml").write_text(f"flow: build\nsteps:\n{textwrap.indent(textwrap.dedent(steps), '  ')}")
-    return hold.run(flow_file("flow.yaml", tmp_path), **inputs)
+    return outlast.run(flow_file("flow.yaml", tmp_path), **inputs)
 
 
-def mirror_of(hold: Holdfast, run_id: str) -> Path:
-    return hold.mirror(run_id, write=False)
+def mirror_of(outlast: Outlast, run_id: str) -> Path:
+    return outlast.mirror(run_id, write=False)
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -177,41 +177,41 @@ def test_the_outcome_of_an_attempt_replaces_its_start(tmp_path: Path) -> None:
 # -- live, of commands -----------------------------------------------------------------------------
 
 
-def test_a_flow_of_commands_has_its_mirror_while_it_runs(hold: Holdfast, tmp_path: Path) -> None:
+def test_a_flow_of_commands_has_its_mirror_while_it_runs(outlast: Outlast, tmp_path: Path) -> None:
     outcome = run_file(
-        hold,
+        outlast,
         tmp_path,
         """\
         - {id: plan, agent: planner, run: "echo one", writes: [plan.md]}
-        - {id: look, run: "ls .holdfast/runs/*/build/*/ > seen"}
+        - {id: look, run: "ls .outlast/runs/*/build/*/ > seen"}
         """,
     )
     assert outcome.status == "succeeded"
     assert (tmp_path / "seen").read_text().count("plan-planner.json") == 2
-    kept = json.loads((mirror_of(hold, outcome.run_id) / "receipts" / "plan-planner.json").read_text())
+    kept = json.loads((mirror_of(outlast, outcome.run_id) / "receipts" / "plan-planner.json").read_text())
     assert (kept["flow"], kept["facts"]["exit"], kept["facts"]["transcript"]) == (
         "flow.yaml:build",
         0,
         {"text": "one\n"},
     )
-    handed = json.loads((mirror_of(hold, outcome.run_id) / "handoffs" / "look-main.json").read_text())
+    handed = json.loads((mirror_of(outlast, outcome.run_id) / "handoffs" / "look-main.json").read_text())
     assert (handed["step"], handed["agent"], handed["status"]) == ("look", "main", "succeeded")
 
 
-def test_attempts_and_iterations_of_commands_have_files_of_their_own(hold: Holdfast, tmp_path: Path) -> None:
+def test_attempts_and_iterations_of_commands_have_files_of_their_own(outlast: Outlast, tmp_path: Path) -> None:
     outcome = run_file(
-        hold,
+        outlast,
         tmp_path,
         """\
-        - {id: flaky, run: "test $HOLDFAST_ATTEMPT = 2", retries: 1}
+        - {id: flaky, run: "test $OUTLAST_ATTEMPT = 2", retries: 1}
         - id: fix
-          repeat: {max: 3, until: "test $HOLDFAST_ITERATION = 2", steps: [{id: author, run: "true"}]}
+          repeat: {max: 3, until: "test $OUTLAST_ITERATION = 2", steps: [{id: author, run: "true"}]}
         - id: test
           repeat: {max: 3, until: "true", steps: [{id: critic, run: "true"}]}
         """,
     )
     assert outcome.status == "succeeded"
-    folder = mirror_of(hold, outcome.run_id)
+    folder = mirror_of(outlast, outcome.run_id)
     assert names(folder / "receipts") == sorted(
         [
             *("flaky-main.1.json", "flaky-main.json", "author-main.json", "author~2-main.json", "critic-main.json"),
@@ -226,27 +226,27 @@ def test_attempts_and_iterations_of_commands_have_files_of_their_own(hold: Holdf
     )
     assert "fix@until-main.json" not in names(folder / "handoffs")
     live = {path.name: path.read_bytes() for path in (folder / "receipts").iterdir()}
-    hold.mirror(outcome.run_id)
+    outlast.mirror(outcome.run_id)
     assert {path.name: path.read_bytes() for path in (folder / "receipts").iterdir()} == live
 
 
-def test_a_mirror_that_cannot_be_written_is_a_note_and_the_run_goes_on(hold: Holdfast, tmp_path: Path) -> None:
-    (hold.home / "runs").write_text("in the way")
+def test_a_mirror_that_cannot_be_written_is_a_note_and_the_run_goes_on(outlast: Outlast, tmp_path: Path) -> None:
+    (outlast.home / "runs").write_text("in the way")
     notes: list[str] = []
-    hold.listen(None, notes.append)
-    outcome = run_file(hold, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "true"}\n')
+    outlast.listen(None, notes.append)
+    outcome = run_file(outlast, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "true"}\n')
     assert outcome.status == "succeeded"
     assert [f"export {outcome.run_id} --mirror" in note for note in notes if "mirror" in note] == [True]
 
 
-def test_what_somebody_wrote_into_the_mirror_changes_nothing(hold: Holdfast, tmp_path: Path) -> None:
-    outcome = run_file(hold, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "test -f go"}\n')
-    folder = mirror_of(hold, outcome.run_id) / "receipts"
+def test_what_somebody_wrote_into_the_mirror_changes_nothing(outlast: Outlast, tmp_path: Path) -> None:
+    outcome = run_file(outlast, tmp_path, '- {id: a, run: "true"}\n- {id: b, run: "test -f go"}\n')
+    folder = mirror_of(outlast, outcome.run_id) / "receipts"
     (folder / "a-main.json").unlink()
     os.mkfifo(folder / "a-main.json")  # whoever opened it to read would wait for ever
     (folder / "b-main.json").write_text('{"attempt": 7, "status": "succeeded", "delivered": true}')
     (tmp_path / "go").touch()
-    assert hold.resume(outcome.run_id).status == "succeeded"
+    assert outlast.resume(outcome.run_id).status == "succeeded"
     kept = {name: json.loads((folder / name).read_text())["attempt"] for name in names(folder)}
     assert kept == {"a-main.json": 1, "b-main.1.json": 1, "b-main.json": 2}
 
@@ -264,44 +264,46 @@ def talk(run: Run) -> list[str]:
     return [say(word) for word in ("a", "b")]
 
 
-def test_a_python_flow_has_its_mirror_when_it_is_asked_for(hold: Holdfast) -> None:
-    outcome = hold.run(talk)
-    assert not mirror_of(hold, outcome.run_id).exists()
-    folder = hold.mirror(outcome.run_id[:6])
-    assert folder == hold.home / "runs" / outcome.run_id / "talk"
+def test_a_python_flow_has_its_mirror_when_it_is_asked_for(outlast: Outlast) -> None:
+    outcome = outlast.run(talk)
+    assert not mirror_of(outlast, outcome.run_id).exists()
+    folder = outlast.mirror(outcome.run_id[:6])
+    assert folder == outlast.home / "runs" / outcome.run_id / "talk"
     assert sorted(json.loads(path.read_text())["result"] for path in (folder / "handoffs").iterdir()) == ["a", "b"]
     assert {path.parent for path in folder.rglob("*.json")} == {folder / "receipts", folder / "handoffs"}
 
 
 def test_another_tenant_has_its_mirror_in_its_own_folder(tmp_path: Path) -> None:
-    with Holdfast(tmp_path / ".holdfast", tenant="acme") as hold:
-        outcome = hold.run(talk)
-        assert hold.mirror(outcome.run_id).is_relative_to(tmp_path / ".holdfast" / "acme")
+    with Outlast(tmp_path / ".outlast", tenant="acme") as outlast:
+        outcome = outlast.run(talk)
+        assert outlast.mirror(outcome.run_id).is_relative_to(tmp_path / ".outlast" / "acme")
 
 
 # -- killed ----------------------------------------------------------------------------------------
 
 DYING = """
 import resource, signal, sys
-from holdfast import Holdfast
+from outlast import Outlast
 
-hold = Holdfast(sys.argv[1])
+outlast = Outlast(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
-hold.mirror(sys.argv[2])  # the kernel kills it at the 9,000th byte of a file
+outlast.mirror(sys.argv[2])  # the kernel kills it at the 9,000th byte of a file
 """
 
 
-def test_a_kill_in_the_middle_leaves_no_half_file(hold: Holdfast) -> None:
-    outcome = hold.run(much)
-    folder = mirror_of(hold, outcome.run_id)
+def test_a_kill_in_the_middle_leaves_no_half_file(outlast: Outlast) -> None:
+    outcome = outlast.run(much)
+    folder = mirror_of(outlast, outcome.run_id)
     for whole in ([], ["long-main.json", "long~2-main.json"]):
-        child = subprocess.run([sys.executable, "-c", DYING, str(hold.home), outcome.run_id], timeout=60, check=False)
+        child = subprocess.run(
+            [sys.executable, "-c", DYING, str(outlast.home), outcome.run_id], timeout=60, check=False
+        )
         assert child.returncode == -signal.SIGXFSZ
         assert [path.name for path in sorted((folder / "receipts").glob("*.json"))] == whole
         for path in folder.rglob("*.json"):
             assert json.loads(path.read_text())["run_id"] == outcome.run_id
-        hold.mirror(outcome.run_id)
+        outlast.mirror(outcome.run_id)
 
 
 @step
@@ -314,8 +316,8 @@ def much(run: Run) -> int:
     return len([long(n) for n in range(2)])
 
 
-def test_the_mirror_of_an_unknown_run_is_refused(hold: Holdfast) -> None:
-    from holdfast.errors import RunNotFound
+def test_the_mirror_of_an_unknown_run_is_refused(outlast: Outlast) -> None:
+    from outlast.errors import RunNotFound
 
     with pytest.raises(RunNotFound):
-        write_mirror(hold._runtime, "nope")
+        write_mirror(outlast._runtime, "nope")

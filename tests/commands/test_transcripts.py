@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.commands.process import hold
-from holdfast.commands.transcript import Transcript, _Masking, mask, tail
+from outlast.commands.process import hold
+from outlast.commands.transcript import Transcript, _Masking, mask, tail
 
 from ..kit.commands import Runtime, number_in, wait_until
 

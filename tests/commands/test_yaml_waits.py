@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Interrupt, Outcome
-from holdfast.clock import ManualClock
-from holdfast.commands.flow import Performance
-from holdfast.errors import AlreadyAnswered, AnswerInvalid, DeadlinePassed, LeaseLost, WaitCancelled
-from holdfast.flows.yaml.model import Pause
+from outlast import Interrupt, Outcome, Outlast
+from outlast.clock import ManualClock
+from outlast.commands.flow import Performance
+from outlast.errors import AlreadyAnswered, AnswerInvalid, DeadlinePassed, LeaseLost, WaitCancelled
+from outlast.flows.yaml.model import Pause
 
 from ..crash.command_folder import Folder
 from ..kit.recipe_files import parse, problems, with_steps
 
 HOUR = 3600
-AFTER = '\n- {id: last, run: cp "$HOLDFAST_ANSWER" answer; echo last >> diary}'
+AFTER = '\n- {id: last, run: cp "$OUTLAST_ANSWER" answer; echo last >> diary}'
 PICK = (
     "- {id: first, run: echo first >> diary}\n"
     "- {id: pick, pause_for: decision, payload: {question: Which colour?, hint: warm}, assignee: ann,\n"
@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 def clock(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """A clock that is told the time: of every home that this test opens."""
     made = ManualClock()
-    init: Any = Holdfast.__init__
-    monkeypatch.setattr(Holdfast, "__init__", lambda self, *args, **how: init(self, *args, **{"clock": made, **how}))
+    init: Any = Outlast.__init__
+    monkeypatch.setattr(Outlast, "__init__", lambda self, *args, **how: init(self, *args, **{"clock": made, **how}))
     return made
 
 
@@ -61,22 +61,22 @@ def test_a_question_of_any_type_is_asked_checked_and_handed_on(folder: Folder) -
     assert wait.payload == {"question": "Which colour?", "hint": "warm"}
     for bad in ({"colour": "green"}, {"n": 1}, "red"):
         with pytest.raises(AnswerInvalid):
-            folder.hold.answer(wait.id, bad)
-    folder.hold.answer(wait.id, {"colour": "red", "n": 2}, shown=wait.digest)
+            folder.outlast.answer(wait.id, bad)
+    folder.outlast.answer(wait.id, {"colour": "red", "n": 2}, shown=wait.digest)
     assert folder.run().status == "succeeded"
     assert (folder.lines(), answer_of(folder)) == (["first", "last"], {"colour": "red", "n": 2})
 
 
 def test_an_answer_that_looks_like_a_choice_or_a_decline_is_only_handed_on(folder: Folder) -> None:
     wait = only(folder.flow("- {id: ask, pause_for: input}" + AFTER).run())
-    folder.hold.answer(wait.id, {"choice": "abort", "approved": False})
+    folder.outlast.answer(wait.id, {"choice": "abort", "approved": False})
     assert folder.run().status == "succeeded"
     assert answer_of(folder) == {"choice": "abort", "approved": False}
 
 
 def test_an_answer_of_null_is_an_answer(folder: Folder) -> None:
     wait = only(folder.flow("- {id: ask, pause_for: input}" + AFTER).run())
-    folder.hold.answer(wait.id, None)
+    folder.outlast.answer(wait.id, None)
     assert folder.run().status == "succeeded"
     assert folder.read("answer") == "null"
 
@@ -87,25 +87,25 @@ def test_a_question_that_was_edited_while_it_was_open_is_asked_anew(folder: Fold
     new = only(folder.resume())
     assert (new.payload["cost"], new.id != old.id) == (10000, True)
     with pytest.raises(AlreadyAnswered):
-        folder.hold.answer(old.id, {"approved": True})
+        folder.outlast.answer(old.id, {"approved": True})
     with pytest.raises(AnswerInvalid, match="not what was shown"):
-        folder.hold.answer(new.id, {"approved": True}, shown=old.digest)
-    folder.hold.answer(new.id, {"approved": True}, shown=new.digest)
+        folder.outlast.answer(new.id, {"approved": True}, shown=old.digest)
+    folder.outlast.answer(new.id, {"approved": True}, shown=new.digest)
     assert folder.resume().status == "succeeded"
 
 
 def test_an_answer_given_before_a_rewind_is_asked_for_again(folder: Folder) -> None:
     flow = "- {id: plan, run: echo plan >> diary}\n- {id: ok, pause_for: approval}\n- {id: last, run: test -f go}"
     wait = only(folder.flow(flow).run())
-    folder.hold.answer(wait.id, {"approved": True})
+    folder.outlast.answer(wait.id, {"approved": True})
     assert folder.run().status == "failed"
-    folder.hold.rewind(folder.run_id, "plan")
+    folder.outlast.rewind(folder.run_id, "plan")
     assert only(folder.resume()).id != wait.id
 
 
 def test_a_cancelled_question_fails_the_run_and_a_resume_asks_again(folder: Folder) -> None:
     wait = only(folder.flow(PICK % "" + AFTER).run())
-    folder.hold.cancel(wait.id, "nobody knows")
+    folder.outlast.cancel(wait.id, "nobody knows")
     failed = folder.run()
     assert (failed.status, type(failed.exception)) == ("failed", WaitCancelled)
     assert only(folder.run()).id != wait.id
@@ -114,8 +114,8 @@ def test_a_cancelled_question_fails_the_run_and_a_resume_asks_again(folder: Fold
 
 def test_an_approval_cannot_be_cancelled_only_declined(folder: Folder) -> None:
     wait = only(folder.flow("- {id: ok, pause_for: approval}").run())
-    with pytest.raises(AnswerInvalid, match="holdfast abort"):
-        folder.hold.cancel(wait.id, "no time")
+    with pytest.raises(AnswerInvalid, match="outlast abort"):
+        folder.outlast.cancel(wait.id, "no time")
 
 
 # -- deadlines ---------------------------------------------------------------------------------------
@@ -125,9 +125,9 @@ def test_past_its_deadline_the_default_is_handed_on(folder: Folder, clock: Manua
     wait = only(folder.flow(PICK % ", deadline: 1h, default: {colour: blue}" + AFTER).run())
     assert (wait.has_default, wait.default) == (True, {"colour": "blue"})
     clock.advance(HOUR)
-    assert [due.reason for due in folder.hold.due()] == ["over"]
+    assert [due.reason for due in folder.outlast.due()] == ["over"]
     with pytest.raises(AlreadyAnswered, match="its deadline"):
-        folder.hold.answer(wait.id, {"colour": "red"})
+        folder.outlast.answer(wait.id, {"colour": "red"})
     assert folder.run().status == "succeeded"
     assert answer_of(folder) == {"colour": "blue"}
 
@@ -139,7 +139,7 @@ def test_without_a_default_the_run_fails_and_a_resume_asks_again(folder: Folder,
     assert (failed.status, type(failed.exception)) == ("failed", DeadlinePassed)
     again = only(folder.run())
     assert again.id != first.id
-    folder.hold.answer(again.id, {"colour": "red"})
+    folder.outlast.answer(again.id, {"colour": "red"})
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["first", "last"]
 
@@ -150,8 +150,8 @@ def test_a_default_of_no_ends_the_run_as_a_decline_does(folder: Folder, clock: M
     outcome = folder.run()
     assert (outcome.status, (outcome.error or {})["type"]) == ("aborted", "declined")
     assert ((outcome.error or {})["by"], folder.lines()) == ("deadline", [])
-    assert folder.hold.get(outcome.run_id).status == "aborted"
-    assert folder.hold.verify().ok
+    assert folder.outlast.get(outcome.run_id).status == "aborted"
+    assert folder.outlast.verify().ok
 
 
 def test_a_worker_that_was_taken_over_does_not_end_the_run_by_its_default(
@@ -171,8 +171,8 @@ def test_a_worker_that_was_taken_over_does_not_end_the_run_by_its_default(
     monkeypatch.setattr(Performance, "_end_declined", taken_over_first)
     with pytest.raises(LeaseLost):
         folder.run()
-    (run,) = folder.hold.runs()
-    assert folder.hold.get(run.id).status != "aborted"
+    (run,) = folder.outlast.runs()
+    assert folder.outlast.get(run.id).status != "aborted"
 
 
 def test_a_default_of_no_takes_the_way_that_the_flow_says(folder: Folder, clock: ManualClock) -> None:
@@ -195,7 +195,7 @@ def test_a_default_of_yes_goes_on(folder: Folder, clock: ManualClock) -> None:
 def test_a_signal_lets_the_run_go_on_with_its_body(folder: Folder) -> None:
     wait = only(folder.flow(NEWS % "" + AFTER).run())
     assert (wait.type, wait.step, wait.payload) == ("signal", "news", {"name": "the news"})
-    sent = folder.hold.signal("the news", {"n": 1}, run_id=wait.run_id)
+    sent = folder.outlast.signal("the news", {"n": 1}, run_id=wait.run_id)
     assert sent.interrupt == wait.id
     assert folder.run().status == "succeeded"
     assert answer_of(folder) == {"n": 1}
@@ -203,7 +203,7 @@ def test_a_signal_lets_the_run_go_on_with_its_body(folder: Folder) -> None:
 
 def test_a_signal_that_came_before_is_taken_at_once(folder: Folder) -> None:
     outcome = folder.flow("- {id: hold, run: test -f go}\n" + NEWS % "" + AFTER).run()
-    folder.hold.signal("the news", [1], run_id=outcome.run_id)
+    folder.outlast.signal("the news", [1], run_id=outcome.run_id)
     folder.write("go", "")
     assert folder.run().status == "succeeded"
     assert answer_of(folder) == [1]
@@ -222,9 +222,9 @@ def test_branches_wait_for_a_person_and_a_signal_side_by_side(folder: Folder) ->
         + "\n- {id: last, run: echo last >> diary}"
     )
     waits = {wait.type: wait for wait in folder.run().interrupts}
-    folder.hold.signal("x", 1, run_id=folder.run_id)
+    folder.outlast.signal("x", 1, run_id=folder.run_id)
     assert only(folder.run()).id == waits["input"].id
-    folder.hold.answer(waits["input"].id, 2)
+    folder.outlast.answer(waits["input"].id, 2)
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["last"]
 
@@ -274,6 +274,6 @@ def test_a_word_of_its_own_is_no_mistake() -> None:
 
 def test_a_payload_with_a_name_takes_no_signal_of_that_name(folder: Folder) -> None:
     outcome = folder.flow("- {id: hold, run: test -f go}\n- {id: ask, pause_for: input, payload: {name: x}}").run()
-    folder.hold.signal("x", "not for you", run_id=outcome.run_id)
+    folder.outlast.signal("x", "not for you", run_id=outcome.run_id)
     folder.write("go", "")
     assert only(folder.run()).type == "input"

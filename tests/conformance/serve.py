@@ -10,14 +10,14 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from holdfast import Holdfast
-from holdfast.doors.mcp.http import LOOPBACK, mount
+from outlast import Outlast
+from outlast.doors.mcp.http import LOOPBACK, mount
 
 
 def main(home: str, port: int) -> None:
     """Serve the home until a signal comes."""
-    with Holdfast(home, actor="conformance") as hold:
-        door = mount(lambda scope: hold, hosts=LOOPBACK)
+    with Outlast(home, actor="conformance") as outlast:
+        door = mount(lambda scope: outlast, hosts=LOOPBACK)
 
         @asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:

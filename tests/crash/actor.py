@@ -10,8 +10,8 @@ import os
 import sys
 from typing import Any
 
-from holdfast import AsyncRun, Holdfast, HoldfastError, Run, current, flow, step
-from holdfast.home.settings import Settings
+from outlast import AsyncRun, Outlast, OutlastError, Run, current, flow, step
+from outlast.home.settings import Settings
 
 
 def say(*words: Any) -> None:
@@ -74,9 +74,9 @@ async def gathers(run: AsyncRun) -> list[int]:
 if __name__ == "__main__":
     home, name, args, settings = sys.argv[1:]
     try:
-        with Holdfast(home, settings=Settings(**json.loads(settings))) as hold:
+        with Outlast(home, settings=Settings(**json.loads(settings))) as outlast:
             say("open")
-            outcome = hold.run(globals()[name], *json.loads(args))
+            outcome = outlast.run(globals()[name], *json.loads(args))
             say("outcome", outcome.status, outcome.result, *([outcome.error] if outcome.error else []))
-    except HoldfastError as error:
+    except OutlastError as error:
         say("refused", error.code, str(error))

@@ -16,10 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast import Holdfast, HoldfastError
-from holdfast.clock import SystemClock
-from holdfast.home.claimer import nobody
-from holdfast.values.codec import jsonable
+from outlast import Outlast, OutlastError
+from outlast.clock import SystemClock
+from outlast.home.claimer import nobody
+from outlast.values.codec import jsonable
 
 PATIENCE_SECONDS = 60.0
 
@@ -66,7 +66,7 @@ class Clerk:
         assert self.hear().value == "open"
 
     def ask(self, *words: Any, **how: Any) -> Answer:
-        """Its answer when told to call that method of `hold.handoff`, or of `hold` if the name has a dot before it."""
+        """Its answer when told to call that method of `outlast.handoff`; of `outlast` if the name has a dot first."""
         self.tell(*words, **how)
         return self.hear()
 
@@ -107,29 +107,29 @@ def _work(home: Path, actor: str, ahead: float, claimer: bool, hearing: int, ans
         os.write(answering, json.dumps([value, code]).encode() + b"\n")
 
     try:
-        with Holdfast(home, actor=actor, clock=Later(ahead)) as hold, os.fdopen(hearing) as lines:
+        with Outlast(home, actor=actor, clock=Later(ahead)) as outlast, os.fdopen(hearing) as lines:
             if not claimer:
-                hold._runtime.claimer = nobody()
+                outlast._runtime.claimer = nobody()
             say("open")
             for line in lines:
-                say(*_answered(hold, *json.loads(line)))
+                say(*_answered(outlast, *json.loads(line)))
     except BaseException:
         say(traceback.format_exc(), "error")
     finally:
         os._exit(0)
 
 
-def _answered(hold: Holdfast, words: list[Any], how: dict[str, Any]) -> tuple[Any, str]:
+def _answered(outlast: Outlast, words: list[Any], how: dict[str, Any]) -> tuple[Any, str]:
     name, *args = words
     if name == ".run":  # a flow, by module:name
         module, _, flow = args[0].partition(":")
         args[0] = getattr(import_module(module), flow)
     if name == "resume_task":  # of the task named first, in the folder named next
-        return _resumed(hold, *args)
-    call = getattr(hold, name[1:]) if name.startswith(".") else getattr(hold.handoff, name)
+        return _resumed(outlast, *args)
+    call = getattr(outlast, name[1:]) if name.startswith(".") else getattr(outlast.handoff, name)
     try:
         given = call(*args, **how)
-    except HoldfastError as error:
+    except OutlastError as error:
         return error.to_dict() | {name: str(value) for name, value in error.facts.items()}, error.code
     if hasattr(given, "verdict") and hasattr(given, "handoff"):  # Recovered: what it comes to
         codes = [reason.code for reason in given.verdict.reasons]
@@ -142,10 +142,10 @@ def _answered(hold: Holdfast, words: list[Any], how: dict[str, Any]) -> tuple[An
     return jsonable(given), ""
 
 
-def _resumed(hold: Holdfast, task: str, folder: str) -> tuple[Any, str]:
+def _resumed(outlast: Outlast, task: str, folder: str) -> tuple[Any, str]:
     try:
-        return jsonable(hold.tasks.session(task, repo_root=folder).resume_task().claim), ""
-    except HoldfastError as error:
+        return jsonable(outlast.tasks.session(task, repo_root=folder).resume_task().claim), ""
+    except OutlastError as error:
         return {name: str(value) for name, value in error.facts.items()}, error.code
 
 
@@ -154,4 +154,4 @@ def tamper(home: Path, *statements: str) -> None:
     code = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\nfor sql in sys.argv[2:]: db.execute(sql)\ndb.commit()"
     )
-    subprocess.run([sys.executable, "-c", code, str(home / "default" / "holdfast.db"), *statements], check=True)
+    subprocess.run([sys.executable, "-c", code, str(home / "default" / "outlast.db"), *statements], check=True)

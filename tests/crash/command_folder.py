@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast import Holdfast, Outcome, Receipt, failpoints, flow_file
-from holdfast.commands.leftovers import facts_of
-from holdfast.ledger.journal import CALLS, decode_header
-from holdfast.runs.receipt import Event
+from outlast import Outcome, Outlast, Receipt, failpoints, flow_file
+from outlast.commands.leftovers import facts_of
+from outlast.ledger.journal import CALLS, decode_header
+from outlast.runs.receipt import Event
 
 from ..kit.commands import wait_until
 
@@ -87,7 +87,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._hold: Holdfast | None = None
+        self._hold: Outlast | None = None
         self._children: list[Child] = []
 
     # -- files -----------------------------------------------------------------------------------
@@ -117,44 +117,44 @@ class Folder:
 
     def mirror(self, kind: str, name: str, flow: str = "build") -> Any:
         """A file of the mirror of the only run."""
-        (found,) = (self.path / ".holdfast" / "runs").glob(f"*/{flow}/{kind}/{name}.json")
+        (found,) = (self.path / ".outlast" / "runs").glob(f"*/{flow}/{kind}/{name}.json")
         return json.loads(found.read_bytes())
 
     def everything(self) -> Iterator[tuple[Path, bytes]]:
-        """Every file under .holdfast, with its bytes."""
-        for file in (self.path / ".holdfast").rglob("*"):
+        """Every file under .outlast, with its bytes."""
+        for file in (self.path / ".outlast").rglob("*"):
             if file.is_file():
                 yield file, file.read_bytes()
 
     # -- in this process -------------------------------------------------------------------------
 
     @property
-    def hold(self) -> Holdfast:
+    def outlast(self) -> Outlast:
         if self._hold is None:
-            self._hold = Holdfast(self.path / ".holdfast", store_options={"synchronous": "OFF"})
+            self._hold = Outlast(self.path / ".outlast", store_options={"synchronous": "OFF"})
         return self._hold
 
     def run(self, **inputs: Any) -> Outcome[Any]:
-        return self.hold.run(flow_file(self.path / "flow.yaml"), **inputs)
+        return self.outlast.run(flow_file(self.path / "flow.yaml"), **inputs)
 
     def resume(self, **how: Any) -> Outcome[Any]:
-        return self.hold.resume(self.run_id, **how)
+        return self.outlast.resume(self.run_id, **how)
 
     @property
     def run_id(self) -> str:
         """The only run there is."""
-        (run,) = self.hold.runs()
+        (run,) = self.outlast.runs()
         return run.id
 
     def receipts(self, step: str | None = None) -> list[Receipt]:
-        return [one for one in self.hold.receipts(self.run_id) if step in (None, one.step, one.label)]
+        return [one for one in self.outlast.receipts(self.run_id) if step in (None, one.step, one.label)]
 
     def statuses(self, step: str) -> list[str]:
         return [receipt.status for receipt in self.receipts(step)]
 
     def facts(self, step: str, status: str = "") -> list[dict[str, Any]]:
         """What the journal notes of each end of an attempt (or of entries of one status), long facts read back."""
-        runtime = self.hold._runtime
+        runtime = self.outlast._runtime
         key = runtime.row(self.run_id).key
         rows = runtime.store.read(lambda look: look.journal_of(key))
         found = [(decode_header(row.header), row.payload) for row in rows]
@@ -166,7 +166,7 @@ class Folder:
         ]
 
     def events(self, name: str) -> list[Event]:
-        return [event for event in self.hold.events(self.run_id) if event.name == name]
+        return [event for event in self.outlast.events(self.run_id) if event.name == name]
 
     def close(self) -> None:
         if self._hold is not None:
@@ -205,13 +205,13 @@ class Folder:
         code = 1
         try:
             os.setpgid(0, 0)
-            for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+            for name in [name for name in os.environ if name.startswith("OUTLAST_")]:
                 del os.environ[name]
             os.environ.update(env, RUNTIME=str(os.getpid()))
             os.chdir(self.path)
             _turn_streams(said)
             _arm(failpoint, log)
-            from holdfast.doors.cli import main
+            from outlast.doors.cli import main
 
             main(words)
         except SystemExit as left:

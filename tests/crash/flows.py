@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from holdfast import KEY, NOT_DONE, AsyncRun, Happened, NotDone, Run, current, effect, flow, step
+from outlast import KEY, NOT_DONE, AsyncRun, Happened, NotDone, Run, current, effect, flow, step
 
 
 def show(world: str, line: str) -> None:

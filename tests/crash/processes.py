@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.clock import SystemClock
+from outlast.clock import SystemClock
 
 SCRIPT = Path(__file__).with_name("actor.py")
 PATIENCE_SECONDS = 20.0
@@ -42,7 +42,7 @@ class Actor:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"HOLDFAST_FAILPOINT": failpoint},
+            env=os.environ | {"OUTLAST_FAILPOINT": failpoint},
         )
         self.pid = self.process.pid
         self.said: list[list[Any]] = []

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast import AsyncRun, Holdfast, Run, current, effect, flow, step
-from holdfast.doors.cli.inputs import find_flow
-from holdfast.home.settings import Settings
+from outlast import AsyncRun, Outlast, Run, current, effect, flow, step
+from outlast.doors.cli.inputs import find_flow
+from outlast.home.settings import Settings
 
 SHORT = Settings(grace_seconds=0.5, patience_seconds=0.5)
 
@@ -231,108 +231,108 @@ def handlers() -> tuple[object, object]:
 
 def short(name: str) -> None:
     """A run whose grace and patience are short."""
-    with Holdfast(settings=SHORT) as hold:
-        print(hold.run(find_flow(name, ".holdfast")).status)
+    with Outlast(settings=SHORT) as outlast:
+        print(outlast.run(find_flow(name, ".outlast")).status)
 
 
 def library(name: str) -> None:
     """A run, and what was raised when it had ended: the handlers are as before."""
     before = handlers()
-    with Holdfast() as hold:
+    with Outlast() as outlast:
         try:
-            hold.run(find_flow(name, ".holdfast"))
+            outlast.run(find_flow(name, ".outlast"))
         except BaseException as error:
-            print(type(error).__name__, handlers() == before, hold.runs(limit=1)[0].status, flush=True)
+            print(type(error).__name__, handlers() == before, outlast.runs(limit=1)[0].status, flush=True)
             raise
-        print("ended", handlers() == before, hold.runs(limit=1)[0].status)
+        print("ended", handlers() == before, outlast.runs(limit=1)[0].status)
 
 
 def too_early() -> None:
-    with Holdfast() as hold:
-        hold.run(early, Topic("kelp"))
+    with Outlast() as outlast:
+        outlast.run(early, Topic("kelp"))
 
 
 def block(where: str) -> None:
-    """`with hold.open(…)`: the block is the body."""
+    """`with outlast.open(…)`: the block is the body."""
     before = handlers()
-    with Holdfast() as hold:
+    with Outlast() as outlast:
         try:
-            with hold.open("script") as run:
+            with outlast.open("script") as run:
                 assert handlers() != before
                 run.step(one)
                 run.step(two)
         finally:
-            print(handlers() == before, hold.runs(limit=1)[0].status, flush=True)
+            print(handlers() == before, outlast.runs(limit=1)[0].status, flush=True)
 
 
 def own_handler(name: str) -> None:
     """A program with a handler of its own, which stays in charge."""
-    with Holdfast() as hold:
-        mine: Callable[..., object] = lambda *_: (diary("mine"), hold.stop())  # noqa: E731
+    with Outlast() as outlast:
+        mine: Callable[..., object] = lambda *_: (diary("mine"), outlast.stop())  # noqa: E731
         signal.signal(signal.SIGTERM, mine)
-        outcome = hold.run(find_flow(name, ".holdfast"))
+        outcome = outlast.run(find_flow(name, ".outlast"))
         print(outcome.status, signal.getsignal(signal.SIGTERM) is mine)
 
 
 def in_thread(name: str) -> None:
-    """In threads nothing is touched; `hold.stop()` comes from the main one, with `now` if there is such a file."""
+    """In threads nothing is touched; `outlast.stop()` comes from the main one, with `now` if there is such a file."""
     before = handlers()
-    with Holdfast(settings=SHORT) as hold:
-        found = find_flow(name, ".holdfast")
-        started = [hold.start(found, task=f"task {at}") for at in range(2)]
+    with Outlast(settings=SHORT) as outlast:
+        found = find_flow(name, ".outlast")
+        started = [outlast.start(found, task=f"task {at}") for at in range(2)]
         own: list[str] = []
-        thread = threading.Thread(target=lambda: own.append(hold.run(found, task="own thread").status))
+        thread = threading.Thread(target=lambda: own.append(outlast.run(found, task="own thread").status))
         thread.start()
         while Path("diary").exists() is False or len(Path("diary").read_text().split()) < 3:
             time.sleep(0.01)
         same = handlers() == before
-        hold.stop(now=Path("now").exists())
+        outlast.stop(now=Path("now").exists())
         diary("stopped")
         thread.join()
         print(same, *(one.outcome(50).status for one in started), *own)
 
 
 def from_another(name: str) -> None:
-    """`hold.stop()` from another thread; the run is in the main one."""
-    with Holdfast() as hold:
+    """`outlast.stop()` from another thread; the run is in the main one."""
+    with Outlast() as outlast:
 
         def stop() -> None:
             while not Path("diary").exists():
                 time.sleep(0.01)
-            hold.stop()
+            outlast.stop()
             Path("go").touch()
 
         threading.Thread(target=stop).start()
-        print(hold.run(find_flow(name, ".holdfast")).status)
+        print(outlast.run(find_flow(name, ".outlast")).status)
 
 
 def raising(name: str) -> None:
     before = handlers()
-    with Holdfast() as hold:
-        print(hold.run(find_flow(name, ".holdfast")).status, handlers() == before)
+    with Outlast() as outlast:
+        print(outlast.run(find_flow(name, ".outlast")).status, handlers() == before)
     os.kill(os.getpid(), signal.SIGINT)  # while nothing runs it acts as usual
 
 
 def often(name: str, seed: str) -> None:
     """Two signals at random moments into a run of many quick steps, thirty times, each time going on with it."""
     chance = random.Random(seed)
-    found = find_flow(name, ".holdfast")
+    found = find_flow(name, ".outlast")
     interrupted = 0
-    with Holdfast() as hold:
+    with Outlast() as outlast:
         for _ in range(30):
             try:
-                _run_under_fire(hold, found, [chance.random() * 0.05, chance.random() * 0.003])
+                _run_under_fire(outlast, found, [chance.random() * 0.05, chance.random() * 0.003])
             except KeyboardInterrupt:
                 interrupted += 1
-        outcome = hold.run(found)
-        runs = hold.runs(limit=100)
-        print(interrupted > 0, outcome.result, {run.status for run in runs}, hold.verify().ok)
+        outcome = outlast.run(found)
+        runs = outlast.runs(limit=100)
+        print(interrupted > 0, outcome.result, {run.status for run in runs}, outlast.verify().ok)
         for run in runs:
-            done = [receipt.result for receipt in hold.receipts(run.id) if receipt.status == "succeeded"]
+            done = [receipt.result for receipt in outlast.receipts(run.id) if receipt.status == "succeeded"]
             print(sorted(done) == list(range(300)))
 
 
-def _run_under_fire(hold: Holdfast, found: Any, pauses: list[float]) -> None:
+def _run_under_fire(outlast: Outlast, found: Any, pauses: list[float]) -> None:
     over = threading.Event()
     me = threading.main_thread().ident
     assert me is not None
@@ -345,7 +345,7 @@ def _run_under_fire(hold: Holdfast, found: Any, pauses: list[float]) -> None:
     shooter = threading.Thread(target=shoot)
     try:
         shooter.start()
-        hold.run(found)
+        outlast.run(found)
     finally:
         over.set()
         shooter.join()

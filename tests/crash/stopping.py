@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast import Holdfast, Receipt
+from outlast import Outlast, Receipt
 
 PATIENCE_SECONDS = 60.0
-COMPILED = tempfile.TemporaryDirectory(prefix="holdfast-compiled-")
+COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
 FLOWS = Path(__file__).with_name("signal_flows.py")
 
 # `sh work.sh NAME`: says that it began, waits for a file named `go`, says that it is done.
@@ -112,15 +112,15 @@ class Work:
             (folder / f"{name}.yaml").write_text(f"flow: {name}\nsteps:\n{steps.strip(chr(10))}\n")
 
     def command(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
-        """`holdfast WORDS`, its output in the files out and err."""
-        return self.process([sys.executable, "-m", "holdfast", *words], **how)
+        """`outlast WORDS`, its output in the files out and err."""
+        return self.process([sys.executable, "-m", "outlast", *words], **how)
 
     def script(self, name: str, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """A program that uses the library: `flows.py NAME WORDS`."""
         return self.process([sys.executable, "flows.py", name, *words], **how)
 
     def process(self, words: Sequence[str], **how: object) -> subprocess.Popen[bytes]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTHONDONT"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHONDONT"))}
         given = {"preexec_fn": hear, "start_new_session": True} | how
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err} | given
@@ -161,18 +161,18 @@ class Work:
     def err(self) -> str:
         return (self.folder / "err").read_text()
 
-    def opened(self) -> Holdfast:
-        return Holdfast(self.folder / ".holdfast")
+    def opened(self) -> Outlast:
+        return Outlast(self.folder / ".outlast")
 
     def stands(self) -> tuple[str, list[tuple[str, str]]]:
         """The newest run's status, and its receipts' steps and statuses."""
-        with self.opened() as hold:
-            run = hold.runs(limit=1)[0]
-            return run.status, [(receipt.label, receipt.status) for receipt in hold.receipts(run.id)]
+        with self.opened() as outlast:
+            run = outlast.runs(limit=1)[0]
+            return run.status, [(receipt.label, receipt.status) for receipt in outlast.receipts(run.id)]
 
     def receipts(self) -> list[Receipt]:
-        with self.opened() as hold:
-            return hold.receipts(hold.runs(limit=1)[0].id)
+        with self.opened() as outlast:
+            return outlast.receipts(outlast.runs(limit=1)[0].id)
 
     def close(self) -> None:
         for process in self.started:

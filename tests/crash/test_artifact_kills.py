@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Flow, Holdfast, Run, current, failpoints, flow, step
-from holdfast.errors import ArtifactNotFound, DiskFull, LeaseLost, StoreFailed
-from holdfast.store.blobs import intake as spool
-from holdfast.testing import crash_everywhere
-from holdfast.testing.children import Ended, in_child
+from outlast import Flow, Outlast, Run, current, failpoints, flow, step
+from outlast.errors import ArtifactNotFound, DiskFull, LeaseLost, StoreFailed
+from outlast.store.blobs import intake as spool
+from outlast.testing import crash_everywhere
+from outlast.testing.children import Ended, in_child
 
 from .power import FaultVFS, disk_full, failed_sync
 
@@ -26,8 +26,8 @@ LONG = "the tide comes in, the tide goes out\n" * 1000
 _names = (f"artifacts-{number}" for number in itertools.count())
 
 
-def opened(folder: Path) -> Holdfast:
-    return Holdfast(folder / "home", store_options=QUICK)
+def opened(folder: Path) -> Outlast:
+    return Outlast(folder / "home", store_options=QUICK)
 
 
 def blob_files(folder: Path) -> list[Path]:
@@ -38,18 +38,18 @@ def blob_files(folder: Path) -> list[Path]:
 # -- outside of a run --------------------------------------------------------------------------------
 
 
-def save(hold: Holdfast) -> str:
-    first = hold.workspace.save("raw", b"content", tags=["t"], operation_id="raw")
-    second = hold.workspace.save("packed", LONG, operation_id="packed")
-    pinned = hold.workspace.checkpoint("both", task="t", refs=[first.ref, second.ref], operation_id="both")
+def save(outlast: Outlast) -> str:
+    first = outlast.workspace.save("raw", b"content", tags=["t"], operation_id="raw")
+    second = outlast.workspace.save("packed", LONG, operation_id="packed")
+    pinned = outlast.workspace.checkpoint("both", task="t", refs=[first.ref, second.ref], operation_id="both")
     return pinned.id
 
 
-def in_process(folder: Path, work: Callable[[Holdfast], Any], hook: Callable[[str], None] | None) -> Ended:
+def in_process(folder: Path, work: Callable[[Outlast], Any], hook: Callable[[str], None] | None) -> Ended:
     def told(tell: Callable[[str, Any], None]) -> None:
-        with opened(folder) as hold:
+        with opened(folder) as outlast:
             failpoints.arm(hook)
-            tell("done", work(hold))
+            tell("done", work(outlast))
             failpoints.arm(None)
 
     ended = in_child(told, 60)
@@ -57,7 +57,7 @@ def in_process(folder: Path, work: Callable[[Holdfast], Any], hook: Callable[[st
     return ended
 
 
-def points_of(folder: Path, work: Callable[[Holdfast], Any]) -> list[tuple[str, int]]:
+def points_of(folder: Path, work: Callable[[Outlast], Any]) -> list[tuple[str, int]]:
     folder.mkdir()
     log = folder / "log"
     assert not in_process(folder, work, failpoints.log_to(str(log))).killed
@@ -69,10 +69,10 @@ def points_of(folder: Path, work: Callable[[Holdfast], Any]) -> list[tuple[str, 
     return found
 
 
-def is_sound(hold: Holdfast) -> list[str]:
+def is_sound(outlast: Outlast) -> list[str]:
     """The refs that are there, each with its content."""
-    assert hold.verify().ok, hold.verify().problems
-    found = hold.workspace.list()
+    assert outlast.verify().ok, outlast.verify().problems
+    found = outlast.workspace.list()
     for one in found:
         assert one.read() == {"raw": b"content", "packed": LONG.encode()}[one.name]
     return sorted(one.name for one in found)
@@ -86,25 +86,25 @@ def test_a_save_killed_anywhere_is_there_whole_or_not_at_all_and_can_be_made_aga
         trial = tmp_path / "trial"
         trial.mkdir()
         assert in_process(trial, save, failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
-        with opened(trial) as hold:
-            seen.add(tuple(is_sound(hold)))
-            save(hold)
-            assert is_sound(hold) == ["packed", "raw"]
-            assert [one.version for one in hold.workspace.list()] == [1, 1]
-            assert len(hold.workspace.checkpoints(task="t")) == 1
-            sweep(trial, hold)
+        with opened(trial) as outlast:
+            seen.add(tuple(is_sound(outlast)))
+            save(outlast)
+            assert is_sound(outlast) == ["packed", "raw"]
+            assert [one.version for one in outlast.workspace.list()] == [1, 1]
+            assert len(outlast.workspace.checkpoints(task="t")) == 1
+            sweep(trial, outlast)
             assert len(blob_files(trial)) == 2  # nothing else is left, and nothing that is needed went
-            assert is_sound(hold) == ["packed", "raw"]
+            assert is_sound(outlast) == ["packed", "raw"]
         shutil.rmtree(trial)
     assert seen == {(), ("raw",), ("packed", "raw")}
 
 
-def sweep(folder: Path, hold: Holdfast) -> None:
+def sweep(folder: Path, outlast: Outlast) -> None:
     """gc, twice, with everything past its grace period."""
     for _ in range(2):
         for file in [*blob_files(folder), *(folder / "home" / "default" / "blobs" / "trash").glob("*")]:
             os.utime(file, (1, 1))
-        hold.gc(dry_run=False)
+        outlast.gc(dry_run=False)
 
 
 def test_what_a_killed_save_left_goes_with_gc(tmp_path: Path) -> None:
@@ -112,11 +112,11 @@ def test_what_a_killed_save_left_goes_with_gc(tmp_path: Path) -> None:
         yield LONG.encode()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    assert in_process(tmp_path, lambda hold: hold.workspace.save("x", pieces()), None).killed
-    with opened(tmp_path) as hold:
+    assert in_process(tmp_path, lambda outlast: outlast.workspace.save("x", pieces()), None).killed
+    with opened(tmp_path) as outlast:
         assert [path.name[0] for path in blob_files(tmp_path)] == ["."]
-        assert hold.gc().files == 0  # it is young: somebody may be writing it
-        sweep(tmp_path, hold)
+        assert outlast.gc().files == 0  # it is young: somebody may be writing it
+        sweep(tmp_path, outlast)
         assert blob_files(tmp_path) == []
 
 
@@ -146,29 +146,31 @@ def test_a_run_killed_anywhere_saves_each_artifact_once(tmp_path: Path) -> None:
 
 
 def test_a_run_killed_anywhere_leaves_no_ref_without_content_and_nothing_that_gc_does_not_find(tmp_path: Path) -> None:
-    def work(hold: Holdfast) -> None:
-        hold.run(reports, "tides", task="t").unwrap()
+    def work(outlast: Outlast) -> None:
+        outlast.run(reports, "tides", task="t").unwrap()
 
     points = points_of(tmp_path / "undisturbed", work)
     for point, nth in points[:: 2 if len(points) < 60 else 3]:
         trial = tmp_path / "trial"
         trial.mkdir()
         assert in_process(trial, work, failpoints.kill_at(point, nth)).killed
-        with opened(trial) as hold:
-            assert hold.verify().ok, hold.verify().problems
+        with opened(trial) as outlast:
+            assert outlast.verify().ok, outlast.verify().problems
             kept = [
-                hold.workspace.get(one.ref).read() for run in hold.runs() for one in hold.workspace.list(run=run.id)
+                outlast.workspace.get(one.ref).read()
+                for run in outlast.runs()
+                for one in outlast.workspace.list(run=run.id)
             ]
-            receipts = [receipt for run in hold.runs() for receipt in hold.receipts(run.id)]
+            receipts = [receipt for run in outlast.runs() for receipt in outlast.receipts(run.id)]
             told = [ref for receipt in receipts for ref in receipt.artifacts]
-            assert [hold.workspace.get(ref).ref for ref in told] == told
-            seen = {one.name for one in hold.workspace.list()}
+            assert [outlast.workspace.get(ref).ref for ref in told] == told
+            seen = {one.name for one in outlast.workspace.list()}
             assert ("draft.md" in seen) == any(receipt.delivered for receipt in receipts)
-            for run in hold.runs(status="running") + hold.runs(status="crashed"):
-                hold.abort(run.id, why="given up")
-            sweep(trial, hold)
-            assert hold.verify().ok
-            assert hold.facts()["artifacts"] == {"saved": len(kept), "pending": 0}
+            for run in outlast.runs(status="running") + outlast.runs(status="crashed"):
+                outlast.abort(run.id, why="given up")
+            sweep(trial, outlast)
+            assert outlast.verify().ok
+            assert outlast.facts()["artifacts"] == {"saved": len(kept), "pending": 0}
             assert len(blob_files(trial)) == len({*kept})
         shutil.rmtree(trial)
 
@@ -210,18 +212,18 @@ def take_over(run: Any) -> None:
 
 @pytest.mark.parametrize("work", [overtaken, overtaken_in_a_step], ids=["body", "step"])
 def test_nobody_sees_what_an_owner_saves_who_lost_the_run(tmp_path: Path, work: Flow[..., str]) -> None:
-    with opened(tmp_path) as hold:
+    with opened(tmp_path) as outlast:
         with pytest.raises(LeaseLost):
-            hold.run(work)
-        assert hold.workspace.list() == []
-        assert hold.verify().ok
+            outlast.run(work)
+        assert outlast.workspace.list() == []
+        assert outlast.verify().ok
 
 
 def test_a_step_whose_owner_lost_the_run_adds_no_row(tmp_path: Path) -> None:
-    with opened(tmp_path) as hold:
+    with opened(tmp_path) as outlast:
         with pytest.raises(LeaseLost):
-            hold.run(overtaken_before_a_step_saves)
-        assert hold.facts()["artifacts"] == {"saved": 0, "pending": 0}
+            outlast.run(overtaken_before_a_step_saves)
+        assert outlast.facts()["artifacts"] == {"saved": 0, "pending": 0}
 
 
 # -- a disk that fails -------------------------------------------------------------------------------
@@ -236,14 +238,14 @@ def disk() -> Iterator[FaultVFS]:
 
 @pytest.mark.parametrize("fault", [disk_full, failed_sync])
 def test_a_row_that_cannot_be_written_gives_no_ref(fault: Callable[..., Any], disk: FaultVFS, tmp_path: Path) -> None:
-    with Holdfast(tmp_path / "home", store_options={"vfs": disk.name}) as hold:
+    with Outlast(tmp_path / "home", store_options={"vfs": disk.name}) as outlast:
         disk.arm(fault(count=None))
         with pytest.raises((DiskFull, StoreFailed)):
-            hold.workspace.save("x", LONG)
+            outlast.workspace.save("x", LONG)
         disk.disarm()
-        assert hold.workspace.list() == []
-        assert hold.verify().ok
-        assert hold.workspace.save("x", LONG).version == 1
+        assert outlast.workspace.list() == []
+        assert outlast.verify().ok
+        assert outlast.workspace.save("x", LONG).version == 1
 
 
 class Full:
@@ -286,26 +288,26 @@ def fills_the_disk(run: Run, where: str) -> str:
     return run.workspace.save("much", (os.urandom(1 << 20) for _ in range(4))).ref
 
 
-def saves_too_much(hold: Holdfast, where: str) -> None:
+def saves_too_much(outlast: Outlast, where: str) -> None:
     if where == "outside":
-        hold.workspace.save("much", (os.urandom(1 << 20) for _ in range(4)))
+        outlast.workspace.save("much", (os.urandom(1 << 20) for _ in range(4)))
     else:
-        hold.run(fills_the_disk, where)
+        outlast.run(fills_the_disk, where)
 
 
 @pytest.mark.parametrize("where", ["outside", "body", "step"])
 def test_a_disk_that_is_full_in_the_middle_says_so_and_shows_nothing(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tmp_path) as hold:
+    with opened(tmp_path) as outlast:
         monkeypatch.setattr(spool, "open", Full(3 << 20).open, raising=False)
         with pytest.raises(DiskFull, match="free some space"):
-            saves_too_much(hold, where)
+            saves_too_much(outlast, where)
         monkeypatch.undo()
-        assert hold.workspace.list() == []
+        assert outlast.workspace.list() == []
         assert blob_files(tmp_path) == []
         with pytest.raises(ArtifactNotFound):
-            hold.workspace.get("much")
+            outlast.workspace.get("much")
         if where != "outside":
-            assert hold.run(fills_the_disk, where).unwrap() == "artifact:default/much@1"
-        assert hold.verify().ok
+            assert outlast.run(fills_the_disk, where).unwrap() == "artifact:default/much@1"
+        assert outlast.verify().ok

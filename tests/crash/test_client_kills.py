@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 pytest.importorskip("uvicorn")
 
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(home: Path, port: int) -> Iterator["subprocess.Popen[bytes]"]:
-    words = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", str(port), "--home", str(home)]
+    words = [sys.executable, "-m", "outlast", "serve", "--json", "--port", str(port), "--home", str(home)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home.parent)
     try:
         assert process.stdout is not None
@@ -50,10 +50,10 @@ def test_writes_of_many_clients_survive_the_servers_death_each_once(tmp_path: Pa
 
     def write(client: int) -> None:
         try:
-            with Holdfast(f"http://127.0.0.1:{port}", store_options=options) as hold:
+            with Outlast(f"http://127.0.0.1:{port}", store_options=options) as outlast:
                 for number in range(WRITES):
                     own = f"{client}-{number}" if number % 2 else None  # the caller's, or the client's own
-                    got = hold.sessions.append(f"talk-{client}", "user", [client, number], operation_id=own)
+                    got = outlast.sessions.append(f"talk-{client}", "user", [client, number], operation_id=own)
                     told.append((client, number, got.seq))
                     if len(told) > CLIENTS * WRITES // 3:
                         half.set()
@@ -75,8 +75,8 @@ def test_writes_of_many_clients_survive_the_servers_death_each_once(tmp_path: Pa
             with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as reply:
                 assert json.load(reply) == {"status": "ready"}
     assert len(told) == CLIENTS * WRITES
-    with Holdfast(home) as hold:
+    with Outlast(home) as outlast:
         for client in range(CLIENTS):
-            found = [each.content for each in hold.sessions.messages(f"talk-{client}")]
+            found = [each.content for each in outlast.sessions.messages(f"talk-{client}")]
             assert found == [[client, number] for number in range(WRITES)]
-        assert hold.verify().ok
+        assert outlast.verify().ok

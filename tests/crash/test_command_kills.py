@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import resume_point as marks
-from holdfast.errors import Contested
+from outlast.commands import resume_point as marks
+from outlast.errors import Contested
 
 from ..kit.commands import lives, wait_until
 from .command_folder import KILLED, Child, Folder, Said
@@ -52,14 +52,14 @@ def is_sound(folder: Folder) -> bool:
 # -- partial work ------------------------------------------------------------------------------------
 
 # Until what it printed has been read: what is still in the pipe when the runtime dies, dies with it.
-HEARD = "while ! grep -qs attempt .holdfast/default/work/*/*/transcript; do sleep 0.01; done"
+HEARD = "while ! grep -qs attempt .outlast/default/work/*/*/transcript; do sleep 0.01; done"
 # It writes one of two files, and dies; the next attempt writes what it finds, and both.
 WRITER = """\
 - id: write
   writes: [one, two]
   on_partial: {on_partial}
   run: |
-    echo $$ > pid; cat one > found; cp "$HOLDFAST_PREVIOUS" previous 2> /dev/null; echo attempt $HOLDFAST_ATTEMPT
+    echo $$ > pid; cat one > found; cp "$OUTLAST_PREVIOUS" previous 2> /dev/null; echo attempt $OUTLAST_ATTEMPT
     echo half > one
     test -f died || {{ touch died; {heard}; kill -9 $RUNTIME; sleep 300; }}
     echo whole > one; echo whole > two
@@ -96,10 +96,10 @@ def test_what_a_killed_attempt_left_and_printed_stays_on_the_record_when_the_nex
     well(folder.cli("resume"))
     (event,) = folder.events("run.left")
     assert (event.body["attempt"], event.body["left"]["judgement"]) == (1, "partial")
-    first, second = folder.hold.logs(folder.run_id, "write")
+    first, second = folder.outlast.logs(folder.run_id, "write")
     assert (first.status, b"".join(first.pieces())) == ("crashed", b"attempt 1\n")
     assert (second.status, b"".join(second.pieces())) == ("succeeded", b"attempt 2\n")
-    followed = [(log.attempt, piece) for log, piece in folder.hold.follow_logs(folder.run_id, "write") if piece]
+    followed = [(log.attempt, piece) for log, piece in folder.outlast.follow_logs(folder.run_id, "write") if piece]
     assert followed == [(1, b"attempt 1\n"), (2, b"attempt 2\n")]
     assert is_over(folder)
 
@@ -112,7 +112,7 @@ def test_after_a_kill_files_are_put_back_and_what_gave_way_is_kept(folder: Folde
     assert is_over(folder)
     (event,) = folder.events("run.displaced")
     assert list(event.body["files"]) == ["one"]
-    assert folder.hold._runtime.blobs.get(event.body["files"]["one"]) == b"half\n"
+    assert folder.outlast._runtime.blobs.get(event.body["files"]["one"]) == b"half\n"
 
 
 @pytest.mark.parametrize(("choice", "found"), [("keep", "half\n"), ("restore", "before\n")])
@@ -133,7 +133,7 @@ def test_after_a_kill_a_person_is_asked_what_becomes_of_the_files(folder: Folder
 def test_files_that_somebody_edited_after_the_crash_are_not_touched(folder: Folder, on_partial: str) -> None:
     write_and_die(folder, on_partial)
     wait_until(lambda: not lives(folder.number("pid")), "the end of the command")
-    wait_until(lambda: any(folder.path.glob(".holdfast/default/work/*/*/ended")), "the guard's word")
+    wait_until(lambda: any(folder.path.glob(".outlast/default/work/*/*/ended")), "the guard's word")
     if on_partial == "ask":
         (wait,) = well(folder.cli("resume", "--json"), 4).json["interrupts"]
         well(folder.cli("answer", wait["id"], '{"choice": "restore"}'))
@@ -151,7 +151,7 @@ def test_files_that_somebody_edited_after_the_crash_are_not_touched(folder: Fold
 
 def edited(folder: Folder, name: str, text: str) -> None:
     """Write a file, surely later than what was last noted: file times are coarse."""
-    mark = next(folder.path.glob(".holdfast/default/work/*/*/ended")).stat().st_mtime_ns
+    mark = next(folder.path.glob(".outlast/default/work/*/*/ended")).stat().st_mtime_ns
 
     def is_later() -> bool:
         return folder.write(name, text).stat().st_mtime_ns > mark
@@ -162,7 +162,7 @@ def edited(folder: Folder, name: str, text: str) -> None:
 def test_what_a_crash_left_is_still_told_after_an_attempt_that_could_not_begin(folder: Folder) -> None:
     sub = folder.path / "sub"
     sub.mkdir()
-    run = f'cp "$HOLDFAST_PREVIOUS" ../previous; echo half > out; {once(DIE, "../died")}'
+    run = f'cp "$OUTLAST_PREVIOUS" ../previous; echo half > out; {once(DIE, "../died")}'
     folder.flow(f"- id: a\n  cwd: sub\n  writes: out\n  run: {json.dumps(run)}")
     killed(folder.cli("run", "flow.yaml"))
     sub.rename(folder.path / "away")
@@ -175,7 +175,7 @@ def test_what_a_crash_left_is_still_told_after_an_attempt_that_could_not_begin(f
 
 @pytest.mark.parametrize(("left", "judgement"), [("true", "none"), ("echo x > one; echo x > two", "partial")])
 def test_what_a_crash_left_is_judged(folder: Folder, left: str, judgement: str) -> None:
-    folder.flow(f"- {{id: a, writes: [one, two], run: 'cp \"$HOLDFAST_PREVIOUS\" previous; {left}; {once(DIE)}'}}")
+    folder.flow(f"- {{id: a, writes: [one, two], run: 'cp \"$OUTLAST_PREVIOUS\" previous; {left}; {once(DIE)}'}}")
     killed(folder.cli("run", "flow.yaml"))
     well(folder.cli("resume"))
     assert json.loads(folder.read("previous"))["judgement"] == judgement
@@ -183,8 +183,8 @@ def test_what_a_crash_left_is_judged(folder: Folder, left: str, judgement: str) 
 
 def test_all_files_and_a_result_that_a_crash_left_are_judged_complete(folder: Folder) -> None:
     folder.flow(
-        '- {id: a, writes: one, run: \'cp "$HOLDFAST_PREVIOUS" previous; echo x$HOLDFAST_ATTEMPT > one; '
-        f"echo 1 > $HOLDFAST_RESULT; {once(DIE)}'}}"
+        '- {id: a, writes: one, run: \'cp "$OUTLAST_PREVIOUS" previous; echo x$OUTLAST_ATTEMPT > one; '
+        f"echo 1 > $OUTLAST_RESULT; {once(DIE)}'}}"
     )
     killed(folder.cli("run", "flow.yaml"))
     well(folder.cli("resume"))
@@ -197,10 +197,10 @@ LOOP = """\
 - id: fix
   repeat:
     max: 9
-    until: echo until-$HOLDFAST_ITERATION >> diary; test $HOLDFAST_ITERATION = 4
+    until: echo until-$OUTLAST_ITERATION >> diary; test $OUTLAST_ITERATION = 4
     steps:
-      - {id: author, run: echo author-$HOLDFAST_ITERATION >> diary}
-      - {id: critic, run: 'echo critic-$HOLDFAST_ITERATION >> diary; test $HOLDFAST_ITERATION != "$AT" || DIE'}
+      - {id: author, run: echo author-$OUTLAST_ITERATION >> diary}
+      - {id: critic, run: 'echo critic-$OUTLAST_ITERATION >> diary; test $OUTLAST_ITERATION != "$AT" || DIE'}
 - {id: last, run: echo last >> diary}
 """
 
@@ -226,12 +226,12 @@ BRANCHES = """\
     - {id: c, run: 'BODY'}
 - {id: last, run: echo last >> diary}
 """
-BODY = 'echo $HOLDFAST_STEP >> diary; test $HOLDFAST_STEP != "$AT" || {{ {wait} {die}; }}; echo 1 > $HOLDFAST_RESULT'
+BODY = 'echo $OUTLAST_STEP >> diary; test $OUTLAST_STEP != "$AT" || {{ {wait} {die}; }}; echo 1 > $OUTLAST_RESULT'
 
 
 def test_a_parallel_killed_again_and_again_repeats_only_the_branch_that_was_killed(folder: Folder) -> None:
     folder.flow(BRANCHES.replace("BODY", BODY.format(wait="./until-the-others-are-done;", die=DIE)))
-    others = "while ! ls .holdfast/runs/*/build/receipts/b-main.json .holdfast/runs/*/build/receipts/c-main.json"
+    others = "while ! ls .outlast/runs/*/build/receipts/b-main.json .outlast/runs/*/build/receipts/c-main.json"
     folder.write("until-the-others-are-done", f"#!/bin/sh\n{others}; do sleep 0.02; done\n").chmod(0o755)
     for _ in range(2):
         killed(folder.cli("run", "flow.yaml", AT="a"))
@@ -261,15 +261,16 @@ EVERYTHING = """\
 - id: fix
   repeat:
     max: 3
-    until: test $HOLDFAST_ITERATION = 2
-    steps: [{id: author, run: echo author-$HOLDFAST_ITERATION >> diary}]
+    until: test $OUTLAST_ITERATION = 2
+    steps: [{id: author, run: echo author-$OUTLAST_ITERATION >> diary}]
 - id: both
   parallel:
-    - {id: left, run: echo left >> diary; echo 1 > $HOLDFAST_RESULT}
-    - {id: right, run: echo right >> diary; echo 2 > $HOLDFAST_RESULT}
-- {id: probed, effect: true, run: echo $HOLDFAST_KEY >> world, confirm: touch world; grep -q $HOLDFAST_KEY world}
-- {id: unprobed, effect: true, run: echo $HOLDFAST_KEY >> world}
-- {id: last, run: echo last >> diary; echo 3 > $HOLDFAST_RESULT}
+    - {id: left, run: echo left >> diary; echo 1 > $OUTLAST_RESULT}
+    - {id: right, run: echo right >> diary; echo 2 > $OUTLAST_RESULT}
+- {id: probed, effect: true, run: echo $OUTLAST_EFFECT_KEY >> world,
+   confirm: touch world; grep -q $OUTLAST_EFFECT_KEY world}
+- {id: unprobed, effect: true, run: echo $OUTLAST_EFFECT_KEY >> world}
+- {id: last, run: echo last >> diary; echo 3 > $OUTLAST_RESULT}
 """
 STEPS = ["plan", "maybe", "author-1", "author-2", "left", "right", "last"]
 SHORT, PARTS = 3, 4  # how many points each part kills at; with --crash-long at all of them
@@ -310,7 +311,7 @@ def points_of(folder: Folder, log: str) -> list[str]:
 
 def end_well(folder: Folder, point: str) -> None:
     """Resume to the end, deciding like somebody who looks at the world; then check every promise."""
-    while not any(run.finished for run in folder.hold.runs()):
+    while not any(run.finished for run in folder.outlast.runs()):
         said = folder.cli("run", "flow.yaml", "--json")
         if said.code != 4:
             assert well(said).json["result"] == {"left": 1, "right": 2, "last": 3}, point
@@ -327,8 +328,8 @@ def end_well(folder: Folder, point: str) -> None:
     assert begun.total() <= len(STEPS) + 2, (point, begun)  # only what was under way: at most the two branches
     delivered = Counter(receipt.label for receipt in folder.receipts() if receipt.delivered)
     assert set(delivered.values()) == {1}, (point, delivered)
-    assert folder.hold.get(folder.run_id).status == "succeeded", point
-    assert folder.hold.verify().ok, point
+    assert folder.outlast.get(folder.run_id).status == "succeeded", point
+    assert folder.outlast.verify().ok, point
 
 
 # -- processes that live on --------------------------------------------------------------------------
@@ -383,13 +384,13 @@ def test_an_effect_that_lives_on_is_waited_for_and_then_its_probe_is_asked(folde
 # -- marks -------------------------------------------------------------------------------------------
 
 LONG = """\
-- {{id: first, run: echo first >> diary; echo 1 > $HOLDFAST_RESULT}}
+- {{id: first, run: echo first >> diary; echo 1 > $OUTLAST_RESULT}}
 - id: fix
   repeat:
     max: 500
-    until: test $HOLDFAST_ITERATION = {count}
-    steps: [{{id: a, run: 'echo $HOLDFAST_ITERATION >> diary; test $HOLDFAST_ITERATION != "$AT" || {die}'}}]
-- {{id: last, run: echo last >> diary; cp $HOLDFAST_HANDOFF handoff}}
+    until: test $OUTLAST_ITERATION = {count}
+    steps: [{{id: a, run: 'echo $OUTLAST_ITERATION >> diary; test $OUTLAST_ITERATION != "$AT" || {die}'}}]
+- {{id: last, run: echo last >> diary; cp $OUTLAST_HANDOFF handoff}}
 """
 
 
@@ -407,8 +408,8 @@ def long_loop(folder: Folder, count: int = 30, at: int = 25) -> Folder:
 
 def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: Folder, often: None) -> None:
     long_loop(folder)
-    row = folder.hold._runtime.row(folder.run_id)
-    entries = len(folder.hold.events(row.id))
+    row = folder.outlast._runtime.row(folder.run_id)
+    entries = len(folder.outlast.events(row.id))
     assert row.mark > entries - 40
     outcome = folder.run()
     assert (outcome.status, outcome.result) == ("succeeded", {"first": 1})
@@ -416,20 +417,20 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
     assert folder.lines() == ["first", *map(str, range(1, 26)), *map(str, range(25, 31)), "last"]
     assert json.loads(folder.read("handoff"))["step"] == "fix[30]/a"
     assert folder.facts("fix") == [{"iterations": 30, "accepted": True}]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 HANDING = """\
 - id: fix
   repeat:
     max: 9
-    until: test $HOLDFAST_ITERATION = 5
+    until: test $OUTLAST_ITERATION = 5
     steps:
       - id: a
         run: |
-          test "$HOLDFAST_ITERATION" != "$AT" || {die}
-          cp "$HOLDFAST_HANDOFF" handoff-$HOLDFAST_ITERATION || :
-      - {{id: b, effect: true, run: 'echo $HOLDFAST_ITERATION >> diary; echo $HOLDFAST_ITERATION > $HOLDFAST_RESULT'}}
+          test "$OUTLAST_ITERATION" != "$AT" || {die}
+          cp "$OUTLAST_HANDOFF" handoff-$OUTLAST_ITERATION || :
+      - {{id: b, effect: true, run: 'echo $OUTLAST_ITERATION >> diary; echo $OUTLAST_ITERATION > $OUTLAST_RESULT'}}
 """
 
 
@@ -442,30 +443,30 @@ def test_the_first_step_after_a_mark_is_handed_what_the_last_one_before_it_left(
     handed = [json.loads(folder.read(f"handoff-{number}")) for number in (2, 3, 4, 5)]
     assert [(each["step"], each["result"]) for each in handed] == [(f"fix[{n}]/b", n) for n in (1, 2, 3, 4)]
     assert folder.lines() == ["1", "2", "3", "4", "5"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_a_rewind_to_before_the_mark_still_works(folder: Folder, often: None) -> None:
     long_loop(folder)
-    folder.hold.rewind(folder.run_id, "fix[3]/a")
+    folder.outlast.rewind(folder.run_id, "fix[3]/a")
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["first", *map(str, range(1, 26)), *map(str, range(3, 31)), "last"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_a_decline_that_leads_back_before_a_marked_loop_survives_a_kill(folder: Folder, often: None) -> None:
     steps = LONG.format(count=20, die=DIE).splitlines()
     steps.insert(-1, "- {id: ok, pause_for: approval, on_decline: first}")
     outcome = folder.flow("\n".join(steps)).run()
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": False})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": False})
     killed(folder.cli("run", "flow.yaml", AT="5"))
     outcome = folder.run()
     rounds = ["first", *map(str, range(1, 21))]
     assert folder.lines() == [*rounds, *rounds[:6], *rounds[5:]]
-    folder.hold.answer(outcome.interrupts[0].id, {"approved": True})
+    folder.outlast.answer(outcome.interrupts[0].id, {"approved": True})
     assert folder.run().status == "succeeded"
     assert folder.lines()[-1] == "last"
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_a_rewind_after_a_way_back_over_a_marked_loop_repeats_nothing_before_it(folder: Folder, often: None) -> None:
@@ -473,15 +474,15 @@ def test_a_rewind_after_a_way_back_over_a_marked_loop_repeats_nothing_before_it(
     steps.insert(-1, "- {id: ok, pause_for: approval, on_decline: first}")
     outcome = folder.flow("\n".join([*steps, "- {id: end, run: test -f good}"])).run()
     for approved in (False, True):
-        folder.hold.answer(outcome.interrupts[0].id, {"approved": approved})
+        folder.outlast.answer(outcome.interrupts[0].id, {"approved": approved})
         outcome = folder.run()
     assert outcome.status == "failed"
     before = folder.lines()
-    mirror = [file.name for file in folder.path.glob(".holdfast/runs/*/build/receipts/a*")]
+    mirror = [file.name for file in folder.path.glob(".outlast/runs/*/build/receipts/a*")]
     assert len(mirror) == 24
     assert {"a-main.json", "a~2-main.json", "a~1~2-main.json", "a~2~2-main.json"} <= set(mirror)
     folder.write("good", "")
-    folder.hold.rewind(folder.run_id, "last")
+    folder.outlast.rewind(folder.run_id, "last")
     assert folder.run().status == "succeeded"
     assert folder.lines() == [*before, "last"]
 
@@ -498,7 +499,7 @@ def tampered(folder: Folder, label: str) -> int:
     """Change the receipt of a step on disk, from another process."""
     (receipt,) = (one for one in folder.receipts() if one.label == label)
     folder.close()
-    database = str(folder.path / ".holdfast" / "default" / "holdfast.db")
+    database = str(folder.path / ".outlast" / "default" / "outlast.db")
     subprocess.run([sys.executable, "-c", TAMPER, database, str(receipt.seq)], check=True)
     return receipt.seq
 
@@ -513,6 +514,6 @@ def test_a_changed_entry_that_the_mark_keeps_is_found_by_the_resume(folder: Fold
 def test_a_changed_entry_of_an_iteration_that_is_over_is_found_by_verify(folder: Folder, often: None) -> None:
     long_loop(folder)
     seq = tampered(folder, "fix[2]/a")
-    found: Any = folder.hold.verify()
+    found: Any = folder.outlast.verify()
     assert not found.ok
     assert str(seq) in str(found)

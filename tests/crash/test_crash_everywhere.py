@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import NOT_DONE, AsyncHoldfast, Happened, Run, current, effect, flow, inject, step
-from holdfast.testing import Point, crash_everywhere
-from holdfast.testing.scripted import ScriptedHoldfast
+from outlast import NOT_DONE, AsyncOutlast, Happened, Run, current, effect, flow, inject, step
+from outlast.testing import Point, crash_everywhere
+from outlast.testing.scripted import ScriptedOutlast
 
 from . import flows
 
@@ -106,12 +106,12 @@ def test_the_report_says_what_was_tried(tmp_path: Path) -> None:
 # -- the fixture -------------------------------------------------------------------------------------
 
 
-def test_the_fixture_lets_time_pass(hold: ScriptedHoldfast) -> None:
-    assert hold.run(flows.sleeps).status == "waiting"
-    hold.clock.advance(3599)
-    assert hold.run(flows.sleeps).status == "waiting"
-    hold.clock.advance(3601)
-    assert hold.run(flows.sleeps).unwrap() == 4
+def test_the_fixture_lets_time_pass(outlast: ScriptedOutlast) -> None:
+    assert outlast.run(flows.sleeps).status == "waiting"
+    outlast.clock.advance(3599)
+    assert outlast.run(flows.sleeps).status == "waiting"
+    outlast.clock.advance(3601)
+    assert outlast.run(flows.sleeps).unwrap() == 4
 
 
 @effect
@@ -126,25 +126,25 @@ def asks_twice(run: Run) -> list[str]:
     return [half_done("left"), half_done("right")]
 
 
-def test_the_fixture_answers_waits_from_a_script(hold: ScriptedHoldfast) -> None:
-    hold.script({"half_done": [Happened("found it"), NOT_DONE]})
-    assert hold.run(asks_twice).unwrap() == ["found it", "right at last"]
+def test_the_fixture_answers_waits_from_a_script(outlast: ScriptedOutlast) -> None:
+    outlast.script({"half_done": [Happened("found it"), NOT_DONE]})
+    assert outlast.run(asks_twice).unwrap() == ["found it", "right at last"]
 
 
-def test_a_wait_that_is_not_in_the_script_stays_open(hold: ScriptedHoldfast) -> None:
-    hold.script({"another": "retry"})
-    outcome = hold.run(asks_twice)
+def test_a_wait_that_is_not_in_the_script_stays_open(outlast: ScriptedOutlast) -> None:
+    outlast.script({"another": "retry"})
+    outcome = outlast.run(asks_twice)
     assert [wait.type for wait in outcome.interrupts] == ["in_doubt"]
 
 
 async def look(home: Path) -> int:
-    async with AsyncHoldfast(home) as hold:
-        return len(hold.runs())
+    async with AsyncOutlast(home) as outlast:
+        return len(outlast.runs())
 
 
-def test_the_fixture_s_home_is_a_home_like_any_other(hold: ScriptedHoldfast) -> None:
+def test_the_fixture_s_home_is_a_home_like_any_other(outlast: ScriptedOutlast) -> None:
     import asyncio
 
-    hold.run(flows.plain, 1)
-    assert asyncio.run(look(hold.home)) == 1
-    assert hold.verify().ok
+    outlast.run(flows.plain, 1)
+    assert asyncio.run(look(outlast.home)) == 1
+    assert outlast.verify().ok

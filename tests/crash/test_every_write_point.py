@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, Flow, Happened, Receipt, failpoints
-from holdfast.testing import Crashes, crash_everywhere
+from outlast import NOT_DONE, Flow, Happened, Receipt, failpoints
+from outlast.testing import Crashes, crash_everywhere
 
 from . import flows
 

@@ -13,13 +13,13 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast import AsyncRun, Flow, Holdfast, Run, flow, step
-from holdfast.errors import DiskFull, LeaseLost, StoreFailed, StoreReadOnly
-from holdfast.ledger.journal import Header, entry
-from holdfast.runs import claim as claims
-from holdfast.runs.claim import Claim
-from holdfast.testing import audit
-from holdfast.testing.children import Tell, in_child
+from outlast import AsyncRun, Flow, Outlast, Run, flow, step
+from outlast.errors import DiskFull, LeaseLost, StoreFailed, StoreReadOnly
+from outlast.ledger.journal import Header, entry
+from outlast.runs import claim as claims
+from outlast.runs.claim import Claim
+from outlast.testing import audit
+from outlast.testing.children import Tell, in_child
 
 from . import flows
 from .power import DropAll, DropSome, Fault, FaultVFS, KeepAll, Loss, PowerVFS, disk_full, failed_sync, failed_write
@@ -55,8 +55,8 @@ def disk(power: PowerVFS) -> Iterator[FaultVFS]:
 
 
 @pytest.fixture
-def hold(disk: FaultVFS, tmp_path: Path) -> Iterator[Holdfast]:
-    with Holdfast(tmp_path / "home", store_options={"vfs": disk.name}) as opened:
+def outlast(disk: FaultVFS, tmp_path: Path) -> Iterator[Outlast]:
+    with Outlast(tmp_path / "home", store_options={"vfs": disk.name}) as opened:
         yield opened
         disk.disarm()
 
@@ -108,44 +108,44 @@ FAULTS: dict[str, tuple[Callable[[], Fault], type[Exception] | None]] = {
 @pytest.mark.parametrize("case", FAULTS)
 @pytest.mark.parametrize("work", [plain, on_a_loop], ids=["plain", "async"])
 def test_a_fault_at_commit_loses_nothing_acknowledged(
-    work: Flow[..., int], case: str, hold: Holdfast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+    work: Flow[..., int], case: str, outlast: Outlast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
 ) -> None:
     fault, error = FAULTS[case]
     armed: list[Fault] = []
-    hold._runtime.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
+    outlast._runtime.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
     trouble[2] = lambda: armed.append(disk.arm(fault()))
     if error is None:
-        assert hold.run(work).unwrap() == 5
+        assert outlast.run(work).unwrap() == 5
     else:
         with pytest.raises(error):
-            hold.run(work)
+            outlast.run(work)
         assert acknowledged == [0, 1]
         disk.disarm()
-        assert hold.run(work).unwrap() == 5
+        assert outlast.run(work).unwrap() == 5
     assert armed[0].fired
     assert sorted(set(acknowledged)) == [0, 1, 2, 3, 4]
     assert ran.count(0) == ran.count(1) == ran.count(3) == ran.count(4) == 1
-    assert list(audit.wrongs(hold)) == []
+    assert list(audit.wrongs(outlast)) == []
     assert in_the_copy(power, tmp_path) == [0, 1, 2, 3, 4]
 
 
 def in_the_copy(power: PowerVFS, folder: Path) -> list[Any]:
     """Results of the steps that a power cut now would leave."""
     power.cut(folder / "copy" / "default", DropAll())
-    with Holdfast(folder / "copy") as hold:
-        assert hold.verify().ok
-        return [r.result for run in hold.runs() for r in hold.receipts(run.id) if r.delivered]
+    with Outlast(folder / "copy") as outlast:
+        assert outlast.verify().ok
+        return [r.result for run in outlast.runs() for r in outlast.receipts(run.id) if r.delivered]
 
 
 @pytest.mark.parametrize("loss", [DropAll(), KeepAll(), DropSome(1), DropSome(2), DropSome(3)], ids=repr)
 def test_a_commit_that_was_said_to_fail_may_come_back_after_a_crash_and_does_no_harm(
-    loss: Loss, hold: Holdfast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+    loss: Loss, outlast: Outlast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
 ) -> None:
     trouble[2] = lambda: disk.arm(failed_sync(count=None))
     with pytest.raises(StoreFailed):
-        hold.run(plain)
+        outlast.run(plain)
     power.cut(tmp_path / "copy" / "default", loss)
-    with Holdfast(tmp_path / "copy", clock=AfterReboot()) as copy:
+    with Outlast(tmp_path / "copy", clock=AfterReboot()) as copy:
         outcome = copy.run(plain)
         assert outcome.unwrap() == 5
         assert outcome.replayed_steps in (2, 3)
@@ -161,46 +161,46 @@ def pays(run: Run, world: str) -> str:
 
 @pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
 def test_an_effect_whose_intent_cannot_be_written_does_not_begin(
-    fault: Callable[..., Fault], hold: Holdfast, disk: FaultVFS, tmp_path: Path
+    fault: Callable[..., Fault], outlast: Outlast, disk: FaultVFS, tmp_path: Path
 ) -> None:
     world = str(tmp_path / "world")
     trouble[1] = lambda: disk.arm(fault(count=None))
     with pytest.raises((StoreFailed, DiskFull)):
-        hold.run(pays, world)
+        outlast.run(pays, world)
     assert flows.shown(world) == []
     disk.disarm()
-    assert hold.run(pays, world).unwrap() == "charged 5"
+    assert outlast.run(pays, world).unwrap() == "charged 5"
     assert len(flows.shown(world)) == 1
 
 
 @pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
 def test_an_effect_whose_outcome_cannot_be_written_is_not_repeated(
-    fault: Callable[..., Fault], hold: Holdfast, disk: FaultVFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Callable[..., Fault], outlast: Outlast, disk: FaultVFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = str(tmp_path / "world")
     show = flows.show
     monkeypatch.setattr(flows, "show", lambda *line: (show(*line), disk.arm(fault(count=None))))
     with pytest.raises((StoreFailed, DiskFull)):
-        hold.run(pays, world)
+        outlast.run(pays, world)
     disk.disarm()
-    assert hold.run(pays, world).unwrap() == "charged 5"
+    assert outlast.run(pays, world).unwrap() == "charged 5"
     assert len(flows.shown(world)) == 1
-    assert list(audit.wrongs(hold)) == []
+    assert list(audit.wrongs(outlast)) == []
 
 
 @pytest.mark.parametrize("suffix", ["-wal", ".db"])
 def test_a_disk_full_while_the_store_is_made_is_said_to_be_full(suffix: str, disk: FaultVFS, tmp_path: Path) -> None:
     fault = disk.arm(disk_full(suffix, count=None))
     with pytest.raises(DiskFull, match="free some space and run the same command again"):
-        Holdfast(tmp_path / "new", store_options={"vfs": disk.name})
+        Outlast(tmp_path / "new", store_options={"vfs": disk.name})
     assert fault.fired
     disk.disarm()
-    with Holdfast(tmp_path / "new", store_options={"vfs": disk.name}) as hold:
-        assert hold.run(plain).unwrap() == 5
+    with Outlast(tmp_path / "new", store_options={"vfs": disk.name}) as outlast:
+        assert outlast.run(plain).unwrap() == 5
 
 
 def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
-    hold: Holdfast, monkeypatch: pytest.MonkeyPatch
+    outlast: Outlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
@@ -208,25 +208,25 @@ def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(DiskFull):
-            hold.run(flows.blobs)
-    assert len(hold.run(flows.blobs).unwrap()) == 40_000
-    assert list(audit.wrongs(hold)) == []
+            outlast.run(flows.blobs)
+    assert len(outlast.run(flows.blobs).unwrap()) == 40_000
+    assert list(audit.wrongs(outlast)) == []
 
 
 # -- a batch -----------------------------------------------------------------------------------------
 
 
-def begun(hold: Holdfast, task: str) -> Claim:
-    runtime = hold._runtime
+def begun(outlast: Outlast, task: str) -> Claim:
+    runtime = outlast._runtime
     claimed = claims.begin(runtime, runtime.new_run(plain.spec, b"{}", task=task))
     assert isinstance(claimed, Claim)
     return claimed
 
 
-def in_one_batch(hold: Holdfast, works: list[Callable[[], object]]) -> list[BaseException | None]:
+def in_one_batch(outlast: Outlast, works: list[Callable[[], object]]) -> list[BaseException | None]:
     """Let every work queue its commit while the writer is busy, so that all of them land in one batch."""
     errors: list[BaseException | None] = [None] * len(works)
-    writer = hold._runtime.store._writer
+    writer = outlast._runtime.store._writer
 
     def one(number: int) -> None:
         try:
@@ -240,32 +240,32 @@ def in_one_batch(hold: Holdfast, works: list[Callable[[], object]]) -> list[Base
             thread.start()
             wait_until(lambda queued=number + 1: len(writer._queue) == queued)
     with suppress(StoreFailed):  # it rides in the same batch
-        hold._runtime.store.write(lambda tx: None)
+        outlast._runtime.store.write(lambda tx: None)
     for thread in threads:
         thread.join(10)
     return errors
 
 
-def test_a_stale_item_in_a_batch_fails_alone(hold: Holdfast) -> None:
-    store = hold._runtime.store
-    first, stale, last = (begun(hold, task) for task in ("first", "stale", "last"))
+def test_a_stale_item_in_a_batch_fails_alone(outlast: Outlast) -> None:
+    store = outlast._runtime.store
+    first, stale, last = (begun(outlast, task) for task in ("first", "stale", "last"))
     lease = store.read(lambda look: look.lease_of(stale.run.id))
     store.write(lambda tx: tx.take_lease(lease, "somebody else"))
     entries = [entry(Header("emit", "here"))]
-    errors = in_one_batch(hold, [lambda c=c: store.finish(store.put(c.hold, entries)) for c in (first, stale, last)])
+    errors = in_one_batch(outlast, [lambda c=c: store.finish(store.put(c.hold, entries)) for c in (first, stale, last)])
     assert [type(error) for error in errors] == [type(None), LeaseLost, type(None)]
-    names = [[event.name for event in hold.events(c.run.id)] for c in (first, stale, last)]
+    names = [[event.name for event in outlast.events(c.run.id)] for c in (first, stale, last)]
     assert names == [["run.started", "here"], ["run.started"], ["run.started", "here"]]
-    assert hold.verify().ok
+    assert outlast.verify().ok
 
 
-def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(hold: Holdfast) -> None:
-    store = hold._runtime.store
-    first, last = begun(hold, "first"), begun(hold, "last")
+def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(outlast: Outlast) -> None:
+    store = outlast._runtime.store
+    first, last = begun(outlast, "first"), begun(outlast, "last")
     entries = [entry(Header("emit", "here"))]
 
     def double() -> None:
-        runtime = hold._runtime
+        runtime = outlast._runtime
         new = runtime.new_run(plain.spec, b"{}", task="first")._replace(id=first.run.id)
         store.write(lambda tx: tx.add_run(new, bytes(32), "me"))
 
@@ -274,22 +274,22 @@ def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(hold: Holdfast) -> 
         double,
         lambda: store.finish(store.put(last.hold, entries)),
     ]
-    errors = in_one_batch(hold, works)
+    errors = in_one_batch(outlast, works)
     assert [type(error) for error in errors] == [type(None), StoreFailed, type(None)]
-    assert [len(hold.events(c.run.id)) for c in (first, last)] == [2, 2]
-    assert hold.verify().ok
+    assert [len(outlast.events(c.run.id)) for c in (first, last)] == [2, 2]
+    assert outlast.verify().ok
 
 
-def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(hold: Holdfast, disk: FaultVFS) -> None:
-    store = hold._runtime.store
-    runs = [begun(hold, task) for task in ("first", "last")]
+def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(outlast: Outlast, disk: FaultVFS) -> None:
+    store = outlast._runtime.store
+    runs = [begun(outlast, task) for task in ("first", "last")]
     entries = [entry(Header("emit", "here"))]
     works = [lambda c=c: store.finish(store.put(c.hold, entries)) for c in runs]
     disk.arm(failed_write())
-    assert [type(error) for error in in_one_batch(hold, works)] == [StoreFailed, StoreFailed]
-    assert in_one_batch(hold, works) == [None, None]
-    assert [len(hold.events(c.run.id)) for c in runs] == [2, 2]
-    assert hold.verify().ok
+    assert [type(error) for error in in_one_batch(outlast, works)] == [StoreFailed, StoreFailed]
+    assert in_one_batch(outlast, works) == [None, None]
+    assert [len(outlast.events(c.run.id)) for c in runs] == [2, 2]
+    assert outlast.verify().ok
 
 
 # -- what may not be written -------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(hold: Hol
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that any user may reach: root writes where it likes, so the tests become somebody else."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    folder = Path(tempfile.mkdtemp(prefix="outlast-"))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
@@ -312,8 +312,8 @@ def refusal(home: Path) -> str:
             os.setgid(65534)
             os.setuid(65534)
         try:
-            with Holdfast(home) as hold:
-                hold.run(plain)
+            with Outlast(home) as outlast:
+                outlast.run(plain)
         except StoreReadOnly as error:
             tell("refused", str(error))
 
@@ -332,21 +332,21 @@ def test_a_store_that_may_not_be_written_is_named(open_folder: Path) -> None:
     home = open_folder / "home"
 
     def work(tell: Tell) -> None:
-        with Holdfast(home) as hold:
-            hold.run(plain)
+        with Outlast(home) as outlast:
+            outlast.run(plain)
 
     assert in_child(work, 20).told("error") == []
     for path in (home, *home.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    assert refusal(home).startswith(f"{home}/default/holdfast.db cannot be written")
-    with Holdfast(home) as hold:
-        assert [run.status for run in hold.runs()] == ["succeeded"]
+    assert refusal(home).startswith(f"{home}/default/outlast.db cannot be written")
+    with Outlast(home) as outlast:
+        assert [run.status for run in outlast.runs()] == ["succeeded"]
 
 
-def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(hold: Holdfast, disk: FaultVFS) -> None:
+def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(outlast: Outlast, disk: FaultVFS) -> None:
     trouble[2] = lambda: disk.arm(Fault("write", apsw.SQLITE_READONLY, count=None))
     with pytest.raises(StoreReadOnly, match="check its owner, its permissions and the mount"):
-        hold.run(plain)
+        outlast.run(plain)
     disk.disarm()
-    assert hold.run(plain).unwrap() == 5
+    assert outlast.run(plain).unwrap() == 5
     assert ran.count(1) == 1

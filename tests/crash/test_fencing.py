@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Run, flow, step
-from holdfast.clock import ManualClock, SystemClock
-from holdfast.errors import LeaseLost, RunHeld, StoreForked
-from holdfast.testing import audit
-from holdfast.testing.children import Tell, in_child
+from outlast import Outlast, Run, flow, step
+from outlast.clock import ManualClock, SystemClock
+from outlast.errors import LeaseLost, RunHeld, StoreForked
+from outlast.testing import audit
+from outlast.testing.children import Tell, in_child
 
 from . import flows
 from .processes import Actor, wait_until
@@ -42,10 +42,10 @@ def start(home: Path) -> Iterator[Start]:
 
 def entries(home: Path) -> list[tuple[str, str, int]]:
     """What the journal of the home's only run has, in order: name, status, epoch."""
-    with Holdfast(home) as hold:
-        assert hold.verify().ok
-        (run,) = hold.runs()
-        return [(header.name, header.status, header.epoch) for _, _, header, _ in audit.entries(hold, run)]
+    with Outlast(home) as outlast:
+        assert outlast.verify().ok
+        (run,) = outlast.runs()
+        return [(header.name, header.status, header.epoch) for _, _, header, _ in audit.entries(outlast, run)]
 
 
 # -- a living, a dead and a silent owner -------------------------------------------------------------
@@ -136,12 +136,12 @@ def taken_over(start: Start) -> Actor:
 def test_an_owner_that_beats_keeps_its_run_longer_than_one_lease(home: Path, start: Start) -> None:
     first = start("waits_between", lease_seconds=1.5, beat_seconds=0.1)
     first.hear("waits")
-    with Holdfast(home) as hold:
-        (run,), clock = hold.runs(), SystemClock()
+    with Outlast(home) as outlast:
+        (run,), clock = outlast.runs(), SystemClock()
         began = clock.boot()
         while clock.boot() - began < 2_000_000:
             with pytest.raises(RunHeld):
-                hold.resume(run.id)
+                outlast.resume(run.id)
     first.go_on()
     first.hear("outcome", "succeeded")
 
@@ -167,12 +167,12 @@ def lingers(run: Run) -> list[object]:
 
 
 @pytest.fixture
-def lingering(home: Path) -> Iterator[tuple[Holdfast, Holdfast, ManualClock, Any]]:
+def lingering(home: Path) -> Iterator[tuple[Outlast, Outlast, ManualClock, Any]]:
     """Two workers with one clock; the first one is in the middle of a run, and its heart has stopped."""
     release.clear()
     waiting.clear()
     clock = ManualClock()
-    with Holdfast(home, clock=clock) as first, Holdfast(home, clock=clock) as second:
+    with Outlast(home, clock=clock) as first, Outlast(home, clock=clock) as second:
         started = first.start(lingers)
         assert waiting.wait(20)
         first._runtime.heart.stop()
@@ -222,14 +222,14 @@ def test_the_third_crash_in_one_step_asks_instead_of_trying_a_fourth_time(home: 
     fourth = start("waits_between")
     assert fourth.hear("outcome")[:2] == ["outcome", "waiting"]
     assert ["waits", "between"] not in fourth.said
-    with Holdfast(home) as hold:
-        (asked,) = hold.interrupts()
+    with Outlast(home) as outlast:
+        (asked,) = outlast.interrupts()
         assert (asked.type, asked.step, asked.payload) == (
             "crash_loop",
             "wait",
             {"crashes": 3, "inputs": {"name": "between"}},
         )
-        hold.answer(asked.id, {"choice": "retry", "why": "the machine was at fault"})
+        outlast.answer(asked.id, {"choice": "retry", "why": "the machine was at fault"})
     fifth = start("waits_between")
     fifth.hear("waits")
     fifth.go_on()
@@ -238,9 +238,9 @@ def test_the_third_crash_in_one_step_asks_instead_of_trying_a_fourth_time(home: 
 
 def begun(home: Path) -> int:
     """How many attempts of the step that waits are on disk."""
-    with Holdfast(home) as hold:
-        (run,) = hold.runs()
-        return sum(receipt.step == "wait" for receipt in hold.receipts(run.id))
+    with Outlast(home) as outlast:
+        (run,) = outlast.runs()
+        return sum(receipt.step == "wait" for receipt in outlast.receipts(run.id))
 
 
 def test_state_counters_survive_three_crashes(home: Path, start: Start) -> None:
@@ -269,9 +269,9 @@ def test_parallel_steps_killed_half_way_keep_the_half_that_was_done(name: str, h
 
 
 def finished(home: Path) -> list[int]:
-    with Holdfast(home) as hold:
-        (run,) = hold.runs()
-        return sorted(r.result for r in hold.receipts(run.id) if r.status == "succeeded")
+    with Outlast(home) as outlast:
+        (run,) = outlast.runs()
+        return sorted(r.result for r in outlast.receipts(run.id) if r.status == "succeeded")
 
 
 # -- forks -------------------------------------------------------------------------------------------
@@ -295,24 +295,24 @@ def refusals(home: Path, *tries: Callable[[], object]) -> list[str]:
 
 def test_a_home_that_was_open_at_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(home: Path) -> None:
     other = home.with_name("other")
-    with Holdfast(home) as hold:
-        hold.run(flows.plain, 1)
+    with Outlast(home) as outlast:
+        outlast.run(flows.plain, 1)
         told = refusals(
             home,
-            lambda: hold.run(flows.plain, 2),
-            lambda: hold.runs(),
-            lambda: Holdfast(home),
-            lambda: Holdfast(other).run(flows.plain, 1),
+            lambda: outlast.run(flows.plain, 2),
+            lambda: outlast.runs(),
+            lambda: Outlast(home),
+            lambda: Outlast(other).run(flows.plain, 1),
         )
         assert [text.partition(";")[0] for text in told[:3]] == [
-            f"{home}/default/holdfast.db was open before this process was forked"
+            f"{home}/default/outlast.db was open before this process was forked"
         ] * 3
         assert told[3] == ""
-        assert hold.run(flows.plain, 3).status == "succeeded"
-        assert hold.verify().ok
+        assert outlast.run(flows.plain, 3).status == "succeeded"
+        assert outlast.verify().ok
 
 
 def test_a_home_that_was_closed_before_the_fork_is_open_to_the_child(home: Path) -> None:
-    with Holdfast(home) as hold:
-        hold.run(flows.plain, 1)
-    assert refusals(home, lambda: Holdfast(home).run(flows.plain, 2)) == [""]
+    with Outlast(home) as outlast:
+        outlast.run(flows.plain, 1)
+    assert refusals(home, lambda: Outlast(home).run(flows.plain, 2)) == [""]

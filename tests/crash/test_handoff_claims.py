@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.kit.desk import GOOD, TASK, git
 
-from holdfast import Holdfast, Run, failpoints, flow, step
-from holdfast.testing.children import in_child
+from outlast import Outlast, Run, failpoints, flow, step
+from outlast.testing.children import in_child
 
 from .clerk import Clerk, tamper
 from .processes import wait_until
@@ -52,9 +52,9 @@ def repo(tmp_path: Path) -> Path:
 
 
 def entries(home: Path, kind: str) -> list[Any]:
-    with Holdfast(home) as hold:
-        assert hold.verify().ok
-        return [event for event in hold.handoff.history(TASK) if event.kind == kind]
+    with Outlast(home) as outlast:
+        assert outlast.verify().ok
+        return [event for event in outlast.handoff.history(TASK) if event.kind == kind]
 
 
 # -- at once -----------------------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def test_of_sixteen_that_claim_at_once_one_wins_and_all_others_name_it(home: Pat
         told = [event["kind"] for event in clerks[0].ask("history", anchor).value]
         assert told == ["stored", "claimed", "attached"]
     clerks[0].kill()
-    with Holdfast(home) as hold:
-        assert hold.verify().ok
+    with Outlast(home) as outlast:
+        assert outlast.verify().ok
 
 
 @step
@@ -100,8 +100,8 @@ def works(run: Run) -> list[str]:
 def crash_run(home: Path) -> None:
     def work(tell: object) -> None:
         failpoints.arm(failpoints.kill_at("test.finishing", 1))
-        with Holdfast(home) as hold:
-            hold.run(works, task="report")
+        with Outlast(home) as outlast:
+            outlast.run(works, task="report")
 
     assert in_child(work, 60).killed
 

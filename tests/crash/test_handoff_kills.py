@@ -10,31 +10,31 @@ from typing import Any, NamedTuple
 import pytest
 from tests.kit.desk import GOOD, TASK, git
 
-from holdfast import AsyncRun, Holdfast, Run, current, failpoints, flow, step
-from holdfast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HoldfastError, NameInvalid
-from holdfast.handoffs.recovered import HandoffEvent, Recovered
-from holdfast.testing import crash_everywhere
-from holdfast.testing.children import Ended, in_child
+from outlast import AsyncRun, Outlast, Run, current, failpoints, flow, step
+from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, NameInvalid, OutlastError
+from outlast.handoffs.recovered import HandoffEvent, Recovered
+from outlast.testing import crash_everywhere
+from outlast.testing.children import Ended, in_child
 
 pytestmark = pytest.mark.crash
 
 QUICK = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel
 SHORT = 12  # of the points of one call; with --crash-long all of them
 CHECK = "echo checked && test -f src/export.py"
-Act = Callable[[Holdfast, Path, str | None], Any]
+Act = Callable[[Outlast, Path, str | None], Any]
 
 
 # -- what is done ------------------------------------------------------------------------------------
 
 
-def store(hold: Holdfast, folder: Path, operation_id: str | None) -> Any:
+def store(outlast: Outlast, folder: Path, operation_id: str | None) -> Any:
     given = GOOD | {"acceptance_checks": [CHECK], "summary": "Stored", "repo_root": str(folder / "repo")}
-    return hold.handoff.store(**given, baseline=True, operation_id=operation_id)
+    return outlast.handoff.store(**given, baseline=True, operation_id=operation_id)
 
 
-def claim(hold: Holdfast, folder: Path, operation_id: str | None) -> Recovered:
+def claim(outlast: Outlast, folder: Path, operation_id: str | None) -> Recovered:
     """The file was edited by somebody: the claim needs an acceptance, and the checks are run."""
-    return hold.handoff.recover(
+    return outlast.handoff.recover(
         TASK,
         repo_root=str(folder / "repo"),
         claim=True,
@@ -45,12 +45,12 @@ def claim(hold: Holdfast, folder: Path, operation_id: str | None) -> Recovered:
     )
 
 
-def settle(hold: Holdfast, folder: Path, operation_id: str | None) -> Any:
-    return hold.handoff.settle(TASK, "completed", repo_root=str(folder / "repo"), operation_id=operation_id)
+def settle(outlast: Outlast, folder: Path, operation_id: str | None) -> Any:
+    return outlast.handoff.settle(TASK, "completed", repo_root=str(folder / "repo"), operation_id=operation_id)
 
 
-def claim_run(hold: Holdfast, folder: Path, operation_id: str | None) -> Recovered:
-    return hold.handoff.recover("task:report", claim=True, operation_id=operation_id)
+def claim_run(outlast: Outlast, folder: Path, operation_id: str | None) -> Recovered:
+    return outlast.handoff.recover("task:report", claim=True, operation_id=operation_id)
 
 
 @step(writes=["draft.md"])
@@ -77,8 +77,8 @@ def repository(folder: Path) -> None:
     git(folder / "repo", "commit", "-q", "-m", "first")
 
 
-def opened(folder: Path) -> Holdfast:
-    return Holdfast(folder / "home", store_options=QUICK)
+def opened(folder: Path) -> Outlast:
+    return Outlast(folder / "home", store_options=QUICK)
 
 
 def make_empty(folder: Path) -> None:
@@ -88,22 +88,22 @@ def make_empty(folder: Path) -> None:
 
 def make_edited(folder: Path) -> None:
     repository(folder)
-    with opened(folder) as hold:
-        store(hold, folder, None)
+    with opened(folder) as outlast:
+        store(outlast, folder, None)
     (folder / "repo" / "src" / "export.py").write_text("def export():\n    return 2\n")
 
 
 def make_stored(folder: Path) -> None:
     repository(folder)
-    with opened(folder) as hold:
-        store(hold, folder, None)
+    with opened(folder) as outlast:
+        store(outlast, folder, None)
 
 
 def make_crashed(folder: Path) -> None:
     def work(tell: object) -> None:
         failpoints.arm(failpoints.kill_at("test.writing", 1))
-        with opened(folder) as hold:
-            hold.run(reports, str(folder), task="report")
+        with opened(folder) as outlast:
+            outlast.run(reports, str(folder), task="report")
 
     folder.mkdir(parents=True)
     assert in_child(work, 60).killed
@@ -112,55 +112,55 @@ def make_crashed(folder: Path) -> None:
 # -- what came of it ---------------------------------------------------------------------------------
 
 
-def history(hold: Holdfast) -> list[HandoffEvent]:
+def history(outlast: Outlast) -> list[HandoffEvent]:
     try:
-        return hold.handoff.history(TASK)
+        return outlast.handoff.history(TASK)
     except HandoffNotFound:
         return []
 
 
-def kinds(hold: Holdfast) -> list[str]:
-    return [event.kind for event in history(hold)]
+def kinds(outlast: Outlast) -> list[str]:
+    return [event.kind for event in history(outlast)]
 
 
-def stored(hold: Holdfast) -> bool:
+def stored(outlast: Outlast) -> bool:
     """Whether the revision is there: whole, with its evidence and all that it refers to, or not at all."""
-    if not history(hold):
-        assert hold.handoff.list() == []
+    if not history(outlast):
+        assert outlast.handoff.list() == []
         return False
-    found = hold.handoff.get(anchor=TASK)
+    found = outlast.handoff.get(anchor=TASK)
     assert (found.revision, found.summary, len(found.baseline), found.binding is None) == (1, "Stored", 1, False)
-    assert all(hold._runtime.blobs.has(name) for name in found.blobs)
+    assert all(outlast._runtime.blobs.has(name) for name in found.blobs)
     return True
 
 
-def claimed(hold: Holdfast) -> bool:
+def claimed(outlast: Outlast) -> bool:
     """Whether the claim is there, with all that was said with it."""
-    row = hold._runtime.store.read(lambda look: look.anchor_of("default", TASK))
+    row = outlast._runtime.store.read(lambda look: look.anchor_of("default", TASK))
     assert row is not None
-    lease = hold._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
+    lease = outlast._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
     assert lease is not None
-    done = kinds(hold) == ["stored", "accepted", "checked", "claimed", "attached"]
+    done = kinds(outlast) == ["stored", "accepted", "checked", "claimed", "attached"]
     assert done == (lease.holder is not None)
-    assert done or kinds(hold) == ["stored"]
+    assert done or kinds(outlast) == ["stored"]
     return done
 
 
-def settled(hold: Holdfast) -> bool:
-    (one,) = hold.handoff.list()
-    assert (one.standing, one.outcome, kinds(hold)) in (
+def settled(outlast: Outlast) -> bool:
+    (one,) = outlast.handoff.list()
+    assert (one.standing, one.outcome, kinds(outlast)) in (
         ("finished", "completed", ["stored", "settled"]),
         ("open", "", ["stored"]),
     )
     return one.standing == "finished"
 
 
-def run_claimed(hold: Holdfast) -> bool:
-    (run,) = hold.runs()
-    lease = hold._runtime.store.read(lambda look: look.lease_of(run.id))
+def run_claimed(outlast: Outlast) -> bool:
+    (run,) = outlast.runs()
+    lease = outlast._runtime.store.read(lambda look: look.lease_of(run.id))
     assert lease is not None
-    facts = [event.name for event in hold.events(run.id) if event.name == "run.claimed"]
-    beat = hold._runtime.store.read(lambda look: look.beat_of(str(lease.holder)))
+    facts = [event.name for event in outlast.events(run.id) if event.name == "run.claimed"]
+    beat = outlast._runtime.store.read(lambda look: look.beat_of(str(lease.holder)))
     done = beat is not None and beat.lease_seconds == 900
     assert len(facts) == done
     return done
@@ -171,7 +171,7 @@ class Call(NamedTuple):
 
     act: Act
     make: Callable[[Path], None]
-    happened: Callable[[Holdfast], bool]
+    happened: Callable[[Outlast], bool]
     once: str
 
 
@@ -187,9 +187,9 @@ def done_by(call: Call, folder: Path, operation_id: str | None, hook: Callable[[
     """The call in a process of its own, which may be killed at a point."""
 
     def work(tell: Callable[[str, Any], None]) -> None:
-        with opened(folder) as hold:
+        with opened(folder) as outlast:
             failpoints.arm(hook)
-            call.act(hold, folder, operation_id)
+            call.act(outlast, folder, operation_id)
             failpoints.arm(None)
 
     ended = in_child(work, 60)
@@ -231,9 +231,9 @@ def test_a_call_killed_anywhere_happened_whole_or_not_at_all_and_is_made_again(
         trial = tmp_path / "trial"
         shutil.copytree(tmp_path / "made", trial, symlinks=True)
         assert done_by(call, trial, operation_id, failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
-        with opened(trial) as hold:
-            assert hold.verify().ok, hold.verify().problems
-            before = call.happened(hold)
+        with opened(trial) as outlast:
+            assert outlast.verify().ok, outlast.verify().problems
+            before = call.happened(outlast)
         outcomes.add(before)
         assert before == ((point, nth) == points[-1]), f"{point}:{nth}"
         _repeat(call, trial, operation_id, before)
@@ -243,26 +243,26 @@ def test_a_call_killed_anywhere_happened_whole_or_not_at_all_and_is_made_again(
 
 def _repeat(call: Call, folder: Path, operation_id: str | None, before: bool) -> None:
     """The same call from this process: it gives what is there, or does it now."""
-    with opened(folder) as hold:
+    with opened(folder) as outlast:
         if operation_id is None and before:
-            _made_again(call, hold, folder)
+            _made_again(call, outlast, folder)
         else:
-            again = call.act(hold, folder, operation_id)
+            again = call.act(outlast, folder, operation_id)
             told = again.claim if isinstance(again, Recovered) else again
             assert told.replayed == before
-            assert call.happened(hold)
-            assert not call.once or kinds(hold).count(call.once) == 1
-        assert hold.verify().ok
+            assert call.happened(outlast)
+            assert not call.once or kinds(outlast).count(call.once) == 1
+        assert outlast.verify().ok
 
 
-def _made_again(call: Call, hold: Holdfast, folder: Path) -> None:
+def _made_again(call: Call, outlast: Outlast, folder: Path) -> None:
     """Without an id there is a second one of what may be there twice; what may not says so."""
     if call.act is settle:
-        with pytest.raises(HoldfastError, match="completed"):
-            call.act(hold, folder, None)
-        assert kinds(hold).count("settled") == 1
+        with pytest.raises(OutlastError, match="completed"):
+            call.act(outlast, folder, None)
+        assert kinds(outlast).count("settled") == 1
         return
-    again = call.act(hold, folder, None)
+    again = call.act(outlast, folder, None)
     if call.act is store:
         assert again.revision == 2
     else:
@@ -272,15 +272,15 @@ def _made_again(call: Call, hold: Holdfast, folder: Path) -> None:
 def test_a_claim_that_nobody_heard_of_is_given_to_who_repeats_the_operation(tmp_path: Path) -> None:
     make_edited(tmp_path)
     assert done_by(CALLS["claim"], tmp_path, "op-1", failpoints.kill_at("commit.done", 1)).killed
-    with opened(tmp_path) as hold:
-        again = claim(hold, tmp_path, "op-1").claim
+    with opened(tmp_path) as outlast:
+        again = claim(outlast, tmp_path, "op-1").claim
         assert again is not None
         assert again.replayed
         (tmp_path / "repo" / "src" / "export.py").write_text("def export():\n    return 3\n")
-        assert hold.handoff.renew(TASK, claim_id=again.id).id == again.id
-        assert settle(hold, tmp_path, None).outcome == "completed"
+        assert outlast.handoff.renew(TASK, claim_id=again.id).id == again.id
+        assert settle(outlast, tmp_path, None).outcome == "completed"
         with pytest.raises(ClaimLost):
-            hold.handoff.renew(TASK, claim_id=again.id)
+            outlast.handoff.renew(TASK, claim_id=again.id)
 
 
 # -- a run's own handoff -----------------------------------------------------------------------------
@@ -316,19 +316,19 @@ def test_a_replay_gives_the_handoff_that_was_stored_first(tmp_path: Path) -> Non
     repository(tmp_path)
 
     def work(tell: Callable[[str, Any], None]) -> None:
-        with opened(tmp_path) as hold:
+        with opened(tmp_path) as outlast:
             failpoints.arm(failpoints.kill_at("run.ended", 1))
-            hold.run(hands_over, str(tmp_path / "repo"), task="tides")
+            outlast.run(hands_over, str(tmp_path / "repo"), task="tides")
 
     assert in_child(work, 60).killed
     (tmp_path / "repo" / "src" / "export.py").write_text("edited since")
-    with opened(tmp_path) as hold:
-        first = hold.handoff.get(anchor="task:tides", revision=1)
-        outcome = hold.run(hands_over, str(tmp_path / "repo"), task="tides")
+    with opened(tmp_path) as outlast:
+        first = outlast.handoff.get(anchor="task:tides", revision=1)
+        outcome = outlast.run(hands_over, str(tmp_path / "repo"), task="tides")
         assert outcome.unwrap() == ["task:tides", 1, "task:aside", 1, 2]
-        assert hold.handoff.get(anchor="task:tides", revision=1) == first
-        assert [event.kind for event in hold.handoff.history("task:tides")] == ["stored", "stored"]
-        assert hold.verify().ok
+        assert outlast.handoff.get(anchor="task:tides", revision=1) == first
+        assert [event.kind for event in outlast.handoff.history("task:tides")] == ["stored", "stored"]
+        assert outlast.verify().ok
 
 
 @flow
@@ -337,9 +337,9 @@ def hands_over_default(run: Run) -> str:
 
 
 def test_it_is_anchored_at_the_task_and_stored_in_the_name_of_the_run(tmp_path: Path) -> None:
-    with Holdfast(tmp_path, actor="ann", scope="harbour") as hold:
-        assert hold.run(hands_over_default, task="tides").unwrap() == "task:tides"
-        found = hold.handoff.get(anchor="task:tides")
+    with Outlast(tmp_path, actor="ann", scope="harbour") as outlast:
+        assert outlast.run(hands_over_default, task="tides").unwrap() == "task:tides"
+        found = outlast.handoff.get(anchor="task:tides")
         assert (found.actor, found.scope, found.binding) == ("ann", "harbour", None)
 
 
@@ -355,9 +355,9 @@ def hands_over_in_steps(run: Run) -> list[int]:
 
 
 def test_a_step_hands_over_each_time_it_runs_and_its_receipt_remembers_that(tmp_path: Path) -> None:
-    with Holdfast(tmp_path) as hold:
-        assert hold.run(hands_over_in_steps, task="tides").unwrap() == [1, 2]
-        assert [event.body["summary"] for event in hold.handoff.history("task:tides")] == ["Part 1", "Part 2"]
+    with Outlast(tmp_path) as outlast:
+        assert outlast.run(hands_over_in_steps, task="tides").unwrap() == [1, 2]
+        assert [event.body["summary"] for event in outlast.handoff.history("task:tides")] == ["Part 1", "Part 2"]
 
 
 @flow
@@ -368,8 +368,8 @@ async def hands_over_async(run: AsyncRun) -> list[int]:
 
 
 def test_an_async_flow_hands_over_too(tmp_path: Path) -> None:
-    with Holdfast(tmp_path) as hold:
-        assert hold.run(hands_over_async, task="tides").unwrap() == [1, 2]
+    with Outlast(tmp_path) as outlast:
+        assert outlast.run(hands_over_async, task="tides").unwrap() == [1, 2]
 
 
 @flow
@@ -396,6 +396,6 @@ def hands_over_wrongly(run: Run, fields: dict[str, Any]) -> str:
 def test_wrong_fields_are_refused_by_name_and_nothing_is_stored(
     tmp_path: Path, fields: dict[str, Any], path: str
 ) -> None:
-    with Holdfast(tmp_path) as hold:
-        assert path in hold.run(hands_over_wrongly, fields).unwrap()
-        assert hold.handoff.list() == []
+    with Outlast(tmp_path) as outlast:
+        assert path in outlast.run(hands_over_wrongly, fields).unwrap()
+        assert outlast.handoff.list() == []

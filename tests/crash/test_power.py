@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, Run, current, flow
-from holdfast.testing import audit
+from outlast import Outlast, Run, current, flow
+from outlast.testing import audit
 
 from . import flows
 from .power import DropAll, DropSome, Loss, Operation, PowerVFS
@@ -71,16 +71,16 @@ def run_and_cut(power: PowerVFS, folder: Path, synchronous: str, losses: int = 1
     cuts = Cuts(power, folder / "cuts", losses)
     power.before = cuts.before
     options = {"vfs": power.name, "synchronous": synchronous}
-    with Holdfast(folder / "live", store_options=options) as hold:
-        assert hold.run(story, str(folder / "world")).unwrap() == "charged 5"
+    with Outlast(folder / "live", store_options=options) as outlast:
+        assert outlast.run(story, str(folder / "world")).unwrap() == "charged 5"
     return cuts
 
 
 def lost(home: Path, known: list[str]) -> set[str]:
     """Which acknowledged calls are not in a surviving home; and it must verify, whatever is in it."""
-    with Holdfast(home, store_options={"synchronous": "OFF"}) as hold:
-        assert list(audit.wrongs(hold)) == []
-        kept = {r.label for run in hold.runs() for r in hold.receipts(run.id) if r.delivered}
+    with Outlast(home, store_options={"synchronous": "OFF"}) as outlast:
+        assert list(audit.wrongs(outlast)) == []
+        kept = {r.label for run in outlast.runs() for r in outlast.receipts(run.id) if r.delivered}
     return set(known) - kept
 
 
@@ -113,12 +113,12 @@ def test_a_run_goes_on_from_what_a_power_cut_left(power: PowerVFS, tmp_path: Pat
     for number, lines in then.items():
         home, known, _ = cuts.made[number]
         world.write_text(lines)
-        with Holdfast(home, clock=AfterReboot()) as hold:
-            if not any(run.finished for run in hold.runs()):
-                outcome = hold.run(story, str(world))
+        with Outlast(home, clock=AfterReboot()) as outlast:
+            if not any(run.finished for run in outlast.runs()):
+                outcome = outlast.run(story, str(world))
                 assert outcome.unwrap() == "charged 5"
                 assert outcome.replayed_steps >= len(known)
-            assert list(audit.wrongs(hold)) == []
+            assert list(audit.wrongs(outlast)) == []
         assert len(flows.shown(str(world))) == len(set(flows.shown(str(world)))) == 2
 
 

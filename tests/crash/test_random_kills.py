@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.testing import audit
+from outlast import Outlast
+from outlast.testing import audit
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
 
@@ -95,14 +95,14 @@ def judge(home: Path, lines: list[str], figures: Figures) -> None:
             effects[token[0]] += 1
         else:
             figures.asked += 1
-    with Holdfast(home) as hold:
-        runs = hold.runs(limit=1000)
+    with Outlast(home) as outlast:
+        runs = outlast.runs(limit=1000)
         kept = {
             f"{run.inputs['lane']}/{number}": receipt.result
             for run in runs
-            for number, receipt in enumerate(r for r in hold.receipts(run.id) if r.delivered)
+            for number, receipt in enumerate(r for r in outlast.receipts(run.id) if r.delivered)
         }
-        figures.wrongs += list(audit.wrongs(hold))
+        figures.wrongs += list(audit.wrongs(outlast))
         figures.wrongs += [f"{run.id} is {run.status}" for run in runs if run.status != "succeeded"]
     figures.runs += len(runs)
     figures.steps += len(kept)

@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Run, current, failpoints, flow, step
-from holdfast.errors import LeaseLost
-from holdfast.testing import crash_everywhere
+from outlast import Outlast, Run, current, failpoints, flow, step
+from outlast.errors import LeaseLost
+from outlast.testing import crash_everywhere
 
 from .test_artifact_kills import in_process, opened, points_of, take_over
 
 pytestmark = pytest.mark.crash
 
 
-def records(hold: Holdfast) -> list[str]:
-    first = hold.workspace.record("observation", "seen", tags=["t"], operation_id="first")
-    second = hold.workspace.record("decision", "so be it", [first.ref], pinned=True, operation_id="second")
-    made = hold.workspace.link(first.ref, "supports", second.ref, operation_id="link")
+def records(outlast: Outlast) -> list[str]:
+    first = outlast.workspace.record("observation", "seen", tags=["t"], operation_id="first")
+    second = outlast.workspace.record("decision", "so be it", [first.ref], pinned=True, operation_id="second")
+    made = outlast.workspace.link(first.ref, "supports", second.ref, operation_id="link")
     return [first.ref, second.ref, made.id]
 
 
-def texts(hold: Holdfast) -> tuple[str, ...]:
-    assert hold.verify().ok, hold.verify().problems
-    return tuple(sorted(one.text for one in hold.workspace.records()))
+def texts(outlast: Outlast) -> tuple[str, ...]:
+    assert outlast.verify().ok, outlast.verify().problems
+    return tuple(sorted(one.text for one in outlast.workspace.records()))
 
 
 def test_a_record_or_link_killed_anywhere_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -34,11 +34,11 @@ def test_a_record_or_link_killed_anywhere_is_there_whole_or_not_at_all(tmp_path:
         trial = tmp_path / "trial"
         trial.mkdir()
         assert in_process(trial, records, failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
-        with opened(trial) as hold:
-            seen.add((texts(hold), hold.verify().links))
-            first, second, _ = records(hold)
-            assert texts(hold) == ("seen", "so be it")
-            assert [link.target for link in hold.workspace.links(first)] == [second]
+        with opened(trial) as outlast:
+            seen.add((texts(outlast), outlast.verify().links))
+            first, second, _ = records(outlast)
+            assert texts(outlast) == ("seen", "so be it")
+            assert [link.target for link in outlast.workspace.links(first)] == [second]
         shutil.rmtree(trial)
     both = ("seen", "so be it")
     assert seen == {((), 0), (("seen",), 0), (both, 0), (both, 1)}
@@ -72,20 +72,20 @@ def test_a_run_killed_anywhere_records_each_thing_once(tmp_path: Path, crash_lon
 def test_what_a_killed_run_left_is_seen_only_with_its_receipt_and_made_once_in_the_end(
     tmp_path: Path, crash_long: bool
 ) -> None:
-    def work(hold: Holdfast) -> None:
-        hold.run(decides, "tides", task="t").unwrap()
+    def work(outlast: Outlast) -> None:
+        outlast.run(decides, "tides", task="t").unwrap()
 
     points = points_of(tmp_path / "undisturbed", work)
     for point, nth in points[:: 1 if crash_long else 3]:
         trial = tmp_path / "trial"
         trial.mkdir()
         assert in_process(trial, work, failpoints.kill_at(point, nth)).killed
-        with opened(trial) as hold:
-            receipts = [receipt for run in hold.runs() for receipt in hold.receipts(run.id)]
-            assert ("tides" in texts(hold)) == any(receipt.delivered for receipt in receipts)
-            work(hold)
-            assert texts(hold) == ("go on", "tides")
-            assert (hold.verify().records, hold.verify().links) == (2, 2)
+        with opened(trial) as outlast:
+            receipts = [receipt for run in outlast.runs() for receipt in outlast.receipts(run.id)]
+            assert ("tides" in texts(outlast)) == any(receipt.delivered for receipt in receipts)
+            work(outlast)
+            assert texts(outlast) == ("go on", "tides")
+            assert (outlast.verify().records, outlast.verify().links) == (2, 2)
         shutil.rmtree(trial)
 
 
@@ -108,8 +108,8 @@ def overtaken_in_a_step(run: Run) -> str:
 
 @pytest.mark.parametrize("work", [overtaken, overtaken_in_a_step], ids=["body", "step"])
 def test_an_owner_who_lost_the_run_records_nothing(tmp_path: Path, work: Any) -> None:
-    with opened(tmp_path) as hold:
+    with opened(tmp_path) as outlast:
         with pytest.raises(LeaseLost):
-            hold.run(work)
-        assert texts(hold) == ()
-        assert hold.verify().records == 0
+            outlast.run(work)
+        assert texts(outlast) == ()
+        assert outlast.verify().records == 0

@@ -218,8 +218,8 @@ def test_an_effect_that_was_stopped_is_in_doubt_and_not_repeated(work: Work, kin
     work.go()
     assert work.code(work.command("run", kind)) == 4
     assert work.diary.count("publish") == 1
-    with work.opened() as hold:
-        assert [wait.type for wait in hold.interrupts()] == ["in_doubt"]
+    with work.opened() as outlast:
+        assert [wait.type for wait in outlast.interrupts()] == ["in_doubt"]
 
 
 @pytest.mark.parametrize("kind", ["asks.yaml", "flows.py:asks"])
@@ -363,7 +363,7 @@ def inside(process: subprocess.Popen[bytes]) -> list[int]:
 @pytest.mark.skipif(not _can_isolate(), reason="unshare --pid is not permitted here")
 @pytest.mark.parametrize("times", [1, 2])
 def test_as_process_1_sigterm_works_and_the_dead_are_buried(work: Work, times: int) -> None:
-    words = [*ISOLATED, sys.executable, "-m", "holdfast", "run", "orphans.yaml"]
+    words = [*ISOLATED, sys.executable, "-m", "outlast", "run", "orphans.yaml"]
     process = work.process(words)
     work.until("orphans")
     init, *others = inside(process)

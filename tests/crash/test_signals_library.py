@@ -84,7 +84,7 @@ def test_a_handler_of_the_programs_own_stays_in_charge(work: Work) -> None:
     assert (work.out, "finishing" in work.err) == ("interrupted True\n", False)
 
 
-# -- hold.stop() -------------------------------------------------------------------------------------
+# -- outlast.stop() -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["two.yaml", "flows.py:plain"])

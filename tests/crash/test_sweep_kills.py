@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.kit.families import add_run, age_blobs, ids
 
-from holdfast import Holdfast, failpoints
-from holdfast.care.gc import runs as removal
-from holdfast.errors import RunRemoved
-from holdfast.testing.children import in_child
+from outlast import Outlast, failpoints
+from outlast.care.gc import runs as removal
+from outlast.errors import RunRemoved
+from outlast.testing.children import in_child
 
 pytestmark = pytest.mark.crash
 
@@ -26,15 +26,15 @@ def text(letter: str) -> bytes:
 
 def make(home: Path) -> None:
     """A finished family, a finished run that shares a blob with an unfinished one, versions, rubbish of every kind."""
-    with Holdfast(home, store_options=QUICK) as hold:
-        add_run(hold, "top", contents=[text("a")], entries=9)
-        add_run(hold, "child", parent="top", contents=[text("b")])
-        add_run(hold, "other", contents=[text("c"), text("d")])
-        add_run(hold, "open", status="failed", contents=[text("c"), text("e")], entries=2)
-        add_run(hold, "below", parent="open", contents=[text("f")])
-        blobs = hold._runtime.blobs
+    with Outlast(home, store_options=QUICK) as outlast:
+        add_run(outlast, "top", contents=[text("a")], entries=9)
+        add_run(outlast, "child", parent="top", contents=[text("b")])
+        add_run(outlast, "other", contents=[text("c"), text("d")])
+        add_run(outlast, "open", status="failed", contents=[text("c"), text("e")], entries=2)
+        add_run(outlast, "below", parent="open", contents=[text("f")])
+        blobs = outlast._runtime.blobs
         thrown, needed = blobs.put(text("g")), blobs.put(text("h"))
-        add_run(hold, "late", status="waiting", contents=[text("h")])
+        add_run(outlast, "late", status="waiting", contents=[text("h")])
         trash = blobs.folder / "trash"
         trash.mkdir()
         for name in (thrown, needed):  # one that nobody needs, and one that a run came to need
@@ -42,8 +42,8 @@ def make(home: Path) -> None:
         half = blobs.path(thrown).with_name(f".{thrown}.4194305.1")  # of a pid that cannot be
         half.write_bytes(b"half")
         for letter in "ijk":
-            hold.workspace.save("plan", text(letter))
-        age_blobs(hold)
+            outlast.workspace.save("plan", text(letter))
+        age_blobs(outlast)
     for folder in (home / "runs" / "top", home / "default" / "work" / "other", home / "default" / "work" / "open"):
         folder.mkdir(parents=True)
         (folder / "file").write_text("x")
@@ -55,8 +55,8 @@ def gc(home: Path, hook: Callable[[str], None] | None) -> bool:
     def work(tell: object) -> None:
         removal.SLICE_ROWS = ROWS
         failpoints.arm(hook)
-        with Holdfast(home, store_options=QUICK) as hold:
-            hold.gc(keep=0, artifacts=True, dry_run=False)
+        with Outlast(home, store_options=QUICK) as outlast:
+            outlast.gc(keep=0, artifacts=True, dry_run=False)
 
     ended = in_child(work, 60)
     assert not ended.told("error"), ended.told("error")[0]
@@ -76,33 +76,33 @@ def points(home: Path, log: Path) -> list[tuple[str, int]]:
 
 def check_sound(home: Path) -> None:
     """Whatever happened: no record is broken, and nothing of the unfinished runs is missing."""
-    with Holdfast(home, store_options=QUICK) as hold:
-        found = hold.verify()
+    with Outlast(home, store_options=QUICK) as outlast:
+        found = outlast.verify()
         assert found.ok, found.problems
-        assert {"open", "below", "late"} <= ids(hold)
-        assert hold.get("open").status == "failed"
-        assert hold.workspace.get("plan@3").read() == text("k")
-        add_run(hold, f"new{len(hold.runs())}", status="failed")  # a run that begins now is not given an old key
-        assert hold.verify().ok
+        assert {"open", "below", "late"} <= ids(outlast)
+        assert outlast.get("open").status == "failed"
+        assert outlast.workspace.get("plan@3").read() == text("k")
+        add_run(outlast, f"new{len(outlast.runs())}", status="failed")  # a run that begins now is not given an old key
+        assert outlast.verify().ok
     assert (home / "default" / "work" / "open" / "file").exists()
 
 
 def check_done(home: Path) -> None:
     """As after an undisturbed gc, once the time in the trash is over as well."""
-    with Holdfast(home, store_options=QUICK) as hold:
-        assert {run for run in ids(hold) if not run.startswith("new")} == {"open", "below", "late"}
+    with Outlast(home, store_options=QUICK) as outlast:
+        assert {run for run in ids(outlast) if not run.startswith("new")} == {"open", "below", "late"}
         for run in ("top", "child", "other"):
             with pytest.raises(RunRemoved):
-                hold.get(run)
-        assert hold._runtime.store.read(lambda look: look.unswept()) == []
-        age_blobs(hold)
-        hold.gc(dry_run=False)
-        assert hold.gc().nothing
-        assert hold.verify().ok
-        left = sorted(path.name for path in hold._runtime.blobs.folder.rglob("*") if path.is_file())
+                outlast.get(run)
+        assert outlast._runtime.store.read(lambda look: look.unswept()) == []
+        age_blobs(outlast)
+        outlast.gc(dry_run=False)
+        assert outlast.gc().nothing
+        assert outlast.verify().ok
+        left = sorted(path.name for path in outlast._runtime.blobs.folder.rglob("*") if path.is_file())
         assert len(left) == len({*left}) == 5  # c, e, f and h: what unfinished runs and their families need; k
-        assert [version.version for version in hold.workspace.versions("plan")] == [3]
-        rows = hold._runtime.store.read(lambda look: look.journals_without_run())
+        assert [version.version for version in outlast.workspace.versions("plan")] == [3]
+        rows = outlast._runtime.store.read(lambda look: look.journals_without_run())
         assert rows == []
     assert not (home / "runs" / "top").exists()
     assert not (home / "default" / "work" / "other").exists()

@@ -11,11 +11,11 @@ from tests.crash.clerk import Clerk
 from tests.crash.test_handoff_kills import make_crashed, opened, repository
 from tests.kit.desk import GOOD
 
-from holdfast import Holdfast, failpoints
-from holdfast.errors import TaskNotFound
-from holdfast.python.tasks import TaskSession
-from holdfast.store.contract import Reading
-from holdfast.testing.children import Ended, in_child
+from outlast import Outlast, failpoints
+from outlast.errors import TaskNotFound
+from outlast.python.tasks import TaskSession
+from outlast.store.contract import Reading
+from outlast.testing.children import Ended, in_child
 
 pytestmark = pytest.mark.crash
 
@@ -25,43 +25,43 @@ WORKERS = 8
 Id = str | None
 
 
-def session(hold: Holdfast, folder: Path, task: str = TASK) -> TaskSession:
-    return hold.tasks.open(task, repo_root=str(folder / "repo"))
+def session(outlast: Outlast, folder: Path, task: str = TASK) -> TaskSession:
+    return outlast.tasks.open(task, repo_root=str(folder / "repo"))
 
 
 # -- what is done ------------------------------------------------------------------------------------
 
 
-def open_(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return hold.tasks.open(TASK, meta={"a": 1}, operation_id=operation_id)
+def open_(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return outlast.tasks.open(TASK, meta={"a": 1}, operation_id=operation_id)
 
 
-def reopen(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return hold.tasks.open(TASK, reopen=True, operation_id=operation_id)
+def reopen(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return outlast.tasks.open(TASK, reopen=True, operation_id=operation_id)
 
 
-def event(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder).record_event("begun", {"a": 1}, operation_id=operation_id)
+def event(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder).record_event("begun", {"a": 1}, operation_id=operation_id)
 
 
-def pause(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder).pause_task(**FIELDS, operation_id=operation_id)
+def pause(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder).pause_task(**FIELDS, operation_id=operation_id)
 
 
-def resume(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder).resume_task(operation_id=operation_id)
+def resume(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder).resume_task(operation_id=operation_id)
 
 
-def resume_run(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder, "report").resume_task(operation_id=operation_id)
+def resume_run(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder, "report").resume_task(operation_id=operation_id)
 
 
-def complete(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder).complete_task(operation_id=operation_id)
+def complete(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder).complete_task(operation_id=operation_id)
 
 
-def complete_alone(hold: Holdfast, folder: Path, operation_id: Id) -> Any:
-    return session(hold, folder).complete_task(override="seen by eye", operation_id=operation_id)
+def complete_alone(outlast: Outlast, folder: Path, operation_id: Id) -> Any:
+    return session(outlast, folder).complete_task(override="seen by eye", operation_id=operation_id)
 
 
 # -- where it is done --------------------------------------------------------------------------------
@@ -74,42 +74,42 @@ def make_empty(folder: Path) -> None:
 
 def make_open(folder: Path) -> None:
     repository(folder)
-    with opened(folder) as hold:
-        session(hold, folder)
+    with opened(folder) as outlast:
+        session(outlast, folder)
 
 
 def make_paused(folder: Path) -> None:
     repository(folder)
-    with opened(folder) as hold:
-        pause(hold, folder, None)
+    with opened(folder) as outlast:
+        pause(outlast, folder, None)
 
 
 def make_completed(folder: Path) -> None:
     repository(folder)
-    with opened(folder) as hold:
-        pause(hold, folder, None)
-        complete(hold, folder, None)
+    with opened(folder) as outlast:
+        pause(outlast, folder, None)
+        complete(outlast, folder, None)
 
 
 def make_run(folder: Path) -> None:
     make_crashed(folder)
     (folder / "repo").mkdir()
-    with opened(folder) as hold:
-        session(hold, folder, "report")
+    with opened(folder) as outlast:
+        session(outlast, folder, "report")
 
 
 # -- what came of it ---------------------------------------------------------------------------------
 
 
-def stands(hold: Holdfast) -> tuple[str, str, bool, int]:
+def stands(outlast: Outlast) -> tuple[str, str, bool, int]:
     """State of the task, standing of the handoff, whether somebody claims it or its run, and how many events."""
-    (name,) = {task.task for task in hold.tasks.list()} or {TASK}
+    (name,) = {task.task for task in outlast.tasks.list()} or {TASK}
     try:
-        task = hold.tasks.get(name)
+        task = outlast.tasks.get(name)
         state, events = task.state, task.events
     except TaskNotFound:
         state, events = "", 0
-    runs = [run.id for run in hold.runs()]
+    runs = [run.id for run in outlast.runs()]
 
     def look(reading: Reading) -> tuple[str, bool]:
         anchor = reading.anchor_of("default", f"task:{name}")
@@ -119,13 +119,13 @@ def stands(hold: Holdfast) -> tuple[str, str, bool, int]:
         claimed = any(beat is not None and beat.lease_seconds == 900 for beat in beats)
         return anchor.status if anchor else "", claimed
 
-    return state, *hold._runtime.store.read(look), events
+    return state, *outlast._runtime.store.read(look), events
 
 
 class Call(NamedTuple):
     """A call, the place it is made in, and how things stand before and after it."""
 
-    act: Callable[[Holdfast, Path, Id], Any]
+    act: Callable[[Outlast, Path, Id], Any]
     make: Callable[[Path], None]
     before: tuple[str, str, bool, int]
     after: tuple[str, str, bool, int]
@@ -147,9 +147,9 @@ def done_by(call: Call, folder: Path, operation_id: Id, hook: Callable[[str], No
     """The call in a process of its own, which may be killed at a point."""
 
     def work(tell: Callable[[str, Any], None]) -> None:
-        with opened(folder) as hold:
+        with opened(folder) as outlast:
             failpoints.arm(hook)
-            call.act(hold, folder, operation_id)
+            call.act(outlast, folder, operation_id)
             failpoints.arm(None)
 
     ended = in_child(work, 60)
@@ -180,15 +180,15 @@ def test_a_call_killed_anywhere_left_task_and_handoff_agreeing_and_is_made_again
         trial = tmp_path / "trial"
         shutil.copytree(tmp_path / "made", trial, symlinks=True)
         assert done_by(call, trial, "op-1", failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
-        with opened(trial) as hold:
-            assert hold.verify().ok, hold.verify().problems
-            found = stands(hold)
+        with opened(trial) as outlast:
+            assert outlast.verify().ok, outlast.verify().problems
+            found = stands(outlast)
             happened = number >= commit[-1]
             assert found == (call.after if happened else call.before), f"{point}:{nth}"
-            again = call.act(hold, trial, "op-1")
+            again = call.act(outlast, trial, "op-1")
             assert getattr(again, "replayed", happened) == happened
-            assert stands(hold) == call.after
-            assert hold.verify().ok
+            assert stands(outlast) == call.after
+            assert outlast.verify().ok
         outcomes.add(happened)
         shutil.rmtree(trial)
     assert outcomes == {True, False}
@@ -218,7 +218,7 @@ def test_of_eight_processes_that_resume_at_once_one_wins_and_the_others_are_told
     finally:
         for clerk in clerks:
             clerk.kill()
-    with opened(place) as hold:
-        events = [(each.kind, each.actor) for each in hold.tasks.session(task).events() if each.kind == "resumed"]
+    with opened(place) as outlast:
+        events = [(each.kind, each.actor) for each in outlast.tasks.session(task).events() if each.kind == "resumed"]
         assert events == [("resumed", winner), ("resumed", second.actor)]
-        assert hold.verify().ok
+        assert outlast.verify().ok

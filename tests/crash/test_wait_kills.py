@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, failpoints, flow_file
-from holdfast.clock import SystemClock
-from holdfast.errors import AlreadyAnswered, HoldfastError, RunFinished
-from holdfast.testing.children import Ended, Tell, in_child
+from outlast import Outlast, failpoints, flow_file
+from outlast.clock import SystemClock
+from outlast.errors import AlreadyAnswered, OutlastError, RunFinished
+from outlast.testing.children import Ended, Tell, in_child
 
 from . import wait_flows
 from .flows import shown
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.crash
 SAMPLE = 7  # points of each story, unless all are asked for
 PATIENCE_SECONDS = 60.0
 HOUR = 3600
-Act = Callable[[Holdfast, str], object]
+Act = Callable[[Outlast, str], object]
 
 
 class Later(SystemClock):
@@ -66,45 +66,45 @@ class Story:
 def run(name: str) -> Act:
     """Start the run or go on with it; the same call after its end would start another."""
 
-    def act(hold: Holdfast, world: str) -> None:
-        if not any(run.finished for run in hold.runs() if not run.parent):
-            hold.run(getattr(wait_flows, name), world, task="t")
+    def act(outlast: Outlast, world: str) -> None:
+        if not any(run.finished for run in outlast.runs() if not run.parent):
+            outlast.run(getattr(wait_flows, name), world, task="t")
 
     return act
 
 
-def run_file(hold: Holdfast, world: str) -> None:
+def run_file(outlast: Outlast, world: str) -> None:
     file = Path(world).with_name("flow.yaml")
     file.write_text("flow: f\nsteps:\n  - {id: ok, pause_for: approval, deadline: 1h, default: {approved: false}}\n")
-    hold.run(flow_file(file), task="t")
+    outlast.run(flow_file(file), task="t")
 
 
-def resume(hold: Holdfast, world: str) -> None:
+def resume(outlast: Outlast, world: str) -> None:
     """Go on with the run, unless that is done."""
-    top = next(run for run in hold.runs() if not run.parent)
+    top = next(run for run in outlast.runs() if not run.parent)
     with suppress(RunFinished):
-        hold.resume(top.id)
+        outlast.resume(top.id)
 
 
 def answer(given: Any, **payload: Any) -> Act:
     """Answer the open question with that payload; one that was answered before is not answered again."""
 
-    def act(hold: Holdfast, world: str) -> None:
-        for wait in hold.interrupts():
+    def act(outlast: Outlast, world: str) -> None:
+        for wait in outlast.interrupts():
             if wait.type not in ("child", "signal", "timer") and payload.items() <= wait.payload.items():
                 with suppress(AlreadyAnswered):
-                    hold.answer(wait.id, given, shown=wait.digest)
+                    outlast.answer(wait.id, given, shown=wait.digest)
 
     return act
 
 
-def cancel(hold: Holdfast, world: str) -> None:
-    for wait in hold.interrupts():
-        hold.cancel(wait.id, "not needed")
+def cancel(outlast: Outlast, world: str) -> None:
+    for wait in outlast.interrupts():
+        outlast.cancel(wait.id, "not needed")
 
 
 def signal(body: Any) -> Act:
-    return lambda hold, world: hold.signal("news", body, task="t", operation_id=f"news {body}")
+    return lambda outlast, world: outlast.signal("news", body, task="t", operation_id=f"news {body}")
 
 
 YES = {"approved": True}
@@ -191,20 +191,20 @@ class Telling:
     @staticmethod
     def _act(stage: Path, part: Part, hook: Callable[[str], None] | None, tell: Tell) -> None:
         failpoints.arm(hook)
-        home = stage / ".holdfast"
-        with Holdfast(home, clock=Later(part.later), store_options={"synchronous": "OFF"}) as hold:
-            part.act(hold, str(stage / "world"))
+        home = stage / ".outlast"
+        with Outlast(home, clock=Later(part.later), store_options={"synchronous": "OFF"}) as outlast:
+            part.act(outlast, str(stage / "world"))
 
     def _judge(self, place: Path, where: str) -> None:
         """The run ended as it should, each effect happened once, nobody waits, and every record is sound."""
-        with Holdfast(place / ".holdfast") as hold:
-            (top,) = (run for run in hold.runs() if not run.parent)
+        with Outlast(place / ".outlast") as outlast:
+            (top,) = (run for run in outlast.runs() if not run.parent)
             lines = shown(str(place / "world"))
             assert (top.status, top.result) == (self.story.status, self.story.result), where
             assert len(lines) == len(set(lines)) == self.story.effects, where
-            assert hold.interrupts() == [], where
-            assert all(run.finished for run in hold.runs()), where
-            assert hold.verify().ok, where
+            assert outlast.interrupts() == [], where
+            assert all(run.finished for run in outlast.runs()), where
+            assert outlast.verify().ok, where
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -226,24 +226,24 @@ PROCESSES = 32
 def _race(home: str, run_id: str, wait: str, number: int, start: Any, said: Any) -> None:
     """Answer when all are ready, then try to go on with the run."""
     failpoints.arm(None)
-    with Holdfast(home) as hold:
+    with Outlast(home) as outlast:
         start.wait(PATIENCE_SECONDS)
         try:
-            hold.answer(wait, {"approved": True, "comment": str(number)})
+            outlast.answer(wait, {"approved": True, "comment": str(number)})
             won = "won"
         except AlreadyAnswered:
             won = "conflict"
         try:
-            went = hold.resume(run_id).status
-        except HoldfastError as error:
+            went = outlast.resume(run_id).status
+        except OutlastError as error:
             went = error.code
         said.put((number, won, went))
 
 
 def test_of_32_processes_that_answer_one_wins_and_the_run_goes_on_once(tmp_path: Path) -> None:
-    home, world = tmp_path / ".holdfast", tmp_path / "world"
-    with Holdfast(home) as hold:
-        outcome = hold.run(wait_flows.approved, str(world))
+    home, world = tmp_path / ".outlast", tmp_path / "world"
+    with Outlast(home) as outlast:
+        outcome = outlast.run(wait_flows.approved, str(world))
         (wait,) = outcome.interrupts
     context = multiprocessing.get_context("fork")
     start, said = context.Barrier(PROCESSES), context.Queue()
@@ -258,6 +258,6 @@ def test_of_32_processes_that_answer_one_wins_and_the_run_goes_on_once(tmp_path:
     assert Counter(went for _, _, went in heard)["succeeded"] == 1
     assert {went for _, _, went in heard} <= {"succeeded", "run_held", "run_finished"}
     (winner,) = [number for number, won, _ in heard if won == "won"]
-    with Holdfast(home) as hold:
-        assert hold.get(outcome.run_id).result == ["charged 3", {"approved": True, "comment": str(winner)}]
+    with Outlast(home) as outlast:
+        assert outlast.get(outcome.run_id).result == ["charged 3", {"approved": True, "comment": str(winner)}]
     assert len(shown(str(world))) == 1

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from holdfast import AsyncRun, Run, flow
-from holdfast.errors import DeadlinePassed, WaitCancelled
+from outlast import AsyncRun, Run, flow
+from outlast.errors import DeadlinePassed, WaitCancelled
 
 from .flows import add, charge
 

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from holdfast import KEY, NOT_DONE, AsyncHoldfast, AsyncRun, Happened, Holdfast, Outcome, Run, effect, flow, step
+from outlast import KEY, NOT_DONE, AsyncOutlast, AsyncRun, Happened, Outcome, Outlast, Run, effect, flow, step
 
 LOG = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -67,39 +67,39 @@ async def work_async(run: AsyncRun, lane: int, steps: int) -> int:
     return int(run.state["number"])
 
 
-def unfinished(hold: Holdfast | AsyncHoldfast, runs: int) -> list[int]:
-    finished = {run.task for run in hold.runs(status="succeeded", limit=10_000)}
+def unfinished(outlast: Outlast | AsyncOutlast, runs: int) -> list[int]:
+    finished = {run.task for run in outlast.runs(status="succeeded", limit=10_000)}
     return [task for task in range(runs) if f"task-{task}" not in finished]
 
 
-def answered(hold: Holdfast | AsyncHoldfast, outcome: Outcome[Any]) -> bool:
+def answered(outlast: Outlast | AsyncOutlast, outcome: Outcome[Any]) -> bool:
     """A step that was killed three times over is tried again: it is not its fault."""
     for wait in outcome.interrupts:
         log("asked", wait.type)
-        hold.answer(wait.id, {"choice": "retry", "why": "it was the test that killed it"})
+        outlast.answer(wait.id, {"choice": "retry", "why": "it was the test that killed it"})
     return outcome.status == "waiting"
 
 
 def in_threads(home: str, runs: int, steps: int) -> None:
     def one(task: int) -> None:
-        while answered(hold, outcome := hold.run(work, task, steps, task=f"task-{task}")):
+        while answered(outlast, outcome := outlast.run(work, task, steps, task=f"task-{task}")):
             pass
         assert outcome.unwrap() == steps - 1
 
-    with Holdfast(home) as hold, ThreadPoolExecutor(runs) as pool:
+    with Outlast(home) as outlast, ThreadPoolExecutor(runs) as pool:
         print("ready", flush=True)
-        list(pool.map(one, unfinished(hold, runs)))
+        list(pool.map(one, unfinished(outlast, runs)))
 
 
 async def in_tasks(home: str, runs: int, steps: int) -> None:
     async def one(task: int) -> None:
-        while answered(hold, outcome := await hold.run(work_async, task, steps, task=f"task-{task}")):
+        while answered(outlast, outcome := await outlast.run(work_async, task, steps, task=f"task-{task}")):
             pass
         assert outcome.unwrap() == steps - 1
 
-    async with AsyncHoldfast(home) as hold:
+    async with AsyncOutlast(home) as outlast:
         print("ready", flush=True)
-        await asyncio.gather(*(one(task) for task in unfinished(hold, runs)))
+        await asyncio.gather(*(one(task) for task in unfinished(outlast, runs)))
 
 
 if __name__ == "__main__":

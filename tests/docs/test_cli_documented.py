@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.doors.cli import exits, handoff, keys, session, workspace
-from holdfast.doors.cli.group import PLACES, Commands, cli
+from outlast.doors.cli import exits, handoff, keys, session, workspace
+from outlast.doors.cli.group import PLACES, Commands, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]
@@ -38,7 +38,7 @@ def options(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_is_documented(name: str) -> None:
-    assert re.search(rf"`holdfast {name}\b", TEXT)
+    assert re.search(rf"`outlast {name}\b", TEXT)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,7 +47,7 @@ def test_the_options_of_a_command_are_documented(name: str) -> None:
 
 
 def test_no_other_command_is_documented() -> None:
-    shown = set(re.findall(r"`(?:\$ )?holdfast ((?:handoff|keys|session|workspace) [a-z]+|[a-z]+)\b", TEXT))
+    shown = set(re.findall(r"`(?:\$ )?outlast ((?:handoff|keys|session|workspace) [a-z]+|[a-z]+)\b", TEXT))
     assert shown <= set(NAMES)
 
 

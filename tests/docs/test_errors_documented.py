@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import errors
-from holdfast.errors import HoldfastError
+from outlast import errors
+from outlast.errors import OutlastError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text("utf-8")
 FAMILIES = {
@@ -20,14 +20,14 @@ FAMILIES = {
 }
 
 
-def below(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
+def below(kind: type[OutlastError]) -> Iterator[type[OutlastError]]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield child
             yield from below(child)
 
 
-def codes_of(kind: type[HoldfastError]) -> set[str]:
+def codes_of(kind: type[OutlastError]) -> set[str]:
     return {each.code for each in below(kind)}
 
 
@@ -47,11 +47,11 @@ def test_the_families_have_codes_of_their_own() -> None:
 
 
 def test_no_error_is_outside_of_the_families() -> None:
-    assert set(HoldfastError.__subclasses__()) == set(FAMILIES.values())
+    assert set(OutlastError.__subclasses__()) == set(FAMILIES.values())
 
 
 def test_each_code_has_one_class() -> None:
-    classes = [kind for kind in below(HoldfastError) if "code" in vars(kind)]
+    classes = [kind for kind in below(OutlastError) if "code" in vars(kind)]
     assert len({kind.code for kind in classes}) == len(classes)
 
 

@@ -21,7 +21,7 @@ def expected_exit(source: str) -> int:
 
 
 def run(example: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
     return subprocess.run(
         [sys.executable, example],
         cwd=folder,

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.flows.yaml.model import Command, Parallel, Pause, Repeat
-from holdfast.flows.yaml.read import read_recipe
+from outlast.flows.yaml.model import Command, Parallel, Pause, Repeat
+from outlast.flows.yaml.read import read_recipe
 
 from .. import ready
 from .test_snippets import PAGES, ROOT, environment, fences, named
@@ -40,13 +40,13 @@ def flows_on(page: Path, *info: str) -> list[tuple[int, str]]:
 RUNNING = [(page, line, text) for page in PAGES for line, text in flows_on(page, "run")]
 
 
-def holdfast(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    done = ready.run(("-m", "holdfast", *words), cwd=folder, env=environment() | env)
+def outlast(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    done = ready.run(("-m", "outlast", *words), cwd=folder, env=environment() | env)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def told(folder: Path, *words: str) -> Any:
-    done = holdfast(folder, *words, "--json")
+    done = outlast(folder, *words, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -75,7 +75,7 @@ def test_a_flow_that_is_said_to_run_does(page: Path, line: int, text: str, tmp_p
     if missing:
         pytest.skip(f"needs {missing[0]}")
     (tmp_path / "flow.yaml").write_text(text, "utf-8")
-    done = holdfast(tmp_path, "run", "flow.yaml", API_TOKEN="a-secret-for-nobody")
+    done = outlast(tmp_path, "run", "flow.yaml", API_TOKEN="a-secret-for-nobody")
     assert done.returncode == 0, f"{named(page)}:{line}\n{done.stdout}{done.stderr}"
 
 
@@ -99,7 +99,7 @@ def test_the_cookbook_shows_the_example_as_it_is() -> None:
 def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     shutil.copytree(EXAMPLE, folder)
-    waiting = holdfast(folder, "run", "flow.yaml", "ticket=T-18", "--json")
+    waiting = outlast(folder, "run", "flow.yaml", "ticket=T-18", "--json")
     assert waiting.returncode == 3, waiting.stdout + waiting.stderr
     first = json.loads(waiting.stdout)
     planned = (folder / "plan.md").stat().st_mtime_ns
@@ -110,7 +110,7 @@ def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) ->
     assert (plan["status"], plan["verdict"]["word"]) == ("crashed", "candidate")
     assert {step["label"]: step["action"] for step in plan["steps"]} == {"plan": "reuse", "fix[1]/author": "retry"}
 
-    done = holdfast(folder, "resume", "--json", RELEASE_ANSWER="lost")
+    done = outlast(folder, "resume", "--json", RELEASE_ANSWER="lost")
     assert done.returncode == 0, done.stdout + done.stderr
     last = json.loads(done.stdout)
     assert last["run_id"] == first["run_id"]
@@ -118,7 +118,7 @@ def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) ->
     assert len((folder / "released.txt").read_text().splitlines()) == 1
     assert (folder / "plan.md").stat().st_mtime_ns == planned
     assert told(folder, "verify")["ok"]
-    mirror = folder / ".holdfast" / "runs" / first["run_id"] / "build"
+    mirror = folder / ".outlast" / "runs" / first["run_id"] / "build"
     author = json.loads((mirror / "receipts" / "author-author.json").read_text())
     assert (author["attempt"], author["result"]) == (2, {"found": "partial work"})
     assert json.loads((mirror / "handoffs" / "plan-planner.json").read_text())["next"] == "approve it"
@@ -127,7 +127,7 @@ def test_the_coding_agent_is_killed_resumed_and_releases_once(tmp_path: Path) ->
 def _killed_in_the_middle_of_the_author(folder: Path) -> None:
     """Resume with a slow author, and kill -9 the runtime when half of the author's file is there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "resume"],
+        [sys.executable, "-m", "outlast", "resume"],
         cwd=folder,
         env=environment() | {"AGENT_SECONDS": "600"},
         stdin=subprocess.DEVNULL,
@@ -137,5 +137,5 @@ def _killed_in_the_middle_of_the_author(folder: Path) -> None:
     until((folder / "src" / "greet.sh").exists, "the author has begun")
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    ended = folder / ".holdfast" / "default" / "work"
+    ended = folder / ".outlast" / "default" / "work"
     until(lambda: any(ended.rglob("ended")), "the guard has ended the author")

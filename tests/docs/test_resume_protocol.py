@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import RunFinished
+from outlast.errors import RunFinished
 
 from ..crash.command_folder import KILLED, Folder, Said
 from ..kit.commands import lives, wait_until
 
 DIE = "{ kill -9 $RUNTIME; sleep 300; }"
 THREE = """\
-- {id: plan, agent: planner, run: 'echo plan >> diary; echo plan > plan.md; echo 1 > $HOLDFAST_RESULT', writes: plan.md}
+- {id: plan, agent: planner, run: 'echo plan >> diary; echo plan > plan.md; echo 1 > $OUTLAST_RESULT', writes: plan.md}
 - {id: build, run: echo build >> diary; test -f good}
 - {id: ship, run: echo ship >> diary}
 """
@@ -46,9 +46,9 @@ def stopped_in(folder: Folder, command: str, *more: str) -> Folder:
 
 
 HALF = (
-    'echo second >> diary; echo said $HOLDFAST_ATTEMPT; cp "$HOLDFAST_PREVIOUS" previous 2> /dev/null; cat out > found;'
+    'echo second >> diary; echo said $OUTLAST_ATTEMPT; cp "$OUTLAST_PREVIOUS" previous 2> /dev/null; cat out > found;'
     " echo half > out; test -f died || { touch died;"
-    " while ! grep -qs said .holdfast/default/work/*/*/transcript; do sleep 0.01; done; kill -9 $RUNTIME; sleep 300; };"
+    " while ! grep -qs said .outlast/default/work/*/*/transcript; do sleep 0.01; done; kill -9 $RUNTIME; sleep 300; };"
     " echo whole > out"
 )
 
@@ -71,10 +71,10 @@ def test_a_timeout_a_crash_an_interrupt_are_told_apart(folder: Folder) -> None:
     assert folder.statuses("a") == ["timed_out"]
     folder.flow(f"- {{id: a, run: '{DIE}'}}")
     well(folder.cli("run", "flow.yaml"), KILLED)
-    assert folder.hold.get(folder.run_id).status == "crashed"
+    assert folder.outlast.get(folder.run_id).status == "crashed"
     folder.flow("- {id: a, run: 'echo again >> diary; sleep 300'}")
     interrupted(folder, "again", signal.SIGINT, signal.SIGINT)
-    assert folder.hold.get(folder.run_id).status == "interrupted"
+    assert folder.outlast.get(folder.run_id).status == "interrupted"
 
 
 def interrupted(folder: Folder, line: str, *signals: int) -> Said:
@@ -96,8 +96,7 @@ def interrupted(folder: Folder, line: str, *signals: int) -> Said:
 def test_after_each_step_completes_its_receipt_is_written_to_disk(folder: Folder) -> None:
     """> "After each step completes: 1. Receipt written to disk". Seen by the next step, while the run goes on."""
     folder.flow(
-        "- {id: one, agent: a, run: 'true'}\n"
-        "- {id: two, run: cat .holdfast/runs/$HOLDFAST_RUN/build/receipts/one-a.json}"
+        "- {id: one, agent: a, run: 'true'}\n- {id: two, run: cat .outlast/runs/$OUTLAST_RUN/build/receipts/one-a.json}"
     )
     well(folder.cli("run", "flow.yaml"))
     (facts,) = folder.facts("two")
@@ -118,8 +117,8 @@ def test_after_each_step_completes_its_handoff_envelope_is_committed(folder: Fol
     """> "3. Handoff envelope committed". Together with the receipt; the next step of a later process is given it."""
     said = '{"done": "planned", "next": "build it", "artifacts": ["plan.md"], "state": {"risk": "low"}}'
     folder.flow(
-        f"- id: one\n  run: |\n    echo '{said}' > $HOLDFAST_ENVELOPE\n"
-        f"- {{id: two, run: 'test -f died || {{ touch died; {DIE}; }}; cp $HOLDFAST_HANDOFF handed'}}"
+        f"- id: one\n  run: |\n    echo '{said}' > $OUTLAST_ENVELOPE\n"
+        f"- {{id: two, run: 'test -f died || {{ touch died; {DIE}; }}; cp $OUTLAST_HANDOFF handed'}}"
     )
     well(folder.cli("run", "flow.yaml"), KILLED)
     well(folder.cli("resume"))
@@ -141,9 +140,9 @@ def test_after_each_step_completes_the_state_is_resumable(folder: Folder) -> Non
 
 def test_a_valid_checkpoint_exists_when_its_two_files_do(folder: Folder) -> None:
     """> "RUN_BASE/<flow>/receipts/<step_id>-<agent>.json exists, RUN_BASE/<flow>/handoffs/<step_id>-<agent>.json exists
-    (if finalized)". RUN_BASE is `.holdfast/runs/<run>`; a failed step has a receipt and hands nothing over."""
+    (if finalized)". RUN_BASE is `.outlast/runs/<run>`; a failed step has a receipt and hands nothing over."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
-    base = folder.path / ".holdfast" / "runs" / folder.run_id / "build"
+    base = folder.path / ".outlast" / "runs" / folder.run_id / "build"
     assert sorted(file.name for file in (base / "receipts").iterdir()) == ["build-main.json", "plan-planner.json"]
     assert sorted(file.name for file in (base / "handoffs").iterdir()) == ["plan-planner.json"]
     assert folder.mirror("receipts", "plan-planner")["status"] == "succeeded"
@@ -154,7 +153,7 @@ def test_a_valid_checkpoint_exists_when_its_two_files_do(folder: Folder) -> None
 def test_the_files_of_a_checkpoint_are_never_read_back(folder: Folder) -> None:
     """The database is the truth: a receipt that somebody wrote, changed or removed decides nothing."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
-    base = folder.path / ".holdfast" / "runs" / folder.run_id / "build" / "receipts"
+    base = folder.path / ".outlast" / "runs" / folder.run_id / "build" / "receipts"
     (base / "plan-planner.json").unlink()
     (base / "build-main.json").write_text(json.dumps({"step": "build", "status": "succeeded"}))
     folder.write("good", "")
@@ -225,9 +224,9 @@ def test_what_is_lost_memory_the_uncommitted_handoff_and_the_route(folder: Folde
     """> "What's Lost: In-memory state, Uncommitted handoff, Routing decision (never made)". Nothing of a crashed
     attempt is handed on: the next one says it anew, and what comes after is decided by that."""
     folder.flow(
-        "- id: one\n  run: |\n    echo '{\"state\": {\"from\": '$HOLDFAST_ATTEMPT'}}' > $HOLDFAST_ENVELOPE\n"
+        "- id: one\n  run: |\n    echo '{\"state\": {\"from\": '$OUTLAST_ATTEMPT'}}' > $OUTLAST_ENVELOPE\n"
         f"    test -f died || {{ touch died; {DIE}; }}\n"
-        "- {id: two, run: cp $HOLDFAST_HANDOFF handed, when: test -f died}"
+        "- {id: two, run: cp $OUTLAST_HANDOFF handed, when: test -f died}"
     )
     well(folder.cli("run", "flow.yaml"), KILLED)
     assert [receipt.status for receipt in folder.receipts()] == ["started"]
@@ -285,18 +284,18 @@ def test_an_idempotent_step_may_run_twice_and_the_result_is_the_same(folder: Fol
 
 NOT_IDEMPOTENT = {
     "Git commits (would create duplicates)": (
-        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m $HOLDFAST_KEY",
-        "git log --format=%s | grep -q $HOLDFAST_KEY",
+        "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m $OUTLAST_EFFECT_KEY",
+        "git log --format=%s | grep -q $OUTLAST_EFFECT_KEY",
         "git log --format=%s",
     ),
     "External API calls (might duplicate)": (
-        "mkdir -p api; touch api/$HOLDFAST_KEY-$$",
-        "ls api/$HOLDFAST_KEY-* || exit 1",
+        "mkdir -p api; touch api/$OUTLAST_EFFECT_KEY-$$",
+        "ls api/$OUTLAST_EFFECT_KEY-* || exit 1",
         "ls api",
     ),
     "File appends (would duplicate content)": (
-        "echo $HOLDFAST_KEY >> log",
-        "grep -qs $HOLDFAST_KEY log || exit 1",
+        "echo $OUTLAST_EFFECT_KEY >> log",
+        "grep -qs $OUTLAST_EFFECT_KEY log || exit 1",
         "cat log",
     ),
 }
@@ -345,7 +344,7 @@ def test_making_steps_idempotent_write_complete_state(folder: Folder) -> None:
 
 
 def test_resume_flow_from_last_checkpoint(folder: Folder) -> None:
-    """> "Resume flow from last checkpoint: make stepwise-resume RUN_ID=abc123 FLOW=build" is `holdfast resume abc123`;
+    """> "Resume flow from last checkpoint: make stepwise-resume RUN_ID=abc123 FLOW=build" is `outlast resume abc123`;
     an id may be shortened."""
     well(folder.flow(THREE).cli("run", "flow.yaml"), 1)
     folder.write("good", "")
@@ -359,7 +358,7 @@ def test_resume_from_specific_step(folder: Folder) -> None:
     folder.write("good", "")
     well(folder.cli("resume", folder.run_id, "--from", "plan"))
     assert folder.lines() == ["plan", "build", "plan", "build", "ship"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 def test_retry_the_step_that_failed(folder: Folder) -> None:
@@ -375,10 +374,10 @@ def test_the_real_command_in_a_process_of_its_own(folder: Folder) -> None:
     """The same by the installed command line, killed at a write point and started again."""
     folder.flow(THREE)
     folder.write("good", "")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    command = [sys.executable, "-m", "holdfast", "run", "flow.yaml"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
+    command = [sys.executable, "-m", "outlast", "run", "flow.yaml"]
     died = subprocess.run(
-        command, cwd=folder.path, env=env | {"HOLDFAST_FAILPOINT": "step.ended:2"}, capture_output=True, timeout=60
+        command, cwd=folder.path, env=env | {"OUTLAST_FAILPOINT": "step.ended:2"}, capture_output=True, timeout=60
     )
     assert died.returncode == KILLED
     done = subprocess.run(command, cwd=folder.path, env=env, capture_output=True, timeout=60)
@@ -403,7 +402,7 @@ def test_on_a_signal_the_current_step_is_completed_if_possible(folder: Folder, n
     well(interrupted(folder.flow(SLOW), "one", number), code)
     assert folder.statuses("one") == ["succeeded"]
     assert folder.lines() == ["one"]
-    assert folder.hold.get(folder.run_id).status == "interrupted"
+    assert folder.outlast.get(folder.run_id).status == "interrupted"
     well(folder.cli("resume"))
     assert folder.lines() == ["one", "two"]
 
@@ -412,7 +411,7 @@ def test_on_a_second_signal_a_partial_receipt_says_interrupted(folder: Folder) -
     """> "2. Write partial receipt with status="interrupted"". It can be read in the mirror too."""
     well(interrupted(folder.flow(SLOW), "one", signal.SIGTERM, signal.SIGTERM), 143)
     assert folder.mirror("receipts", "one-main")["status"] == "interrupted"
-    assert not list((folder.path / ".holdfast" / "runs").glob("*/build/handoffs/*"))
+    assert not list((folder.path / ".outlast" / "runs").glob("*/build/handoffs/*"))
 
 
 def test_on_a_second_signal_any_artifacts_are_persisted(folder: Folder) -> None:
@@ -431,7 +430,7 @@ def test_after_a_signal_no_process_is_left_and_the_run_can_be_resumed(folder: Fo
     folder.write("go", "")
     well(folder.cli("resume"))
     assert folder.lines() == ["one", "one", "two"]
-    assert folder.hold.verify().ok
+    assert folder.outlast.verify().ok
 
 
 # -- hard crash --------------------------------------------------------------------------------------
@@ -441,7 +440,7 @@ def test_on_unexpected_termination_no_receipt_is_written(folder: Folder) -> None
     """> "1. No receipt written". The journal knows that the attempt began, and how the files were."""
     stopped_in(folder, HALF)
     assert folder.statuses("second") == ["started"]
-    assert not list((folder.path / ".holdfast" / "runs").glob("*/build/receipts/second-main.json"))
+    assert not list((folder.path / ".outlast" / "runs").glob("*/build/receipts/second-main.json"))
 
 
 def test_on_unexpected_termination_artifacts_may_be_partial(folder: Folder) -> None:
@@ -479,7 +478,7 @@ def test_the_next_run_offers_abort(folder: Folder) -> None:
     """> "4. Offers: retry, skip, or abort": abort."""
     stopped_in(folder, HALF)
     well(folder.cli("abort", folder.run_id, "--why", "not needed"))
-    assert folder.hold.get(folder.run_id).status == "aborted"
+    assert folder.outlast.get(folder.run_id).status == "aborted"
     assert folder.lines() == ["first", "second"]
 
 
@@ -506,7 +505,7 @@ def test_every_step_leaves_a_checkpoint_and_runs_are_resumable_by_default(folder
         "- {id: both, parallel: [{id: left, run: 'true'}, {id: right, run: 'true'}]}"
     )
     well(folder.cli("run", "flow.yaml"))
-    base = folder.path / ".holdfast" / "runs" / folder.run_id / "build"
+    base = folder.path / ".outlast" / "runs" / folder.run_id / "build"
     names = {re.sub(r"-main\.json$", "", file.name) for file in (base / "receipts").iterdir()}
     assert {"one", "never", "loop", "in", "left", "right"} <= names
     assert {receipt.status for receipt in folder.receipts()} == {"succeeded", "skipped"}

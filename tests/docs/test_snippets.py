@@ -80,11 +80,11 @@ def prose(page: str) -> str:
 
 
 def commands_used(page: str) -> Iterator[tuple[int, list[str]]]:
-    """The words after `$ holdfast` in console fences, with their lines."""
+    """The words after `$ outlast` in console fences, with their lines."""
     for fence in fences(page):
         if fence.language == "console":
             for number, line in enumerate(fence.text.splitlines(), start=fence.line):
-                if line.startswith("$ holdfast"):
+                if line.startswith("$ outlast"):
                     yield number, shlex.split(line.removesuffix("\\"), comments=True)[2:]
 
 
@@ -97,7 +97,7 @@ def names_a_command(words: list[str], known: set[str]) -> bool:
         if not word.startswith("-") and not after_option:
             return False
         after_option = word.startswith("-")
-    return True  # nothing but options, as in `holdfast --help`
+    return True  # nothing but options, as in `outlast --help`
 
 
 def commands_in(help_text: str) -> set[str]:
@@ -141,13 +141,13 @@ def anchors(page: str) -> set[str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment without anything that would lead Holdfast to another home."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    """This process's environment without anything that would lead Outlast to another home."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
 
 
 @cache
 def known_commands() -> set[str]:
-    program = "import sys; from holdfast.doors.cli import main; sys.argv[0] = 'holdfast'; sys.exit(main())"
+    program = "import sys; from outlast.doors.cli import main; sys.argv[0] = 'outlast'; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", program, "--help"],
         env=environment(),
@@ -210,7 +210,7 @@ def test_the_links_on_a_page_lead_somewhere(page: Path) -> None:
 
 
 def test_the_readme_has_python_that_runs() -> None:
-    assert "holdfast" in script(PAGES[0].read_text("utf-8"))
+    assert "outlast" in script(PAGES[0].read_text("utf-8"))
 
 
 # The reader itself
@@ -240,9 +240,9 @@ raise SystemExit(8)
 ````
 
 ```console
-$ holdfast run flow.py:build topic=ai
+$ outlast run flow.py:build topic=ai
 run 7 succeeded
-$ holdfast --json \\
+$ outlast --json \\
 ```
 
 A [link](other.md#two-words), an ![image](<a.png> "title"), `[code](no.md)`, [out](https://example.org).
@@ -278,7 +278,7 @@ def test_an_unknown_command_does_not(line: str) -> None:
 
 
 def test_commands_are_read_from_help_under_any_heading() -> None:
-    page = "Usage: holdfast [OPTIONS]\n\n  prose that\n  wraps here\n\nOptions:\n  --json  as\n\nRun work:\n"
+    page = "Usage: outlast [OPTIONS]\n\n  prose that\n  wraps here\n\nOptions:\n  --json  as\n\nRun work:\n"
     page += "  run     Start or\n          continue.\n  resume  Go on.\n\nCommands:\n  verify\n"
     assert commands_in(page) == {"run", "resume", "verify"}
 

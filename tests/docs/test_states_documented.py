@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from holdfast.ledger.journal import STATUSES
-from holdfast.runs.run import FINISHED, MOVES
-from holdfast.runs.waits.interrupt import CHOICES
+from outlast.ledger.journal import STATUSES
+from outlast.runs.run import FINISHED, MOVES
+from outlast.runs.waits.interrupt import CHOICES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "state-machine.md").read_text("utf-8")
 

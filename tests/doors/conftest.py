@@ -14,16 +14,16 @@ from typing import Any, NoReturn
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.clock import ManualClock
-from holdfast.doors.cli.inputs import find_flow
+from outlast import Outlast
+from outlast.clock import ManualClock
+from outlast.doors.cli.inputs import find_flow
 
 from ..ready import environment, hear, run
 
 FLOWS = """
 import asyncio, os, time
 from pathlib import Path
-from holdfast import KEY, AsyncRun, Run, effect, flow, step
+from outlast import KEY, AsyncRun, Run, effect, flow, step
 
 
 def diary(line):
@@ -148,7 +148,7 @@ def _text(said: bytes) -> str:
 
 
 class Cli:
-    """`holdfast` in a folder."""
+    """`outlast` in a folder."""
 
     environment = staticmethod(environment)
     hear = staticmethod(hear)
@@ -159,12 +159,12 @@ class Cli:
 
     def __call__(self, *words: str, stdin: str = "", cwd: Path | None = None, **env: str) -> Answer:
         """One command, to its end, forked from a process that has read the code already."""
-        told = run(("-m", "holdfast", *words), cwd=cwd or self.folder, env=environment(**env), stdin=stdin.encode())
+        told = run(("-m", "outlast", *words), cwd=cwd or self.folder, env=environment(**env), stdin=stdin.encode())
         return Answer(told.returncode, *(_text(said) for said in (told.stdout, told.stderr)))
 
     def start(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *words],
+            [sys.executable, "-m", "outlast", *words],
             cwd=cwd or self.folder,
             env=environment(**env),
             stdin=subprocess.PIPE,
@@ -195,14 +195,14 @@ class Cli:
     def wait_for_event(self, run_id: str, name: str) -> None:
         """Until the run's journal has an event of that name."""
         until = time.monotonic() + 60
-        with self.opened() as hold:
-            while not any(event.name == name for event in hold.events(run_id)):
+        with self.opened() as outlast:
+            while not any(event.name == name for event in outlast.events(run_id)):
                 assert time.monotonic() < until, f"no {name}"
                 time.sleep(0.02)
 
-    def opened(self) -> Holdfast:
+    def opened(self) -> Outlast:
         """Its home, opened in this process."""
-        return Holdfast(self.folder / ".holdfast")
+        return Outlast(self.folder / ".outlast")
 
     def here(self, flow: str, *, ago: float = 0, env: Mapping[str, str] | None = None, **inputs: Any) -> str:
         """Run a flow in a forked process, which starts sooner than a command; the id of its run.
@@ -213,16 +213,16 @@ class Cli:
         if child == 0:
             self._live_here(flow, ago, env or {}, inputs)
         os.waitpid(child, 0)
-        with self.opened() as hold:
-            return hold.runs(limit=1)[0].id
+        with self.opened() as outlast:
+            return outlast.runs(limit=1)[0].id
 
     def _live_here(self, flow: str, ago: float, env: Mapping[str, str], inputs: Mapping[str, Any]) -> NoReturn:
         try:
             os.chdir(self.folder)
             os.environ.update(env)
             clock = ManualClock(datetime.now(UTC) - timedelta(seconds=ago)) if ago else None
-            with Holdfast(self.folder / ".holdfast", clock=clock) as hold:
-                hold.run(find_flow(flow, str(hold.home)), **inputs)
+            with Outlast(self.folder / ".outlast", clock=clock) as outlast:
+                outlast.run(find_flow(flow, str(outlast.home)), **inputs)
         finally:
             os._exit(0)
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast import Holdfast
-from holdfast.doors.hooks import leave as leaving
-from holdfast.doors.hooks import sessions, spool
-from holdfast.doors.hooks import start as starting
-from holdfast.doors.hooks.events import Client, HookEvent, Kind, parse
-from holdfast.doors.hooks.leave import Left
-from holdfast.doors.hooks.place import Place, anchor_of, place_of
-from holdfast.handoffs.handoff import Handoff
+from outlast import Outlast
+from outlast.doors.hooks import leave as leaving
+from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks import start as starting
+from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
+from outlast.doors.hooks.leave import Left
+from outlast.doors.hooks.place import Place, anchor_of, place_of
+from outlast.handoffs.handoff import Handoff
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer
@@ -61,7 +61,7 @@ class Work:
         git(self.folder, "init", "-q", ".")
         git(self.folder, "add", ".")
         git(self.folder, "commit", "-q", "-m", "first")
-        self.home = self.folder / ".holdfast"
+        self.home = self.folder / ".outlast"
         self.home.mkdir()
         (self.home / ".gitignore").write_text("*\n")
 
@@ -119,11 +119,11 @@ class Work:
         return text
 
     def newest(self, anchor: str = "branch:main") -> Handoff:
-        with self.opened() as hold:
-            return hold.handoff.get(anchor=anchor)
+        with self.opened() as outlast:
+            return outlast.handoff.get(anchor=anchor)
 
-    def opened(self) -> Holdfast:
-        return Holdfast(self.home)
+    def opened(self) -> Outlast:
+        return Outlast(self.home)
 
     @property
     def place(self) -> Place:
@@ -145,7 +145,7 @@ class Work:
         name = f"{self.client}-{VERSIONS[self.client]}-{EVENTS[kind]}.json"
         stdin = fixture(name, self.folder, self.transcript) if given is None else given
         return subprocess.run(
-            [sys.executable, "-P", "-m", "holdfast", "hook", kind, "--client", self.client],
+            [sys.executable, "-P", "-m", "outlast", "hook", kind, "--client", self.client],
             input=stdin,
             capture_output=True,
             cwd=cwd or self.folder,
@@ -171,7 +171,7 @@ def forked(work: Work, kind: str, given: bytes, **env: str) -> tuple[int, bytes,
 
 
 def command(folder: Path, *words: str, stdin: bytes = b"", **env: str) -> "Answer":
-    """`holdfast hook …` in a forked process."""
+    """`outlast hook …` in a forked process."""
     from tests.doors.conftest import Cli
     from tests.doors.repository import Repository
 

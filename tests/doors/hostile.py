@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import HoldfastError
-from holdfast.handoffs.given_observer import look_first
-from holdfast.handoffs.handoff import Binding, Bound, Handoff, Lint
-from holdfast.home.process import this_place
-from holdfast.values.codec import encode
+from outlast.errors import OutlastError
+from outlast.handoffs.given_observer import look_first
+from outlast.handoffs.handoff import Binding, Bound, Handoff, Lint
+from outlast.home.process import this_place
+from outlast.values.codec import encode
 
 NOW = 1_900_000_000_000_000
 
@@ -139,7 +139,7 @@ def bound(root: Path | str, *files: str, **more: Any) -> Binding:
     )
 
 
-def problem(error: HoldfastError, status: int = 409) -> Answer:
+def problem(error: OutlastError, status: int = 409) -> Answer:
     return Answer(status, encode(error.to_dict() | {"status": status, "facts": error.facts}))
 
 

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 
 @step
@@ -15,7 +15,7 @@ def double(number: int) -> int:
 @step
 def until_there(path: str) -> str:
     """Goes on once a file is there, or its run is asked to stop."""
-    from holdfast import current
+    from outlast import current
 
     while not os.path.exists(path):
         if current().stopping:

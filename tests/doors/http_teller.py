@@ -5,11 +5,11 @@ It says the run's id, writes so many events for each line that it reads, and end
 
 import sys
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 
 def main(home: str, events: int) -> None:
-    with Holdfast(home) as hold, hold.open("told") as run:
+    with Outlast(home) as outlast, outlast.open("told") as run:
         print(run.id, flush=True)
         for _ in sys.stdin:
             for number in range(events):

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from holdfast.doors.http.calls import Call
-from holdfast.doors.http.tables import CALLS
+from outlast.doors.http.calls import Call
+from outlast.doors.http.tables import CALLS
 
 from .server import Reply, Served
 

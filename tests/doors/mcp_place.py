@@ -10,13 +10,13 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp_types import CallToolResult
 
-from holdfast import Holdfast
-from holdfast.doors.cli.inputs import find_flow
+from outlast import Outlast
+from outlast.doors.cli.inputs import find_flow
 
 FLOWS = """
 import os
 from pathlib import Path
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 
 @step
@@ -88,13 +88,13 @@ class Place:
         (folder / "flows.py").write_text(FLOWS)
         (folder / "export.py").write_text("def export(): return 1\n")
 
-    def opened(self, **who: Any) -> Holdfast:
-        return Holdfast(self.folder / ".holdfast", **who)
+    def opened(self, **who: Any) -> Outlast:
+        return Outlast(self.folder / ".outlast", **who)
 
     def start(self, flow: str, task: str | None = None, **inputs: Any) -> str:
         """Run a flow here until it ends or waits; the id of its run."""
-        with self.inside(), self.opened() as hold:
-            return hold.run(find_flow(f"flows.py:{flow}", str(hold.home)), task=task, **inputs).run_id
+        with self.inside(), self.opened() as outlast:
+            return outlast.run(find_flow(f"flows.py:{flow}", str(outlast.home)), task=task, **inputs).run_id
 
     def stopped(self, flow: str, **inputs: Any) -> str:
         """A run that failed before it did anything, and goes on when it is resumed; its id."""

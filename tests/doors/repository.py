@@ -1,4 +1,4 @@
-"""A git repository with a file to work on, and `holdfast handoff` in it: in processes of its own, and at terminals."""
+"""A git repository with a file to work on, and `outlast handoff` in it: in processes of its own, and at terminals."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from holdfast.doors.cli import main
+from outlast.doors.cli import main
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer, Cli
@@ -33,7 +33,7 @@ for name in (  # what forked commands need not import any more
     *("doors.cli.handoff", "doors.cli.outcomes", "doors.cli.plans", "secrets.find", "care.travel.handoff"),
     *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "reading", "settle", "store")),
 ):
-    import_module(f"holdfast.{name}")
+    import_module(f"outlast.{name}")
 _DONE = re.compile(r"\[exit (\d+)\]\r?\n")
 
 
@@ -69,7 +69,7 @@ class Repository:
         return str(answer.json["id"])
 
     def __call__(self, *words: str, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> "Answer":
-        """`holdfast handoff …` in a forked process without a terminal, which starts sooner than a command."""
+        """`outlast handoff …` in a forked process without a terminal, which starts sooner than a command."""
         return self.forked("handoff", *words, stdin=stdin, cwd=cwd, **env)
 
     def forked(self, *words: str, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> "Answer":
@@ -128,8 +128,8 @@ class Shell:
         os.close(theirs)
 
     def __call__(self, words: str) -> tuple[int, str]:
-        """What `holdfast handoff WORDS` answers here: its exit code, and what is on the screen then."""
-        self.type(f"{sys.executable} -m holdfast handoff {words}\n")
+        """What `outlast handoff WORDS` answers here: its exit code, and what is on the screen then."""
+        self.type(f"{sys.executable} -m outlast handoff {words}\n")
         begin = len(self.seen)
         deadline = time.monotonic() + 60
         while not (done := _DONE.search(self.seen, begin)):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.doors.http.listening import address_of, listen
-from holdfast.doors.http.serve import Server
-from holdfast.doors.http.state import ServerSettings
-from holdfast.home.keys import Keys
+from outlast import Outlast
+from outlast.doors.http.listening import address_of, listen
+from outlast.doors.http.serve import Server
+from outlast.doors.http.state import ServerSettings
+from outlast.home.keys import Keys
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Served:
     def keys(self) -> Keys:
         return Keys(self.home)
 
-    def opened(self, **options: Any) -> Holdfast:
+    def opened(self, **options: Any) -> Outlast:
         """The same home, embedded: to prepare and to look."""
-        return Holdfast(self.home, **options)
+        return Outlast(self.home, **options)
 
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.lines]

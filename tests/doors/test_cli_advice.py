@@ -7,10 +7,10 @@ from shlex import shlex
 import click
 import pytest
 
-from holdfast.doors.cli.group import cli
-from holdfast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
-from holdfast.handoffs.verdict import Holder, Known, Observed, Work, reasons_of
-from holdfast.ledger.verdict import WEIGHTS, Reason
+from outlast.doors.cli.group import cli
+from outlast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
+from outlast.handoffs.verdict import Holder, Known, Observed, Work, reasons_of
+from outlast.ledger.verdict import WEIGHTS, Reason
 
 NOW = 1_800_000_000_000_000
 CHECK, MUST = "pytest -q 'a b'; true", {"file": "it's.py", "contains": "x y"}
@@ -85,14 +85,14 @@ def commands_in(advice: str) -> Iterator[list[str]]:
             found = None
         elif found is not None:
             found.append(word)
-        elif word == "holdfast":
+        elif word == "outlast":
             found = []
 
 
 def parsed(words: list[str]) -> click.Context:
     """The command as click takes it, not called."""
     found: click.Command = cli
-    context = cli.make_context("holdfast", words)
+    context = cli.make_context("outlast", words)
     while isinstance(found, click.Group):
         name, command, rest = found.resolve_command(context, [*context._protected_args, *context.args])
         assert command is not None

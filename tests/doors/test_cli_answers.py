@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import Interrupt
-from holdfast.doors.cli.fields import example_of, fields_line, has_placeholder
-from holdfast.runs.waits.schema import wrong_with
+from outlast import Interrupt
+from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
+from outlast.runs.waits.schema import wrong_with
 
 from ..crash.command_folder import Folder
 from .test_cli_terminal import Terminal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLOWS = """
 import asyncio, os
-from holdfast import AsyncRun, Run, flow
+from outlast import AsyncRun, Run, flow
 
 def how():
     late = {"deadline": os.environ["DEADLINE"]} if "DEADLINE" in os.environ else {}
@@ -65,7 +65,7 @@ def waiting(folder: Folder, name: str, **env: str) -> Interrupt:
     """Run a flow until it waits; its newest wait that is no child's end."""
     said = folder.cli("run", f"flows.py:{name}", **env)
     assert said.code == 3, said
-    return [wait for wait in folder.hold.interrupts() if wait.type != "child"][-1]
+    return [wait for wait in folder.outlast.interrupts() if wait.type != "child"][-1]
 
 
 # -- approvals ---------------------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def test_what_is_no_approval_is_neither_approved_nor_declined(folder: Folder, wo
     wait = waiting(folder, "decide")
     said = folder.cli(words[0], wait.id, *words[1:])
     assert (said.code, "[answer_invalid]" in said.err) == (2, True)
-    assert f"is for decision, which is no approval; use `holdfast answer {wait.id} JSON`" in said.err
-    assert [each.id for each in folder.hold.interrupts()] == [wait.id]
+    assert f"is for decision, which is no approval; use `outlast answer {wait.id} JSON`" in said.err
+    assert [each.id for each in folder.outlast.interrupts()] == [wait.id]
 
 
 def test_a_signal_is_sent_and_not_answered(folder: Folder) -> None:
@@ -85,18 +85,18 @@ def test_a_signal_is_sent_and_not_answered(folder: Folder) -> None:
     for words in (("approve", wait.id), ("answer", wait.id, "1")):
         said = folder.cli(*words)
         assert (said.code, "one of" in said.err) == (2, False)
-        assert f"send it: `holdfast signal go JSON --run {wait.run_id}`" in said.err
+        assert f"send it: `outlast signal go JSON --run {wait.run_id}`" in said.err
 
 
 def test_an_answered_run_is_in_the_inbox_until_it_goes_on(folder: Folder) -> None:
     wait = waiting(folder, "approve")
     folder.cli("approve", wait.id)
-    line = f"1 run was answered and can go on: holdfast resume {wait.run_id}\n"
+    line = f"1 run was answered and can go on: outlast resume {wait.run_id}\n"
     assert folder.cli("inbox").out == line
     assert folder.cli("inbox", "--json").json == {"waits": [], "answered": [wait.run_id]}
     other = waiting(folder, "decide")
     folder.cli("answer", other.id, "1")
-    assert folder.cli("inbox").out == "2 runs were answered and can go on: holdfast tick\n"
+    assert folder.cli("inbox").out == "2 runs were answered and can go on: outlast tick\n"
     folder.cli("tick")
     assert folder.cli("inbox", "--json").json == {"waits": [], "answered": []}
 
@@ -104,7 +104,7 @@ def test_an_answered_run_is_in_the_inbox_until_it_goes_on(folder: Folder) -> Non
 def test_an_answered_child_lets_its_parent_go_on(folder: Folder) -> None:
     wait = waiting(folder, "parent")
     folder.cli("answer", wait.id, "1")
-    top = folder.hold.get(wait.run_id).parent
+    top = folder.outlast.get(wait.run_id).parent
     assert folder.cli("inbox", "--json").json["answered"] == [top]
 
 
@@ -112,7 +112,7 @@ def test_the_same_answer_again_goes_on_with_a_run_that_has_not(folder: Folder) -
     wait = waiting(folder, "approve")
     folder.cli("approve", wait.id)
     other = folder.cli("approve", wait.id, "-m", "another", "--resume")
-    assert (other.code, f"`holdfast resume {wait.run_id}`" in other.err) == (4, True)
+    assert (other.code, f"`outlast resume {wait.run_id}`" in other.err) == (4, True)
     assert folder.cli("approve", wait.id, "--resume").code == 0
     assert folder.cli("approve", wait.id, "--resume").code == 4
 
@@ -121,7 +121,7 @@ def test_a_conflict_about_a_childs_question_names_the_run_that_goes_on(folder: F
     wait = waiting(folder, "parent")
     folder.cli("answer", wait.id, "1")
     said = folder.cli("answer", wait.id, "2")
-    assert (said.code, f"`holdfast resume {folder.hold.get(wait.run_id).parent}`" in said.err) == (4, True)
+    assert (said.code, f"`outlast resume {folder.outlast.get(wait.run_id).parent}`" in said.err) == (4, True)
 
 
 # -- deadlines ---------------------------------------------------------------------------------------
@@ -135,16 +135,16 @@ def test_an_overdue_question_is_not_offered(folder: Folder, env: dict[str, str],
     lines = folder.cli("inbox").out.splitlines()
     assert lines[0] == "no question for you; 1 wait past the deadline"
     assert f"  decision; its deadline has passed; {counts}" in lines
-    assert lines[-1] == f"  go on:  holdfast resume {wait.run_id}"
+    assert lines[-1] == f"  go on:  outlast resume {wait.run_id}"
     shown = folder.cli("show", wait.run_id).out
-    assert f"holdfast resume {wait.run_id}" in shown
-    assert "holdfast answer" not in shown + "".join(lines)
+    assert f"outlast resume {wait.run_id}" in shown
+    assert "outlast answer" not in shown + "".join(lines)
 
 
 def test_an_overdue_question_of_a_child_goes_on_with_the_top_run(folder: Folder) -> None:
     wait = waiting(folder, "parent", DEADLINE="1ms")
     (found,) = [each for each in folder.cli("inbox", "--json").json["waits"] if each["type"] == "decision"]
-    assert found["commands"] == {"go on": f"holdfast resume {folder.hold.get(wait.run_id).parent}"}
+    assert found["commands"] == {"go on": f"outlast resume {folder.outlast.get(wait.run_id).parent}"}
 
 
 def test_a_tick_says_that_the_deadline_was_the_reason(folder: Folder) -> None:
@@ -156,7 +156,7 @@ def test_a_tick_says_that_the_deadline_was_the_reason(folder: Folder) -> None:
 
 def test_a_tick_says_what_became_of_a_child(folder: Folder) -> None:
     wait = waiting(folder, "parent")
-    top = folder.hold.get(wait.run_id).parent
+    top = folder.outlast.get(wait.run_id).parent
     folder.cli("abort", wait.run_id, "--why", "not needed")
     out = folder.cli("tick", "--dry-run").out
     assert out == f"run {top} has a child run {wait.run_id} that was given up\n"
@@ -221,12 +221,12 @@ def test_limits_are_told() -> None:
 
 def test_a_parent_names_the_questions_of_its_children(folder: Folder) -> None:
     said = folder.cli("run", "flows.py:family")
-    (wait,) = [each for each in folder.hold.interrupts() if each.type == "approval"]
+    (wait,) = [each for each in folder.outlast.interrupts() if each.type == "approval"]
     lines = said.out.splitlines()
     assert f"child run {wait.run_id} waits for your approval" in lines
-    assert f"  approve:  holdfast approve {wait.id}" in lines
-    top = folder.hold.get(wait.run_id).parent
-    assert lines[-1] == f"then continue: holdfast resume {top}"
+    assert f"  approve:  outlast approve {wait.id}" in lines
+    top = folder.outlast.get(wait.run_id).parent
+    assert lines[-1] == f"then continue: outlast resume {top}"
     assert folder.cli("show", wait.run_id).out.splitlines()[-1] == lines[-1]
 
 
@@ -256,7 +256,7 @@ def test_a_branch_shows_its_question_without_where_it_is_kept(folder: Folder) ->
 
 
 def closed(folder: Folder, command: str) -> subprocess.CompletedProcess[str]:
-    whole = f'"{sys.executable}" -m holdfast {command}'
+    whole = f'"{sys.executable}" -m outlast {command}'
     return subprocess.run(["sh", "-c", whole], cwd=folder.path, capture_output=True, text=True, timeout=60)
 
 
@@ -264,7 +264,7 @@ def test_closed_standard_input_is_no_empty_content(folder: Folder) -> None:
     for command in ("workspace save x - <&-", "session append s - <&-"):
         said = closed(folder, command)
         assert (said.returncode, "standard input is closed" in said.stderr) == (2, True)
-    assert not (folder.path / ".holdfast").exists()
+    assert not (folder.path / ".outlast").exists()
 
 
 def test_content_for_a_closed_standard_output_is_an_error(folder: Folder) -> None:

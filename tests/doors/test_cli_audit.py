@@ -1,4 +1,4 @@
-"""`holdfast audit` and `holdfast replay`: real commands, their words and their exit codes."""
+"""`outlast audit` and `outlast replay`: real commands, their words and their exit codes."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ GOOD = """\
 flow: build
 steps:
   - {id: plan, run: echo plan > plan.md, writes: [plan.md]}
-  - {id: release, run: 'echo "$HOLDFAST_KEY"', effect: true, confirm: 'exit 1'}
+  - {id: release, run: 'echo "$OUTLAST_EFFECT_KEY"', effect: true, confirm: 'exit 1'}
 """
 
 
@@ -18,7 +18,7 @@ def test_a_flow_that_passes_exits_0_and_needs_no_home(cli: Cli) -> None:
     assert (said.code, said.err) == (0, "")
     assert "1. Which steps can rerun? pass" in said.out
     assert "flow build: all six pass" in said.out
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
 
 
 def test_a_flow_that_fails_exits_4_and_says_which_question_and_what_to_do(cli: Cli) -> None:

@@ -26,9 +26,9 @@ def test_skip_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None
 @pytest.mark.parametrize(("choice", "code"), [("retry", 0), ("abort", 0)])
 def test_answer_with_resume_goes_on_if_there_is_anything_left_to_do(cli: "Cli", choice: str, code: int) -> None:
     run = cli.here("flows.py:two", env={"BREAK": "1"})
-    with cli.opened() as hold:
-        first, second = hold.interrupts(run)
-        hold.answer(first.id, {"choice": "retry"})
+    with cli.opened() as outlast:
+        first, second = outlast.interrupts(run)
+        outlast.answer(first.id, {"choice": "retry"})
     answer = cli("answer", second.id, f'{{"choice": "{choice}"}}', "--resume", "--json")
     assert answer.code == code
     assert answer.json["status"] == ("succeeded" if choice == "retry" else "aborted")
@@ -38,8 +38,8 @@ def test_resume_from_a_step_does_it_and_all_after_it_again(cli: "Cli") -> None:
     run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
     assert cli("resume", run, "--from", "find").code == 0
     assert cli.diary == ["find", "draft", "find", "draft", "publish"]
-    with cli.opened() as hold:
-        (rewound,) = [event for event in hold.events(run) if event.name == "run.rewound"]
+    with cli.opened() as outlast:
+        (rewound,) = [event for event in outlast.events(run) if event.name == "run.rewound"]
     assert rewound.body["why"] == "resume --from find"
 
 
@@ -55,8 +55,8 @@ def test_a_step_that_could_be_several_calls_is_a_choice(cli: "Cli") -> None:
     run = cli.here("flows.py:two", env={"BREAK": "1"})
     answer = cli("retry", run, "send", "--json")
     assert (answer.code, answer.json["error"]["code"]) == (2, "step_ambiguous")
-    with cli.opened() as hold:
-        labels = [wait.step for wait in hold.interrupts(run)]
+    with cli.opened() as outlast:
+        labels = [wait.step for wait in outlast.interrupts(run)]
     assert all(label in answer.json["error"]["detail"] for label in labels)
     assert cli("retry", run, labels[0]).code == 0
     assert cli("retry", run, "send").code == 2  # the first one is decided on, and still undone

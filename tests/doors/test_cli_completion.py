@@ -1,4 +1,4 @@
-"""`holdfast completion`: the script, and what a shell is offered. Trouble offers nothing and prints nothing."""
+"""`outlast completion`: the script, and what a shell is offered. Trouble offers nothing and prints nothing."""
 
 import os
 import subprocess
@@ -15,8 +15,8 @@ InDoubt = Callable[[], str]
 
 def offered(cli: "Cli", *words: str) -> "Answer":
     """What the shell is offered for the last word."""
-    line = " ".join(["holdfast", *words])
-    return cli(_HOLDFAST_COMPLETE="zsh_complete", COMP_WORDS=line, COMP_CWORD=str(len(words)))
+    line = " ".join(["outlast", *words])
+    return cli(_OUTLAST_COMPLETE="zsh_complete", COMP_WORDS=line, COMP_CWORD=str(len(words)))
 
 
 def words_of(answer: "Answer") -> dict[str, str]:
@@ -32,16 +32,14 @@ def test_the_script_says_how_to_install_it(cli: "Cli", shell: str) -> None:
     assert answer.code == 0
     first, *script = answer.out.splitlines()
     assert first.startswith("# To install it, once: ")
-    assert f"holdfast completion {shell}" in first
-    assert any("_HOLDFAST_COMPLETE" in line for line in script)
+    assert f"outlast completion {shell}" in first
+    assert any("_OUTLAST_COMPLETE" in line for line in script)
 
 
 def test_bash_takes_the_script_as_it_is(cli: "Cli") -> None:
     script = cli("completion", "bash").out
-    done = subprocess.run(
-        ["bash", "-c", f"{script}\ncomplete -p holdfast"], capture_output=True, text=True, check=False
-    )
-    assert "_holdfast_completion" in done.stdout, done
+    done = subprocess.run(["bash", "-c", f"{script}\ncomplete -p outlast"], capture_output=True, text=True, check=False)
+    assert "_outlast_completion" in done.stdout, done
 
 
 def test_commands_complete_with_their_lines(cli: "Cli") -> None:
@@ -63,7 +61,7 @@ def test_steps_complete_after_their_run(cli: "Cli", in_doubt: InDoubt) -> None:
 
 
 def test_the_home_that_was_named_is_the_one_that_is_read(cli: "Cli", in_doubt: InDoubt) -> None:
-    run, home = in_doubt(), str(cli.folder / ".holdfast")
+    run, home = in_doubt(), str(cli.folder / ".outlast")
     inside = cli.folder.parent / "elsewhere"
     inside.mkdir()
     elsewhere = type(cli)(inside)
@@ -74,8 +72,8 @@ def test_the_home_that_was_named_is_the_one_that_is_read(cli: "Cli", in_doubt: I
 
 def test_trouble_offers_nothing_and_prints_nothing(cli: "Cli") -> None:
     assert words_of(offered(cli, "show", "")) == {}
-    folder = cli.folder / ".holdfast" / "default"
+    folder = cli.folder / ".outlast" / "default"
     folder.mkdir(parents=True)
-    (folder / "holdfast.db").write_bytes(os.urandom(4096))
+    (folder / "outlast.db").write_bytes(os.urandom(4096))
     assert words_of(offered(cli, "show", "")) == {}
     assert words_of(offered(cli, "retry", "nope", "")) == {}

@@ -1,4 +1,4 @@
-"""`holdfast events` and `holdfast pause`: what happened in a run, also while it goes on, and asking it to stop."""
+"""`outlast events` and `outlast pause`: what happened in a run, also while it goes on, and asking it to stop."""
 
 import json
 import signal
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Holdfast, Run, flow
-from holdfast.doors.cli.events import PAGE
+from outlast import Outlast, Run, flow
+from outlast.doors.cli.events import PAGE
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -27,8 +27,8 @@ def talkative(run: Run, count: int) -> None:
 @pytest.fixture
 def many(cli: "Cli") -> "Cli":
     """A run with more events than a page holds."""
-    with Holdfast(cli.folder / ".holdfast", store_options={"synchronous": "OFF"}) as hold:
-        hold.run(talkative, 2 * PAGE + 7)
+    with Outlast(cli.folder / ".outlast", store_options={"synchronous": "OFF"}) as outlast:
+        outlast.run(talkative, 2 * PAGE + 7)
     return cli
 
 
@@ -81,7 +81,7 @@ def test_a_torn_record_is_named_and_the_object_stays_whole(cli: "Cli") -> None:
         "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
         "\"UPDATE journal SET payload = CAST('{torn' AS BLOB) WHERE seq = 2\"))"
     )
-    subprocess.run([sys.executable, "-c", tear, cli.folder / ".holdfast/default/holdfast.db"], check=True)
+    subprocess.run([sys.executable, "-c", tear, cli.folder / ".outlast/default/outlast.db"], check=True)
     answer = cli("events", run, "--json")
     assert (answer.code, answer.json["error"]["code"]) == (4, "integrity_broken")
     assert f"entry {run}/2" in cli("events", run).err
@@ -103,7 +103,7 @@ def test_following_a_run_that_waits_ends_at_once_and_says_where_to_look(cli: "Cl
     run = cli.here("flows.py:sleeper")
     answer = cli("events", run, "-f")
     assert answer.code == 0
-    assert answer.err == f"run {run} is waiting; see `holdfast show {run}`\n"
+    assert answer.err == f"run {run} is waiting; see `outlast show {run}`\n"
 
 
 def test_ctrl_c_ends_following_and_not_the_run(cli: "Cli") -> None:
@@ -122,12 +122,12 @@ def test_a_paused_run_stops_at_its_next_step_and_goes_on_later(cli: "Cli") -> No
     run = cli.run_id
     answer = cli("pause", run)
     assert answer.code == 0
-    assert f"holdfast resume {run}" in answer.out
-    assert f"holdfast events {run} --follow" in answer.out
+    assert f"outlast resume {run}" in answer.out
+    assert f"outlast events {run} --follow" in answer.out
     cli.wait_for_event(run, "run.pausing")
     (cli.folder / "go").touch()
     assert cli.stop(working).code == 130
     refused = cli("pause", run)
-    assert (refused.code, f"holdfast show {run}" in refused.err) == (2, True)
+    assert (refused.code, f"outlast show {run}" in refused.err) == (2, True)
     assert cli("resume", run).code == 0
     assert cli.diary == ["find", "draft", "publish"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.doors.cli.render import width
+from outlast.doors.cli.render import width
 
 from .conftest import environment
 from .test_cli_terminal import Terminal
@@ -22,7 +22,7 @@ FAILING = """\
 flow: build
 inputs: {ticket: string}
 steps:
-  - {id: plan, agent: planner, run: "echo planning $HOLDFAST_INPUT_TICKET > plan.md", writes: [plan.md]}
+  - {id: plan, agent: planner, run: "echo planning $OUTLAST_INPUT_TICKET > plan.md", writes: [plan.md]}
   - {id: docs, run: "echo never", when: test -d docs}
   - id: fix
     repeat: {max: 1, until: test -e fine, on_limit: continue, steps: [{id: author, run: "echo fixing"}]}
@@ -64,10 +64,10 @@ def test_a_failure_says_what_to_look_at_and_how_to_go_on(cli: "Cli") -> None:
         "release | no key",
         f"run {run} failed",
         "error: CommandFailed: release exited with 3: no key",
-        f"its output: holdfast logs {run} release",
-        f"mend the cause, then go on at the failure: holdfast resume {run}",
+        f"its output: outlast logs {run} release",
+        f"mend the cause, then go on at the failure: outlast resume {run}",
     ]
-    assert "holdfast logs RUN" not in answer.err
+    assert "outlast logs RUN" not in answer.err
     (cli.folder / "ok").touch()
     again = cli("run", "flow.yaml", "ticket=T1")
     assert (again.code, f"run {run} succeeded" in again.out) == (0, True)
@@ -87,9 +87,9 @@ def test_show_has_steps_exits_notes_and_the_next_thing_to_look_at(cli: "Cli") ->
     assert "docs: skipped, its condition does not hold: test -d docs" in lines
     assert "fix: 1 round, gone on without being accepted" in lines
     assert "release: attempt 1 failed, left partial work: notes.md created" in lines
-    assert f"its output: holdfast logs {run} release" in lines
-    assert f"mirror {cli.folder}/.holdfast/runs/{run}/build" in lines
-    assert f"continue: holdfast resume {run}" in lines
+    assert f"its output: outlast logs {run} release" in lines
+    assert f"mirror {cli.folder}/.outlast/runs/{run}/build" in lines
+    assert f"continue: outlast resume {run}" in lines
     assert "Traceback" not in answer.out
 
 
@@ -135,7 +135,7 @@ def test_several_failed_branches_are_each_named(cli: "Cli") -> None:
     assert answer.code == 1
     assert "  lint exited with 4: it printed nothing" in answer.out
     assert "  types exited with 5: it printed nothing" in answer.out
-    assert f"holdfast logs {cli.run_id} types" in answer.out
+    assert f"outlast logs {cli.run_id} types" in answer.out
 
 
 def test_a_run_that_waits_for_approval_exits_3_with_the_commands(cli: "Cli") -> None:
@@ -143,14 +143,14 @@ def test_a_run_that_waits_for_approval_exits_3_with_the_commands(cli: "Cli") -> 
     answer = cli("run", "flow.yaml")
     (wait,) = cli("inbox", "--json").json["waits"]
     assert (answer.code, fits(answer)) == (3, True)
-    assert f"  approve:  holdfast approve {wait['id']}\n" in answer.out
-    assert f"  decline:  holdfast decline {wait['id']} -m WHY\n" in answer.out
+    assert f"  approve:  outlast approve {wait['id']}\n" in answer.out
+    assert f"  decline:  outlast decline {wait['id']} -m WHY\n" in answer.out
     assert "  file: plan.md\n" in answer.out
     assert "on_decline" not in answer.out
     more = cli("approve", wait["id"], "--resume")
     (limit,) = cli("inbox", "--json").json["waits"]
     assert (more.code, fits(more)) == (3, True)
-    assert f"""holdfast answer {limit["id"]} '{{"choice":"more"}}'\n""" in more.out
+    assert f"""outlast answer {limit["id"]} '{{"choice":"more"}}'\n""" in more.out
     assert cli("answer", limit["id"], '{"choice":"continue"}', "--resume").code == 0
 
 
@@ -195,8 +195,8 @@ def test_partial_work_is_shown_and_a_person_decides(cli: "Cli") -> None:
     assert (answer.code, fits(answer)) == (4, True)
     (wait,) = cli("inbox", "--json").json["waits"]
     assert "  attempt 1 crashed, left partial work: out.txt created\n" in answer.out
-    assert f"""holdfast answer {wait["id"]} '{{"choice":"restore"}}'\n""" in answer.out
-    assert f"holdfast skip {run} write --result JSON --why WHY\n" in answer.out
+    assert f"""outlast answer {wait["id"]} '{{"choice":"restore"}}'\n""" in answer.out
+    assert f"outlast skip {run} write --result JSON --why WHY\n" in answer.out
     (cli.folder / "ok").touch()
     assert cli("answer", wait["id"], '{"choice":"restore"}', "--resume").code == 0
     assert cli("logs", run, "--json").json["logs"][-1]["attempt"] == 2
@@ -204,7 +204,7 @@ def test_partial_work_is_shown_and_a_person_decides(cli: "Cli") -> None:
 
 def test_a_python_run_has_its_mirror_when_it_stops(cli: "Cli") -> None:
     assert cli("run", "flows.py:report", "topic=ai").code == 0
-    folder = cli.folder / ".holdfast" / "runs" / cli.run_id / "report"
+    folder = cli.folder / ".outlast" / "runs" / cli.run_id / "report"
     assert sorted(path.name for path in (folder / "handoffs").iterdir()) == [
         "draft-main.json",
         "find-main.json",
@@ -213,17 +213,17 @@ def test_a_python_run_has_its_mirror_when_it_stops(cli: "Cli") -> None:
 
 
 def test_a_mirror_that_cannot_be_written_is_only_a_note(cli: "Cli") -> None:
-    (cli.folder / ".holdfast").mkdir()
-    (cli.folder / ".holdfast" / "runs").write_text("in the way")
+    (cli.folder / ".outlast").mkdir()
+    (cli.folder / ".outlast" / "runs").write_text("in the way")
     answer = cli("run", "flows.py:report", "topic=ai")
-    assert (answer.code, f"holdfast export {cli.run_id} --mirror" in answer.err) == (0, True)
+    assert (answer.code, f"outlast export {cli.run_id} --mirror" in answer.err) == (0, True)
     refused = cli("export", cli.run_id, "--mirror")
     assert (refused.code, "Traceback" in refused.err) == (1, False)
 
 
 def test_export_mirror_writes_it_and_says_where(cli: "Cli") -> None:
     run = cli.here("flows.py:report", topic="ai")
-    folder = cli.folder / ".holdfast" / "runs" / run / "report"
+    folder = cli.folder / ".outlast" / "runs" / run / "report"
     assert cli("export", run[:8], "--mirror", "--json").json == {"run_id": run, "mirror": str(folder)}
     assert str(folder) in cli("export", run, "--mirror").out
     assert (folder / "receipts" / "find-main.json").is_file()
@@ -233,7 +233,7 @@ def test_export_mirror_writes_it_and_says_where(cli: "Cli") -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_do_not_keep_a_flow_from_running(cli: "Cli", closed: str) -> None:
     (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done; echo a}]\n")
-    command = f'"{sys.executable}" -m holdfast run flow.yaml {closed}'
+    command = f'"{sys.executable}" -m outlast run flow.yaml {closed}'
     done = subprocess.run(["sh", "-c", command], cwd=cli.folder, env=environment(), timeout=60, check=False)
     assert done.returncode == 0
     assert (cli.folder / "done").exists()
@@ -241,7 +241,7 @@ def test_closed_streams_do_not_keep_a_flow_from_running(cli: "Cli", closed: str)
 
 def test_output_that_cannot_be_written_is_said_without_a_traceback(cli: "Cli") -> None:
     (cli.folder / "flow.yaml").write_text("flow: f\nsteps: [{id: a, run: touch done}]\n")
-    command = f'"{sys.executable}" -m holdfast run flow.yaml --json > /dev/full'
+    command = f'"{sys.executable}" -m outlast run flow.yaml --json > /dev/full'
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=cli.folder,

@@ -1,4 +1,4 @@
-"""`holdfast gc`: a dry run first, the exact command that does it, and what was left alone."""
+"""`outlast gc`: a dry run first, the exact command that does it, and what was left alone."""
 
 import os
 import pty
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from holdfast import Holdfast, Run, flow, step
-from holdfast.doors.cli.gc import bytes_of, seconds_of, sized
+from outlast import Outlast, Run, flow, step
+from outlast.doors.cli.gc import bytes_of, seconds_of, sized
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -34,11 +34,11 @@ def fails(run: Run) -> str:
 @pytest.fixture
 def used(cli: "Cli") -> "Cli":
     """A home with three finished runs and an unfinished one."""
-    with Holdfast(cli.folder / ".holdfast", store_options={"synchronous": "OFF"}) as hold:
+    with Outlast(cli.folder / ".outlast", store_options={"synchronous": "OFF"}) as outlast:
         for number in range(3):
-            hold.run(works, number)
-        hold.run(fails)
-    for path in (cli.folder / ".holdfast" / "default" / "blobs").rglob("*"):
+            outlast.run(works, number)
+        outlast.run(fails)
+    for path in (cli.folder / ".outlast" / "default" / "blobs").rglob("*"):
         if path.is_file():
             os.utime(path, (1, 1))
     return cli
@@ -56,9 +56,9 @@ def test_without_yes_it_says_what_would_go_and_the_command_that_does_it(used: "C
     assert "1 unfinished run and 1 blob that they need: untouched" in answer.out
     assert "1 run among the newest of their flow: kept" in answer.out
     line = next(line for line in answer.out.splitlines() if "to do it:" in line)
-    assert line.partition("to do it: ")[2] == "holdfast gc --keep 1 --yes"
+    assert line.partition("to do it: ")[2] == "outlast gc --keep 1 --yes"
     assert len(runs(used)) == 4
-    done = used(*line.partition("to do it: holdfast ")[2].split())
+    done = used(*line.partition("to do it: outlast ")[2].split())
     assert (done.code, runs(used)) == (0, ["failed", "succeeded"])
     assert "2 finished runs removed" in done.out
     assert "untouched" in done.out
@@ -68,7 +68,7 @@ def test_without_yes_it_says_what_would_go_and_the_command_that_does_it(used: "C
 def test_the_command_to_copy_has_the_rules_and_the_home_as_they_were_given(used: "Cli") -> None:
     words = ("gc", "--older-than", "0s", "--max-size", "1.5K", "--vacuum", "--tenant", "default")
     line = next(line for line in used(*words).out.splitlines() if "to do it:" in line)
-    wanted = "holdfast gc --older-than 0s --max-size 1.5K --vacuum --yes --tenant default"
+    wanted = "outlast gc --older-than 0s --max-size 1.5K --vacuum --yes --tenant default"
     assert line.partition("to do it: ")[2] == wanted
 
 
@@ -76,7 +76,7 @@ def test_nothing_to_remove_is_said(used: "Cli") -> None:
     assert used("gc", "--older-than", "30d").out.startswith("nothing to remove\n")
     plain = used("gc", "--yes")
     assert plain.out.startswith("nothing to remove\n")
-    assert "to remove finished runs give a rule, such as: holdfast gc --older-than 30d" in plain.out
+    assert "to remove finished runs give a rule, such as: outlast gc --older-than 30d" in plain.out
     assert "old versions of artifacts go by --older-than or --keep" in used("gc", "--artifacts").out
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_is_executed_now_keeps_the_file_from_being_vacuumed(used: "Cl
 
 def test_a_terminal_sees_progress(used: "Cli") -> None:
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "holdfast", "gc", "--keep", "0", "--yes"]
+    words = [sys.executable, "-m", "outlast", "gc", "--keep", "0", "--yes"]
     subprocess.run(words, stderr=theirs, stdout=subprocess.DEVNULL, cwd=used.folder, check=True)
     os.close(theirs)
     assert "3 of 3 runs removed" in os.read(ours, 65536).decode()
@@ -124,7 +124,7 @@ def test_a_terminal_sees_progress(used: "Cli") -> None:
 
 def test_without_a_home_it_says_so_and_makes_none(cli: "Cli") -> None:
     assert cli("gc", "--json").json["error"]["code"] == "home_not_found"
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1y", "9" * 400 + "d", "1d; rm", "\x00", "½d"])

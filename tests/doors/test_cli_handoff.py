@@ -1,4 +1,4 @@
-"""`holdfast handoff` as it is used: stored, recovered, claimed by one, settled by what is shown. Real processes."""
+"""`outlast handoff` as it is used: stored, recovered, claimed by one, settled by what is shown. Real processes."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_a_day_in_the_life_of_a_handoff(cli: "Cli", repo: Repository) -> None:
     assert "fix limit@1 stored" in stored.out
     assert "score: 100 of 100" in stored.out
     assert "1 file, 1 kept" in stored.out
-    assert "recover it: holdfast handoff recover 'fix limit'" in stored.out
+    assert "recover it: outlast handoff recover 'fix limit'" in stored.out
 
     recovered = cli("handoff", "recover", "fix limit")
     assert (recovered.code, recovered.out.splitlines()[0]) == (0, "verdict: trusted")
@@ -61,14 +61,14 @@ def test_a_day_in_the_life_of_a_handoff(cli: "Cli", repo: Repository) -> None:
 
     repo.write("limit = 3\n")
     settle = ("handoff", "settle", "fix limit", "completed", "--ack", "the public names")
-    refused = cli(*settle, HOLDFAST_CLAIM=claim)
+    refused = cli(*settle, OUTLAST_CLAIM=claim)
     assert refused.code == 4
     assert "not_settled" in refused.err
     assert f'check "{CHECK}" fails' in refused.err
     assert "--override WHY" in refused.err
 
     repo.write("limit = 2\n")
-    settled = cli(*settle, HOLDFAST_CLAIM=claim)
+    settled = cli(*settle, OUTLAST_CLAIM=claim)
     assert settled.code == 0, settled
     assert "fix limit@1 settled as completed" in settled.out
     assert f"{CHECK}: passed" in settled.out
@@ -85,7 +85,7 @@ def test_a_claim_belongs_to_its_terminal_and_ends_with_it(repo: Repository, at_t
     ann, bob = at_terminal(), at_terminal()
     code, said = ann("claim 'fix limit' --actor ann")
     assert code == 0
-    assert "holdfast handoff settle 'fix limit' completed" in said
+    assert "outlast handoff settle 'fix limit' completed" in said
     code, said = bob("claim 'fix limit' --actor bob")
     assert code == 4
     assert "claimed by ann (pid " in said
@@ -106,8 +106,8 @@ def test_a_claim_is_shown_elsewhere_by_its_id(repo: Repository, at_terminal: Ope
     assert shell("renew 'fix limit'")[0] == 4
     code, said = shell(f"renew 'fix limit' --claim-id {claim}")
     assert code == 0
-    assert f"export HOLDFAST_CLAIM={claim}" in said
-    assert at_terminal(HOLDFAST_CLAIM=claim)("settle 'fix limit' released --missing 'a sample request'")[0] == 0
+    assert f"export OUTLAST_CLAIM={claim}" in said
+    assert at_terminal(OUTLAST_CLAIM=claim)("settle 'fix limit' released --missing 'a sample request'")[0] == 0
     late = repo("renew", "fix limit", "--claim-id", claim)
     assert (late.code, "[claim_lost]" in late.err) == (4, True)
 
@@ -138,14 +138,14 @@ def test_a_claim_is_taken_over_with_a_reason(repo: Repository) -> None:
 
 def test_a_run_that_was_claimed_as_a_handoff_is_resumed_by_who_shows_the_claim(cli: "Cli") -> None:
     run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
-    with cli.opened() as hold:
-        task = hold.get(run).task
+    with cli.opened() as outlast:
+        task = outlast.get(run).task
     repo = Repository(cli)
     got = repo("recover", f"task:{task}", "--claim", "--json")
     assert (got.code, got.json["claim"]["run_id"]) == (0, run)
     refused = repo.forked("resume", run)
-    assert (refused.code, "HOLDFAST_CLAIM=ID" in refused.err) == (4, True)
-    assert repo.forked("resume", run, HOLDFAST_CLAIM=got.json["claim"]["id"]).code == 0
+    assert (refused.code, "OUTLAST_CLAIM=ID" in refused.err) == (4, True)
+    assert repo.forked("resume", run, OUTLAST_CLAIM=got.json["claim"]["id"]).code == 0
 
 
 # -- what contests ---------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_what_a_failed_check_printed_can_be_read(repo: Repository) -> None:
     assert "2 of 2 checks failed:" in failed.out
     assert "    … (11 lines before)\n    12\n" in failed.out
     assert "    a\\u001b[31mred\n" in failed.out
-    assert "holdfast handoff show 'fix limit' --output 2" in failed.out
+    assert "outlast handoff show 'fix limit' --output 2" in failed.out
     shown = repo("show", "fix limit", "--output", "2")
     assert (shown.out.startswith("1\n2\n"), shown.code) == (True, 0)
     assert repo("show", "fix limit", "--output", "2", "--json").json["printed"].startswith("1\n2\n")
@@ -248,8 +248,8 @@ def test_a_signal_ends_the_check_under_way_with_all_it_started(
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out) == (code, ""), err
     _wait(lambda: not _is_alive(pid))
-    with cli.opened() as hold:
-        assert [event.kind for event in hold.handoff.history("fix limit")] == ["stored"]
+    with cli.opened() as outlast:
+        assert [event.kind for event in outlast.handoff.history("fix limit")] == ["stored"]
 
 
 def _is_alive(pid: int) -> bool:
@@ -274,7 +274,7 @@ def test_nobody_who_reads_is_no_error(cli: "Cli", repo: Repository) -> None:
     if child == 0:
         os.dup2(writing, 1)
         os.chdir(repo.folder)
-        os.execve(_python(), [_python(), "-m", "holdfast", "handoff", "show", "fix limit", "--json"], _env(cli))
+        os.execve(_python(), [_python(), "-m", "outlast", "handoff", "show", "fix limit", "--json"], _env(cli))
     os.close(writing)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 141
 

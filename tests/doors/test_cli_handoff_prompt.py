@@ -10,11 +10,11 @@ import click
 import pytest
 from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
-from holdfast import Holdfast, Run, flow, step
-from holdfast.doors.cli.group import cli as group
-from holdfast.handoffs.reading import prompt
-from holdfast.handoffs.recovered import Recovered
-from holdfast.testing.children import in_child
+from outlast import Outlast, Run, flow, step
+from outlast.doors.cli.group import cli as group
+from outlast.handoffs.reading import prompt
+from outlast.handoffs.recovered import Recovered
+from outlast.testing.children import in_child
 
 from .repository import Repository
 
@@ -26,8 +26,8 @@ ELSE = " (else failed, or released)"
 
 def commands_of(text: str) -> list[list[str]]:
     """The words of the command that each line ends with, as a shell would read them."""
-    told = [line.removesuffix(ELSE) for line in text.splitlines() if "holdfast " in line]
-    return [shlex.split(line[line.index("holdfast ") :])[1:] for line in told]
+    told = [line.removesuffix(ELSE) for line in text.splitlines() if "outlast " in line]
+    return [shlex.split(line[line.index("outlast ") :])[1:] for line in told]
 
 
 def parsed(words: list[str]) -> Iterator[dict[str, Any]]:
@@ -35,7 +35,7 @@ def parsed(words: list[str]) -> Iterator[dict[str, Any]]:
     command: click.Command = group
     context: click.Context | None = None
     while True:
-        context = command.make_context(command.name or "holdfast", list(words), parent=context)
+        context = command.make_context(command.name or "outlast", list(words), parent=context)
         if not isinstance(command, click.Group):
             yield context.params
             return
@@ -82,11 +82,11 @@ def ends_early(run: Run) -> int:
 
 def test_the_look_that_a_prompt_offers_shows_something(cli: "Cli") -> None:
     repo = Repository(cli)
-    home = Path(repo.folder, ".holdfast")
+    home = Path(repo.folder, ".outlast")
 
     def run(tell: Any) -> None:
-        with Holdfast(home) as hold:
-            hold.run(ends_early, task="report")
+        with Outlast(home) as outlast:
+            outlast.run(ends_early, task="report")
 
     in_child(run, 60)
     repo.store("fix limit")

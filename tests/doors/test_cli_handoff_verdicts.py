@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import Holdfast
-from holdfast.handoffs.reading import in_order
+from outlast import Outlast
+from outlast.handoffs.reading import in_order
 
 from .repository import Repository
 
@@ -52,8 +52,8 @@ def by_command(repo: Repository, *words: str) -> Any:
 
 
 def by_python(repo: Repository, **how: Any) -> Any:
-    with Holdfast(repo.folder / ".holdfast") as hold:
-        found = in_order(hold.handoff.recover(ANCHOR, repo_root=str(repo.folder), **how))
+    with Outlast(repo.folder / ".outlast") as outlast:
+        found = in_order(outlast.handoff.recover(ANCHOR, repo_root=str(repo.folder), **how))
     told = msgspec.json.decode(msgspec.json.encode(found))
     return told["verdict"], told["reasons"]
 

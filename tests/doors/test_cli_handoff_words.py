@@ -1,4 +1,4 @@
-"""What `holdfast handoff` takes and what it prints: fields, names, JSON in reading order, empty places, odd input."""
+"""What `outlast handoff` takes and what it prints: fields, names, JSON in reading order, empty places, odd input."""
 
 import json
 import shlex
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.doors.cli.handoff.settle import ENDINGS
-from holdfast.handoffs.handoff import ENDINGS as ALL_ENDINGS
+from outlast.doors.cli.handoff.settle import ENDINGS
+from outlast.handoffs.handoff import ENDINGS as ALL_ENDINGS
 
 from .repository import CHECK, GOOD, Repository
 
@@ -121,7 +121,7 @@ def test_all_fields_come_as_one_object(repo: Repository) -> None:
     assert repo("store", "--from", "whole.json").code == 2
     assert repo("lint", "--from", "@whole.json").code == 0
     scoped = repo("store", "--from", "-", stdin=json.dumps(fields | {"scope": "ui", "operation_id": "op-2"}).encode())
-    assert scoped.out.endswith("recover it: holdfast handoff recover whole --scope ui\n")
+    assert scoped.out.endswith("recover it: outlast handoff recover whole --scope ui\n")
 
 
 def test_a_revision_is_stored_on_condition_and_replaces_by_id(repo: Repository) -> None:
@@ -170,7 +170,7 @@ def test_a_weird_anchor_is_stored_and_its_command_can_be_copied(repo: Repository
     assert stored.code == 0, stored
     line = stored.out.splitlines()[-1].removeprefix("recover it: ")
     words = shlex.split(line)
-    assert words[:3] == ["holdfast", "handoff", "recover"]
+    assert words[:3] == ["outlast", "handoff", "recover"]
     assert repo(*words[2:]).code == 0, line
 
 
@@ -273,7 +273,7 @@ def test_the_list_shows_how_each_stands(repo: Repository) -> None:
     assert "completed" in rows[1]
     assert GOOD[3] in rows[0]
     assert [row["anchor"] for row in repo("list", "--claimed", "--json").json["handoffs"]] == ["two"]
-    assert repo("list", "--expired").out == "no expired handoffs; see `holdfast handoff list`\n"
+    assert repo("list", "--expired").out == "no expired handoffs; see `outlast handoff list`\n"
     assert len(repo("list", "--limit", "1").out.splitlines()) == 2
 
 
@@ -306,7 +306,7 @@ def test_the_work_is_exported_imported_and_applied_elsewhere(repo: Repository, t
     repo.git("stash", "-q", "--", "app.py")
     home = ("--home", str(tmp_path / "elsewhere"))
     came = repo("import", "t.zip", *home)
-    assert (came.code, f"recover it: holdfast handoff recover t {' '.join(home)}" in came.out) == (0, True)
+    assert (came.code, f"recover it: outlast handoff recover t {' '.join(home)}" in came.out) == (0, True)
     assert repo("import", "t.zip", *home, "--json").json["replayed"] is True
     assert repo("apply", "t", *home, "--dry-run").code == 0
     assert (repo.folder / "app.py").read_text() == "limit = 1\n"
@@ -380,7 +380,7 @@ def test_without_a_home_nothing_is_found_and_none_is_made(cli: "Cli") -> None:
         assert (answer.code, "`handoff store`" in answer.err) == (5, True), words
     assert repo("lint", "x", *GOOD).code == 0
     assert repo("store", "x").code == 2  # wrong usage
-    assert not (repo.folder / ".holdfast").exists()
+    assert not (repo.folder / ".outlast").exists()
 
 
 def test_in_an_empty_home_every_command_says_what_to_do(cli: "Cli") -> None:
@@ -390,9 +390,9 @@ def test_in_an_empty_home_every_command_says_what_to_do(cli: "Cli") -> None:
     for words in EVERY:
         answer = repo(*words)
         if words == ("list",):
-            assert (answer.code, "store one: holdfast handoff store ANCHOR" in answer.out) == (0, True)
+            assert (answer.code, "store one: outlast handoff store ANCHOR" in answer.out) == (0, True)
         else:
-            assert (answer.code, "holdfast handoff list" in answer.err) == (5, True), (words, answer)
+            assert (answer.code, "outlast handoff list" in answer.err) == (5, True), (words, answer)
 
 
 def test_outside_of_git_files_are_kept_from_here(cli: "Cli", tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_outside_of_git_files_are_kept_from_here(cli: "Cli", tmp_path: Path) -> 
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "app.py").write_text("limit = 1\n")
-    made = repo("store", "p", *GOOD, "--home", str(plain / ".holdfast"), cwd=plain)
+    made = repo("store", "p", *GOOD, "--home", str(plain / ".outlast"), cwd=plain)
     assert made.code == 0, made
     assert repo("recover", "p", cwd=plain).code == 0
 
@@ -410,15 +410,15 @@ def test_anchors_complete_like_runs_do(repo: Repository) -> None:
     repo.store("beta")
 
     def offered(*words: str, cwd: Path | None = None) -> list[str]:
-        given = {"COMP_WORDS": " ".join(["holdfast", *words]), "COMP_CWORD": str(len(words))}
-        answer = repo.forked(cwd=cwd, _HOLDFAST_COMPLETE="zsh_complete", **given)
+        given = {"COMP_WORDS": " ".join(["outlast", *words]), "COMP_CWORD": str(len(words))}
+        answer = repo.forked(cwd=cwd, _OUTLAST_COMPLETE="zsh_complete", **given)
         assert (answer.code, answer.err) == (0, "")
         return answer.out.splitlines()[1::3]
 
     assert offered("handoff", "recover", "") == ["beta", "alpha"]
     assert offered("handoff", "settle", "al") == ["alpha"]
     assert offered("handoff", "re") == ["recover", "renew"]
-    home = str(repo.folder / ".holdfast")
+    home = str(repo.folder / ".outlast")
     elsewhere = repo.folder.parent
     assert offered("handoff", "show", "b", cwd=elsewhere) == []
     assert offered("--home", home, "handoff", "show", "b", cwd=elsewhere) == ["beta"]

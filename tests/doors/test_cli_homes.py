@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 from ..crash.command_folder import Folder
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 def test_a_home_without_the_tenant_names_those_it_has(folder: Folder) -> None:
     for tenant in ("acme", "beta"):
-        Holdfast(folder.path / ".holdfast", tenant=tenant).close()
+        Outlast(folder.path / ".outlast", tenant=tenant).close()
     said = folder.cli("runs")
     assert (said.code, "has no tenant 'default'; it has acme, beta; name one: --tenant NAME" in said.err) == (5, True)
     assert folder.cli("runs", "--tenant", "acme").code == 0

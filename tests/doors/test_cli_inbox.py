@@ -1,8 +1,8 @@
-"""`holdfast inbox`, `approve` and `decline`: every wait of every run, and answering those for approval."""
+"""`outlast inbox`, `approve` and `decline`: every wait of every run, and answering those for approval."""
 
 from typing import TYPE_CHECKING
 
-from holdfast.doors.cli.render import width
+from outlast.doors.cli.render import width
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -12,7 +12,7 @@ flow: build
 steps:
   - {id: plan, run: "echo '# plan' > plan.md; seq 1 40 >> plan.md", writes: [plan.md]}
   - {id: approve, pause_for: approval, payload: {file: plan.md, risk: low}%s}
-  - {id: ship, run: "cat $HOLDFAST_ANSWER > answer.json"}
+  - {id: ship, run: "cat $OUTLAST_ANSWER > answer.json"}
 """
 
 
@@ -20,14 +20,14 @@ def waiting(cli: "Cli", more: str = "") -> tuple[str, str]:
     """A run that waits for approval, and the id of its wait."""
     (cli.folder / "flow.yaml").write_text(APPROVAL % more)
     run = cli.here("flow.yaml")
-    with cli.opened() as hold:
-        return run, hold.interrupts(run)[0].id
+    with cli.opened() as outlast:
+        return run, outlast.interrupts(run)[0].id
 
 
 def test_an_empty_inbox_says_so(cli: "Cli") -> None:
     cli.here("flows.py:report", topic="ai")
     answer = cli("inbox")
-    assert (answer.code, answer.out) == (0, "no run waits for anything; `holdfast runs` lists them all\n")
+    assert (answer.code, answer.out) == (0, "no run waits for anything; `outlast runs` lists them all\n")
     assert cli("inbox", "--json").json == {"waits": [], "answered": []}
 
 
@@ -38,8 +38,8 @@ def test_every_wait_is_listed_with_the_commands_that_answer_it(cli: "Cli") -> No
     answer = cli("inbox")
     lines = answer.out.splitlines()
     assert lines[0] == "3 questions for you; 1 wait for a time or another run"
-    assert f"  approve:  holdfast approve {wait} --resume" in lines
-    assert f"  decline:  holdfast decline {wait} -m WHY --resume" in lines
+    assert f"  approve:  outlast approve {wait} --resume" in lines
+    assert f"  decline:  outlast decline {wait} -m WHY --resume" in lines
     assert any(line.startswith(f"  run {run}, build-") for line in lines)
     assert "  file: plan.md" in lines
     assert answer.out.index(doubtful) < answer.out.index(run) < answer.out.index(sleeper)
@@ -67,7 +67,7 @@ def test_an_approval_goes_on_with_its_comment(cli: "Cli") -> None:
 def test_an_approval_says_how_to_go_on(cli: "Cli") -> None:
     run, wait = waiting(cli)
     answer = cli("approve", wait)
-    assert (answer.code, answer.out) == (0, f"run {run}: approve is approved\ncontinue: holdfast resume {run}\n")
+    assert (answer.code, answer.out) == (0, f"run {run}: approve is approved\ncontinue: outlast resume {run}\n")
 
 
 def test_a_declined_run_has_ended_and_says_so_everywhere(cli: "Cli") -> None:
@@ -103,7 +103,7 @@ def test_a_decline_needs_a_reason(cli: "Cli") -> None:
 def test_a_wait_that_is_not_there_names_the_inbox(cli: "Cli") -> None:
     waiting(cli)
     answer = cli("approve", "zz")
-    assert (answer.code, "`holdfast inbox`" in answer.err) == (5, True)
+    assert (answer.code, "`outlast inbox`" in answer.err) == (5, True)
 
 
 def test_what_asks_for_something_else_cannot_be_approved(cli: "Cli") -> None:

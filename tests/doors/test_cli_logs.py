@@ -1,4 +1,4 @@
-"""`holdfast logs`: what commands printed, whole, in order, also of those that run or did not end."""
+"""`outlast logs`: what commands printed, whole, in order, also of those that run or did not end."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.commands.logs import logs as logs_of
-from holdfast.doors.cli.logs import harmless
+from outlast.commands.logs import logs as logs_of
+from outlast.doors.cli.logs import harmless
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -22,7 +22,7 @@ TWO = """\
 flow: two
 steps:
   - {id: first, run: "printf 'one\\\\ntwo'"}
-  - {id: second, run: "test $HOLDFAST_ATTEMPT = 2 && echo yes || { echo no >&2; exit 7; }", retries: 1}
+  - {id: second, run: "test $OUTLAST_ATTEMPT = 2 && echo yes || { echo no >&2; exit 7; }", retries: 1}
 """
 LONG = """\
 flow: long
@@ -35,8 +35,8 @@ steps:
   - id: fix
     repeat:
       max: 3
-      until: test $HOLDFAST_ITERATION = 2
-      steps: [{id: author, run: "echo round $HOLDFAST_ITERATION"}]
+      until: test $OUTLAST_ITERATION = 2
+      steps: [{id: author, run: "echo round $OUTLAST_ITERATION"}]
 """
 SLOW = """\
 flow: slow
@@ -102,7 +102,7 @@ def test_a_long_transcript_is_whole(cli: "Cli") -> None:
 @pytest.mark.parametrize("damage", ["removed", "changed"])
 def test_a_damaged_transcript_is_named(cli: "Cli", damage: str) -> None:
     run = made(cli, LONG)
-    (blob,) = [path for path in (cli.folder / ".holdfast" / "default" / "blobs").rglob("*") if path.is_file()]
+    (blob,) = [path for path in (cli.folder / ".outlast" / "default" / "blobs").rglob("*") if path.is_file()]
     blob.unlink() if damage == "removed" else blob.write_text("other words\n")
     answer = cli("logs", run)
     assert (answer.code, "the transcript of much (attempt 1)" in answer.err, "Traceback" in answer.err) == (
@@ -117,7 +117,7 @@ def test_a_damaged_transcript_is_named(cli: "Cli", damage: str) -> None:
 def test_a_run_of_python_code_has_none_and_says_so(cli: "Cli") -> None:
     run = cli.here("flows.py:report", topic="ai")
     answer = cli("logs", run)
-    assert (answer.code, "its steps leave no transcripts" in answer.out, f"holdfast receipts {run}" in answer.out) == (
+    assert (answer.code, "its steps leave no transcripts" in answer.out, f"outlast receipts {run}" in answer.out) == (
         0,
         True,
         True,
@@ -191,16 +191,16 @@ def test_a_terminal_is_not_steered() -> None:
 
 def test_a_transcript_is_read_in_pieces(cli: "Cli") -> None:
     run = made(cli, LONG.replace("seq 1 20000", "yes | head -c 3000000"))
-    with cli.opened() as hold:
-        (log,) = hold.logs(run)
+    with cli.opened() as outlast:
+        (log,) = outlast.logs(run)
         sizes = [len(piece) for piece in log.pieces()]
         assert (sum(sizes), len(sizes) > 1, log.size_bytes) == (3_000_000, True, 3_000_000)
-        assert logs_of(hold._runtime, run)[0].step == "much"
+        assert logs_of(outlast._runtime, run)[0].step == "much"
 
 
 def test_a_pipe_that_nobody_reads_ends_it(cli: "Cli") -> None:
     run = made(cli, LONG)
-    words = [sys.executable, "-m", "holdfast", "logs", run]
+    words = [sys.executable, "-m", "outlast", "logs", run]
     child = subprocess.Popen(
         words, cwd=cli.folder, env=cli.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

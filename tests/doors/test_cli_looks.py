@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Holdfast, Run, flow
-from holdfast.ids import counted
+from outlast import Outlast, Run, flow
+from outlast.ids import counted
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -23,9 +23,9 @@ def nothing(run: Run) -> None: ...
 
 @pytest.fixture
 def two_runs(cli: "Cli") -> "Cli":
-    with Holdfast(cli.folder / ".holdfast", ids=counted("run")) as hold:
+    with Outlast(cli.folder / ".outlast", ids=counted("run")) as outlast:
         for _ in range(2):
-            hold.run(nothing)
+            outlast.run(nothing)
     return cli
 
 
@@ -36,7 +36,7 @@ READING = [("runs",), ("show", "x"), ("receipts", "x"), ("verify",), ("doctor",)
 def test_without_a_home_a_reading_command_says_so_and_makes_none(cli: "Cli", words: tuple[str, ...]) -> None:
     answer = cli(*words, "--json")
     assert (answer.code, answer.json["error"]["code"]) == (5, "home_not_found")
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
 
 
 def test_a_prefix_of_several_runs_is_a_choice(two_runs: "Cli") -> None:
@@ -51,11 +51,11 @@ def test_what_is_not_there_exits_5(two_runs: "Cli") -> None:
     run = two_runs.run_id
     assert [two_runs(*words).code for words in (["show", "zzz"], ["receipts", run, "nope"])] == [5, 5]
     assert two_runs("runs", "--tenant", "nobody").code == 5
-    assert not (two_runs.folder / ".holdfast" / "nobody").exists()
+    assert not (two_runs.folder / ".outlast" / "nobody").exists()
 
 
 def test_an_empty_list_says_what_to_do(two_runs: "Cli") -> None:
-    assert two_runs("runs", "--status", "failed").out == "no failed runs; see `holdfast runs`\n"
+    assert two_runs("runs", "--status", "failed").out == "no failed runs; see `outlast runs`\n"
     assert two_runs("runs", "--status", "lost").code == 2
 
 
@@ -80,7 +80,7 @@ def test_verify_names_the_broken_record(cli: "Cli") -> None:
         "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
         "\"UPDATE journal SET payload = CAST(replace(payload, 'AI', 'IA') AS BLOB) WHERE seq = 3\"))"
     )
-    subprocess.run([sys.executable, "-c", change, cli.folder / ".holdfast/default/holdfast.db"], check=True)
+    subprocess.run([sys.executable, "-c", change, cli.folder / ".outlast/default/outlast.db"], check=True)
     answer, run = cli("verify", "--json"), cli.run_id
     assert (answer.code, answer.json["ok"], answer.json["problems"][0]["record"]) == (1, False, f"entry {run}/3")
     assert f"broken: entry {run}/3" in cli("verify", run).out
@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_is_no_error(two_runs: "Cli") -> None:
 def test_a_terminal_gets_colour_and_a_pipe_gets_none(two_runs: "Cli") -> None:
     assert "\x1b" not in two_runs("runs").out
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "holdfast", "runs"]
+    words = [sys.executable, "-m", "outlast", "runs"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     subprocess.run(words, stdout=theirs, cwd=two_runs.folder, check=True, env=environment)
@@ -116,11 +116,11 @@ def test_a_terminal_gets_colour_and_a_pipe_gets_none(two_runs: "Cli") -> None:
 def test_usage_errors_exit_2_as_text_and_as_json(cli: "Cli") -> None:
     assert (cli("skip", "x").code, cli("dance").code) == (2, 2)
     assert cli("skip", "x", "--json").json["error"]["code"] == "usage"
-    assert "holdfast skip --help" in cli("skip", "x").err
+    assert "outlast skip --help" in cli("skip", "x").err
 
 
 def test_help_is_grouped_and_every_command_has_its_own(cli: "Cli") -> None:
-    from holdfast.doors.cli.group import PLACES, SECTIONS
+    from outlast.doors.cli.group import PLACES, SECTIONS
 
     shown = cli("--help")
     assert shown.code == 0
@@ -135,10 +135,10 @@ def test_help_is_grouped_and_every_command_has_its_own(cli: "Cli") -> None:
 HEAVY = ("apsw", "msgspec", "rich", "asyncio", "yaml")
 DOOR_ONLY = """
 import sys, types
-package = types.ModuleType("holdfast")
+package = types.ModuleType("outlast")
 package.__path__ = [sys.argv.pop(1)]
-sys.modules["holdfast"] = package
-from holdfast.doors.cli import main
+sys.modules["outlast"] = package
+from outlast.doors.cli import main
 try:
     main(sys.argv[1:])
 finally:
@@ -152,11 +152,11 @@ finally:
     ids=" ".join,
 )
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
-    package = Path(__import__("holdfast").__file__).parent
+    package = Path(__import__("outlast").__file__).parent
     command = [sys.executable, "-c", DOOR_ONLY, str(package), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert {*HEAVY} & {*done.stderr.split()} == set()
-    assert "Usage: holdfast" in done.stdout
+    assert "Usage: outlast" in done.stdout
 
 
 def test_the_demo_tells_its_story_and_leaves_nothing(cli: "Cli") -> None:

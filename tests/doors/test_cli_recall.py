@@ -1,4 +1,4 @@
-"""`holdfast workspace recall`: as people, prompts and programs read it."""
+"""`outlast workspace recall`: as people, prompts and programs read it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.handoffs.reading import tokens_of
+from outlast import Outlast
+from outlast.handoffs.reading import tokens_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def told(cli: Cli) -> Cli:
-    with Holdfast(cli.folder / ".holdfast") as hold:
-        hold.workspace.record("decision", "Nothing is published on Fridays.", pinned=True)
-        hold.workspace.record("observation", "The exporter drops time zones.", source="a", actor="Ana")
-        hold.workspace.record("note", "Lunch is at noon.", source="b")
+    with Outlast(cli.folder / ".outlast") as outlast:
+        outlast.workspace.record("decision", "Nothing is published on Fridays.", pinned=True)
+        outlast.workspace.record("observation", "The exporter drops time zones.", source="a", actor="Ana")
+        outlast.workspace.record("note", "Lunch is at noon.", source="b")
     return cli
 
 

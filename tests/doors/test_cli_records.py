@@ -1,10 +1,10 @@
-"""`holdfast workspace record` and its kin: what is printed, and the same as JSON."""
+"""`outlast workspace record` and its kin: what is printed, and the same as JSON."""
 
 from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 @pytest.fixture
 def made(cli: "Cli") -> tuple[str, str, str]:
     """An artifact, an observation that was derived from it, and a decision that rests on that."""
-    with Holdfast(cli.folder / ".holdfast") as hold:
-        artifact = hold.workspace.save("log.txt", "ok\n", summary="The log").ref
-        seen = hold.workspace.record("observation", "The tests pass.", [artifact], tags=["ci"], task="tides").ref
-        decision = hold.workspace.record("decision", "Ship it.", pinned=True).ref
-        hold.workspace.link(seen, "derived_from", artifact)
-        hold.workspace.link(seen, "supports", decision)
+    with Outlast(cli.folder / ".outlast") as outlast:
+        artifact = outlast.workspace.save("log.txt", "ok\n", summary="The log").ref
+        seen = outlast.workspace.record("observation", "The tests pass.", [artifact], tags=["ci"], task="tides").ref
+        decision = outlast.workspace.record("decision", "Ship it.", pinned=True).ref
+        outlast.workspace.link(seen, "derived_from", artifact)
+        outlast.workspace.link(seen, "supports", decision)
     return artifact, seen, decision
 
 

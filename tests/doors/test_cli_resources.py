@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 CLIENTS = """
 from pathlib import Path
-from holdfast import inject, resource
+from outlast import inject, resource
 
 
 def diary(line):
@@ -32,7 +32,7 @@ def search(http=inject("http")):
 FLOW = """
 import os
 from clients import diary
-from holdfast import Run, flow, inject, step
+from outlast import Run, flow, inject, step
 
 
 @step
@@ -105,7 +105,7 @@ def test_one_that_was_taken_away_refuses_the_resume_before_any_step(looking: "Cl
 
 def test_two_functions_for_one_key_are_named_with_their_places(looking: "Cli") -> None:
     with (looking.folder / "looking.py").open("a") as file:
-        file.write('\n\nfrom holdfast import resource\n@resource("http")\ndef mine(): return 1\n')
+        file.write('\n\nfrom outlast import resource\n@resource("http")\ndef mine(): return 1\n')
     answer = looking("run", "looking.py:looks")
     assert answer.code != 0
     assert "resource 'http' is registered twice: by " in answer.err
@@ -148,6 +148,6 @@ def test_the_timeline_of_a_waiting_run_names_the_wait(looking: "Cli") -> None:
     run = looking.here("flows.py:report", topic="ai", env={"BREAK": "1", "DIE": "1"})
     looking("resume", run)
     last = looking("show", run, "--timeline").out.splitlines()
-    with looking.opened() as hold:
-        (wait,) = hold.interrupts(run)
+    with looking.opened() as outlast:
+        (wait,) = outlast.interrupts(run)
     assert any(line.endswith(f"wait publish open: in_doubt [{wait.id}]") for line in last)

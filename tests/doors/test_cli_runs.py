@@ -60,7 +60,7 @@ def test_a_run_continues_from_another_folder_of_its_project(cli: "Cli") -> None:
 
 def test_a_sleeping_run_exits_3_and_says_when_to_come_back(cli: "Cli") -> None:
     answer = cli("run", "flows.py:sleeper")
-    assert (answer.code, "holdfast resume" in answer.out) == (3, True)
+    assert (answer.code, "outlast resume" in answer.out) == (3, True)
 
 
 def test_a_failed_run_exits_1_and_shows_no_control_characters(cli: "Cli") -> None:
@@ -80,7 +80,7 @@ def test_the_first_signal_lets_the_step_finish(cli: "Cli", number: signal.Signal
     child = cli.start_until("draft", "run", "flows.py:report", "topic=ai", SLOW="1")
     answer = cli.stop(child, number)
     assert (answer.code, "finishing " in answer.err) == (code, True)
-    assert f"holdfast resume {cli.run_id}" in answer.out
+    assert f"outlast resume {cli.run_id}" in answer.out
     assert (cli("resume").code, cli.diary) == (0, ["find", "draft", "publish"])
 
 
@@ -96,13 +96,13 @@ def test_an_effect_in_doubt_exits_4_and_names_the_three_ways_on(cli: "Cli", in_d
     answer = cli("resume", run)
     assert (plan.code, answer.code) == (0, 4)
     for words in (f"retry {run} publish", f"skip {run} publish --result JSON --why WHY", f"abort {run} --why WHY"):
-        assert f"holdfast {words}" in plan.out
-        assert f"holdfast {words}" in answer.out
+        assert f"outlast {words}" in plan.out
+        assert f"outlast {words}" in answer.out
 
 
 def test_retry_does_the_effect_again(cli: "Cli", in_doubt: InDoubt) -> None:
     run = in_doubt()
-    assert f"holdfast resume {run}" in cli("retry", run, "publish", "--why", "it is not there").out
+    assert f"outlast resume {run}" in cli("retry", run, "publish", "--why", "it is not there").out
     assert cli("resume", run).code == 0
     assert cli.diary.count("publish") == 2
 
@@ -138,9 +138,9 @@ def test_other_inputs_for_an_unfinished_task_are_refused(cli: "Cli") -> None:
 
 def test_a_module_that_starts_runs_when_it_is_imported_is_refused_by_every_command(cli: "Cli") -> None:
     text = (
-        "from pathlib import Path\nfrom holdfast import Holdfast, flow\n"
+        "from pathlib import Path\nfrom outlast import Outlast, flow\n"
         "@flow\ndef report(run):\n    Path('published').open('a').write('x')\n    return 1\n"
-        "Holdfast().run(report)\n"
+        "Outlast().run(report)\n"
     )
     (cli.folder / "eager.py").write_text(text)
     for words in (("run", "eager.py:report"), ("audit", "eager.py:report")):

@@ -1,4 +1,4 @@
-"""`holdfast serve` and `holdfast keys`: a real process, real signals."""
+"""`outlast serve` and `outlast keys`: a real process, real signals."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast.doors.cli import serve as command
-from holdfast.doors.cli.group import cli
-from holdfast.errors import ExtraMissing
-from holdfast.home.keys import Keys
+from outlast.doors.cli import serve as command
+from outlast.doors.cli.group import cli
+from outlast.errors import ExtraMissing
+from outlast.home.keys import Keys
 
 FLOWS = Path(__file__).with_name("http_flows.py")
 
@@ -29,7 +29,7 @@ class Started:
         given = [
             sys.executable,
             "-m",
-            "holdfast",
+            "outlast",
             "serve",
             "--json",
             "--port",
@@ -76,7 +76,7 @@ def test_a_server_asked_to_end_leaves_its_run_interrupted_and_says_so_on_streams
 ) -> None:
     from http.client import HTTPConnection
 
-    from holdfast import Holdfast
+    from outlast import Outlast
 
     run = server.ask("/v1/runs", {"flow": "patient", "inputs": {"path": str(tmp_path / "never")}})["run_id"]
     connection = HTTPConnection("127.0.0.1", int(server.ready["address"].rpartition(":")[2]), timeout=60)
@@ -86,8 +86,8 @@ def test_a_server_asked_to_end_leaves_its_run_interrupted_and_says_so_on_streams
     code, log = server.end(signal.SIGTERM)
     assert code == 0, log
     assert stream.read().rpartition(b"event: end\n")[2].startswith(b'data: {"why":"shutdown"')
-    with Holdfast(server.home) as hold:
-        assert hold.get(run).status == "interrupted"
+    with Outlast(server.home) as outlast:
+        assert outlast.get(run).status == "interrupted"
     assert all(json.loads(line)["level"] == "info" for line in log.splitlines())
 
 
@@ -102,12 +102,12 @@ def test_without_its_packages_it_says_which_extra_to_install(monkeypatch: pytest
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     result = CliRunner().invoke(cli, ["serve", "--home", str(tmp_path)])
     assert isinstance(result.exception, ExtraMissing)
-    assert "pip install 'holdfast[server]'" in str(result.exception)
+    assert "pip install 'outlast[server]'" in str(result.exception)
 
 
 def test_other_commands_load_no_web_framework() -> None:
     web = "('fastapi', 'starlette', 'uvicorn', 'prometheus_client')"
-    asked = f"""import sys, holdfast.doors.cli.keys, holdfast.doors.cli.serve, holdfast.doors.http.listening
+    asked = f"""import sys, outlast.doors.cli.keys, outlast.doors.cli.serve, outlast.doors.http.listening
 print([name for name in {web} if name in sys.modules])"""
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"
@@ -139,5 +139,5 @@ def test_a_key_is_shown_once_to_people_too(tmp_path: Path) -> None:
     assert text.split("_")[1] in shown
     assert text.split("_", 2)[2] not in shown
     empty = run.invoke(cli, ["keys", "list", "--home", str(tmp_path / "none")], standalone_mode=False).stdout
-    assert "holdfast keys create" in empty
+    assert "outlast keys create" in empty
     assert not (tmp_path / "none").exists()

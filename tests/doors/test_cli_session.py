@@ -1,4 +1,4 @@
-"""`holdfast session`: append, show, list, window, memo."""
+"""`outlast session`: append, show, list, window, memo."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def talk(cli: "Cli", *contents: object) -> None:
-    with cli.opened() as hold:
-        hold.sessions.append_many("chat-7", [{"role": "user", "content": content} for content in contents])
+    with cli.opened() as outlast:
+        outlast.sessions.append_many("chat-7", [{"role": "user", "content": content} for content in contents])
 
 
 def test_a_message_is_appended_and_makes_home_and_session(cli: "Cli") -> None:
@@ -49,8 +49,8 @@ def test_json_is_kept_as_json_and_a_repeat_is_one(cli: "Cli") -> None:
 def test_what_cannot_be_is_wrong_usage_and_nothing_is_written(cli: "Cli", words: tuple[str, ...]) -> None:
     answer = cli("session", *words)
     assert answer.code == 2, answer.err
-    with cli.opened() as hold:
-        assert hold.sessions.list() == []
+    with cli.opened() as outlast:
+        assert outlast.sessions.list() == []
 
 
 def test_show_says_when_there_is_more(cli: "Cli") -> None:

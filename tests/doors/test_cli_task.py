@@ -1,4 +1,4 @@
-"""`holdfast task` as it is used: opened, paused, resumed by one, completed by what is shown. Real processes."""
+"""`outlast task` as it is used: opened, paused, resumed by one, completed by what is shown. Real processes."""
 
 import json
 import sys
@@ -37,12 +37,12 @@ def test_a_day_in_the_life_of_a_task(cli: "Cli", repo: Repository) -> None:
     opened = cli("task", "open", "fix limit", "--meta", '{"ticket": 12}')
     assert (opened.code, opened.err) == (0, "")
     assert "task fix limit is active" in opened.out
-    assert "holdfast task inspect 'fix limit'" in opened.out
+    assert "outlast task inspect 'fix limit'" in opened.out
 
     paused = task(repo, "pause", "fix limit", *GOOD, "--must-keep", "the public names")
     assert paused.code == 0, paused
     assert "task fix limit paused: task:fix limit@1" in paused.out
-    assert "holdfast task resume 'fix limit'" in paused.out
+    assert "outlast task resume 'fix limit'" in paused.out
 
     resumed = task(repo, "resume", "fix limit", "--actor", "ann", "--json")
     assert resumed.code == 0, resumed
@@ -58,7 +58,7 @@ def test_a_day_in_the_life_of_a_task(cli: "Cli", repo: Repository) -> None:
     assert "pause" in allowed(task(repo, "inspect", "fix limit", "--claim-id", claim, "--json").json)
 
     complete = ("complete", "fix limit", "--ack", "the public names")
-    refused = task(repo, *complete, HOLDFAST_CLAIM=claim)
+    refused = task(repo, *complete, OUTLAST_CLAIM=claim)
     assert (refused.code, "not_settled" in refused.err, "--override WHY" in refused.err) == (4, True, True)
     repo.write("limit = 2\n")
     done = task(repo, *complete, "--claim-id", claim)
@@ -76,7 +76,7 @@ def test_a_day_in_the_life_of_a_task(cli: "Cli", repo: Repository) -> None:
 
 def test_a_terminal_is_one_worker(repo: Repository, terminal: Shell) -> None:
     assert task(repo, "pause", "t", *GOOD).code == 0
-    in_it = f"--help >/dev/null; {sys.executable} -m holdfast task"  # the shell begins with `holdfast handoff`
+    in_it = f"--help >/dev/null; {sys.executable} -m outlast task"  # the shell begins with `outlast handoff`
     assert terminal(f"{in_it} resume t")[0] == 0
     assert terminal(f"{in_it} resume t")[0] == 0
     found = task(repo, "inspect", "t", "--json").json
@@ -109,7 +109,7 @@ def test_what_contests_is_accepted_by_name(repo: Repository) -> None:
     got = task(repo, "resume", "t", "--accept", "file_changed", "--why", "it is mine")
     assert got.code == 0, got
     assert "verdict: contested" in got.out
-    assert "export HOLDFAST_CLAIM=" in got.out
+    assert "export OUTLAST_CLAIM=" in got.out
 
 
 def test_events_are_recorded_once_under_an_id(repo: Repository) -> None:
@@ -134,10 +134,10 @@ def test_the_list_shows_tasks_by_state(repo: Repository) -> None:
 def test_a_run_of_the_task_is_continued_by_its_command(cli: "Cli", repo: Repository) -> None:
     assert cli("run", "flows.py:report", "topic=kelp", "--task", "t", DIE_IN_DRAFT="1").code != 0
     got = task(repo, "resume", "t", "--json").json
-    assert got["command"] == f"holdfast resume {got['claim']['run_id']}"
+    assert got["command"] == f"outlast resume {got['claim']['run_id']}"
     refused = task(repo, "complete", "t")
     assert (refused.code, "is crashed" in refused.err) == (4, True)
-    assert cli("resume", got["claim"]["run_id"], HOLDFAST_CLAIM=got["claim"]["id"]).code == 0
+    assert cli("resume", got["claim"]["run_id"], OUTLAST_CLAIM=got["claim"]["id"]).code == 0
     done = task(repo, "complete", "t", "--json")
     assert (done.code, done.json["shown_by"]) == (0, got["claim"]["run_id"]), done
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(
 
 def test_without_a_home_only_opening_and_pausing_make_one(cli: "Cli") -> None:
     assert cli("task", "list").code == 5
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
     fields = {"summary": "Half way", "handoff_text": "Go on.", "anchor": "task:other"}
     (cli.folder / "fields.json").write_text(json.dumps(fields))
     wrong = cli("task", "pause", "t", "--from", "@fields.json", "--no-bind")

@@ -1,4 +1,4 @@
-"""`holdfast resume` at a real pseudo-terminal: it asks where only a person can choose, and nowhere else."""
+"""`outlast resume` at a real pseudo-terminal: it asks where only a person can choose, and nowhere else."""
 
 import os
 import pty
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.doors.cli.asking import KEYS
-from holdfast.doors.cli.render import width
-from holdfast.runs.waits.interrupt import CHOICES as CHOICES_OF
+from outlast.doors.cli.asking import KEYS
+from outlast.doors.cli.render import width
+from outlast.runs.waits.interrupt import CHOICES as CHOICES_OF
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -31,7 +31,7 @@ class Terminal:
         self._read_to = 0
         self._ours, theirs = pty.openpty()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *words],
+            [sys.executable, "-m", "outlast", *words],
             cwd=cli.folder,
             env=cli.environment(COLUMNS="80", TERM="dumb", **env),
             stdin=theirs,
@@ -114,8 +114,8 @@ def test_a_skip_asks_for_a_result_and_for_a_reason(cli: "Cli", in_doubt: InDoubt
     screen.type("I saw it\n", after="why? it is on the record: ")
     assert screen.end() == 0
     assert cli.diary.count("publish") == 1
-    with cli.opened() as hold:
-        receipt = hold.receipts(run)[-1]
+    with cli.opened() as outlast:
+        receipt = outlast.receipts(run)[-1]
     assert (receipt.label, receipt.status, receipt.result) == ("publish", "skipped", "sent")
 
 
@@ -128,8 +128,8 @@ def test_an_abort_asks_why_and_exits_6(cli: "Cli", in_doubt: InDoubt, at_termina
     screen.type("not wanted\n", after="why? it is on the record: ")
     assert screen.end() == 6
     assert "why: not wanted" in screen.seen
-    with cli.opened() as hold:
-        assert (hold.get(run).error or {})["message"] == "not wanted"
+    with cli.opened() as outlast:
+        assert (outlast.get(run).error or {})["message"] == "not wanted"
 
 
 @pytest.mark.parametrize("typed", ["l\n", "\x04"], ids=["l", "Ctrl-D"])
@@ -142,9 +142,9 @@ def test_what_is_left_stays_open_and_the_commands_are_shown(
     screen.type(typed, after=CHOICES)
     assert screen.end() == 4
     assert "x is none of r, s, a, l" in screen.seen
-    assert f"holdfast retry {run} publish" in screen.seen
-    with cli.opened() as hold:
-        assert [wait.status for wait in hold.interrupts(run)] == ["open"]
+    assert f"outlast retry {run} publish" in screen.seen
+    with cli.opened() as outlast:
+        assert [wait.status for wait in outlast.interrupts(run)] == ["open"]
 
 
 def test_ctrl_c_at_a_question_decides_nothing(cli: "Cli", in_doubt: InDoubt, at_terminal: Open) -> None:
@@ -152,8 +152,8 @@ def test_ctrl_c_at_a_question_decides_nothing(cli: "Cli", in_doubt: InDoubt, at_
     screen = at_terminal("resume", run)
     screen.interrupt(after=CHOICES)
     assert (screen.end(), "Traceback" in screen.seen) == (130, False)
-    with cli.opened() as hold:
-        assert hold.get(run).status == "waiting"
+    with cli.opened() as outlast:
+        assert outlast.get(run).status == "waiting"
 
 
 def test_several_questions_are_asked_one_after_another(cli: "Cli", at_terminal: Open) -> None:
@@ -164,8 +164,8 @@ def test_several_questions_are_asked_one_after_another(cli: "Cli", at_terminal: 
     assert screen.end() == 4
     assert screen.seen.count("[r]etry") == 2
     assert cli.diary.count("send a") + cli.diary.count("send b") == 3
-    with cli.opened() as hold:
-        assert [wait.type for wait in hold.interrupts(run)] == ["in_doubt"]
+    with cli.opened() as outlast:
+        assert [wait.type for wait in outlast.interrupts(run)] == ["in_doubt"]
 
 
 def test_a_crash_loop_is_asked_about(cli: "Cli", at_terminal: Open) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast tick` wakes what can go on by itself, and `run --until-done` waits here for the time."""
+"""`outlast tick` wakes what can go on by itself, and `run --until-done` waits here for the time."""
 
 import signal
 from collections.abc import Callable
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.doors.cli.door import Door
-from holdfast.doors.cli.inputs import find_flow
-from holdfast.doors.cli.tick import wake
-from holdfast.doors.cli.until import Ended, until_done
-from holdfast.home.settings import Settings
-from holdfast.runs.due import Due
+from outlast import Outlast
+from outlast.doors.cli.door import Door
+from outlast.doors.cli.inputs import find_flow
+from outlast.doors.cli.tick import wake
+from outlast.doors.cli.until import Ended, until_done
+from outlast.home.settings import Settings
+from outlast.runs.due import Due
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -55,12 +55,12 @@ def test_crashed_and_due_runs_go_on_and_failed_ones_are_left_to_people(cli: "Cli
 
 def test_an_answered_run_goes_on_and_an_open_question_does_not(cli: "Cli", ticked: Ticked) -> None:
     run = cli.here("flows.py:two", env={"BREAK": "1"})
-    with cli.opened() as hold:
-        assert hold.due() == []
-        first, second = hold.interrupts(run)
-        hold.answer(first.id, {"choice": "retry"})
+    with cli.opened() as outlast:
+        assert outlast.due() == []
+        first, second = outlast.interrupts(run)
+        outlast.answer(first.id, {"choice": "retry"})
         assert ticked(0) == [(run, "answered", "waiting")]
-        hold.answer(second.id, {"choice": "skip", "result": "b"})
+        outlast.answer(second.id, {"choice": "skip", "result": "b"})
         assert ticked(0) == [(run, "answered", "succeeded")]
 
 
@@ -88,17 +88,17 @@ def test_the_third_crash_in_a_step_opens_a_question_and_the_run_is_left_alone(cl
         cli.here("flows.py:crasher", env={"DIE": "1"})
     codes = [cli("tick", DIE="1").code for _ in range(3)]  # the very first crash may have come too soon to be known
     assert (codes[0], codes[-1]) == (-signal.SIGKILL, 0)
-    with cli.opened() as hold:
-        assert [wait.type for wait in hold.interrupts()] == ["crash_loop"]
-        assert hold.due() == []
+    with cli.opened() as outlast:
+        assert [wait.type for wait in outlast.interrupts()] == ["crash_loop"]
+        assert outlast.due() == []
 
 
 def test_a_run_that_kills_its_process_does_not_keep_the_others_from_their_turn(cli: "Cli") -> None:
     poison = cli.here("flows.py:crasher", env={"DIE": "1"})
     other = cli.here("flows.py:report", topic="ai", env={"DIE": "1"})
     assert cli("tick", DIE="1").code == -signal.SIGKILL
-    with cli.opened() as hold:
-        assert [one.run_id for one in hold.due()] == [other, poison]
+    with cli.opened() as outlast:
+        assert [one.run_id for one in outlast.due()] == [other, poison]
 
 
 def test_a_run_that_somebody_has_is_not_due(cli: "Cli", ticked: Ticked) -> None:
@@ -110,12 +110,12 @@ def test_a_run_that_somebody_has_is_not_due(cli: "Cli", ticked: Ticked) -> None:
 
 def test_a_run_that_was_taken_or_finished_meanwhile_is_no_error(cli: "Cli") -> None:
     child = cli.start_until("draft", "run", "flows.py:report", "topic=ai", UNTIL="go")
-    with cli.opened() as hold:
-        due = Due(hold.runs()[0].id, "crashed")
-        found = [wake(Door(None, None, None, json=True), hold, due)]
+    with cli.opened() as outlast:
+        due = Due(outlast.runs()[0].id, "crashed")
+        found = [wake(Door(None, None, None, json=True), outlast, due)]
         (cli.folder / "go").touch()
         assert cli.stop(child).code == 0
-        found.append(wake(Door(None, None, None, json=True), hold, due))
+        found.append(wake(Door(None, None, None, json=True), outlast, due))
     assert [(woken.status, woken.code) for woken in found] == [("held", 0), ("finished", 0)]
 
 
@@ -149,18 +149,18 @@ def test_ctrl_c_leaves_the_run_asleep(cli: "Cli") -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, "Traceback" in err + out) == (130, False)
-    with cli.opened() as hold:
-        assert [run.status for run in hold.runs()] == ["waiting"]
+    with cli.opened() as outlast:
+        assert [run.status for run in outlast.runs()] == ["waiting"]
 
 
 def test_a_run_that_another_process_was_quicker_with_is_told_as_it_stands(cli: "Cli") -> None:
     settings = Settings(sleep_in_place_seconds=0)
-    with Holdfast(cli.folder / ".holdfast", settings=settings) as hold, cli.opened() as other:
-        first = hold.run(find_flow(f"{cli.folder / 'flows.py'}:moment", str(hold.home)))
+    with Outlast(cli.folder / ".outlast", settings=settings) as outlast, cli.opened() as other:
+        first = outlast.run(find_flow(f"{cli.folder / 'flows.py'}:moment", str(outlast.home)))
 
         def too_late(run_id: str) -> Ended:
             assert other.resume(run_id).status == "succeeded"
-            return hold.resume(run_id), 0
+            return outlast.resume(run_id), 0
 
-        outcome, signal = until_done(hold, (first, 0), too_late, quiet=True)
+        outcome, signal = until_done(outlast, (first, 0), too_late, quiet=True)
     assert (first.status, outcome.status, outcome.result, signal) == ("waiting", "succeeded", "rested", 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def there(cli: "Cli") -> Path:
     """Another project, with a home of its own and the same flows."""
     folder = cli.folder / "there"
-    (folder / ".holdfast").mkdir(parents=True)
+    (folder / ".outlast").mkdir(parents=True)
     (folder / "flows.py").write_text((cli.folder / "flows.py").read_text())
     return folder
 
@@ -25,12 +25,12 @@ def there(cli: "Cli") -> Path:
 def test_a_moved_run_is_continued_in_another_project(cli: "Cli", there: Path, in_doubt: "Callable[[], str]") -> None:
     run = in_doubt()
     moved = cli("export", run, "--move", str(there))
-    file = there / f"report-{run}.holdfast.zip"
+    file = there / f"report-{run}.outlast.zip"
     assert (moved.code, file.is_file()) == (0, True)
     assert "cannot go on here any more" in moved.out
     assert hashlib.sha256(file.read_bytes()).hexdigest() in moved.out
     came = cli("import", file.name, cwd=there)
-    assert (came.code, f"continue: holdfast resume {run}" in came.out) == (0, True)
+    assert (came.code, f"continue: outlast resume {run}" in came.out) == (0, True)
     assert cli("show", run, "--json").json["seal"] == "moved"
     assert cli("skip", run, "publish", "--result", '"done"', "--why", "it is there", cwd=there).code == 0
     assert cli("resume", run, "--json", cwd=there).json["result"] == {"link": "done"}
@@ -45,7 +45,7 @@ def test_a_moved_run_is_shown_as_moved_and_refused(cli: "Cli", in_doubt: "Callab
     shown = cli("show", run)
     assert "status   moved" in shown.out
     assert "import its file back" in shown.out
-    assert "holdfast resume" not in shown.out
+    assert "outlast resume" not in shown.out
     assert cli("show", run, "--json").json["seal"] == "moved"
     for words in (["resume", run], ["retry", run, "publish"], ["run", "flows.py:report", "topic=ai"]):
         answer = cli(*words, "--json")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import Holdfast, Interrupt, Run, flow
-from holdfast.runs.inbox import inbox
+from outlast import Interrupt, Outlast, Run, flow
+from outlast.runs.inbox import inbox
 
 from ..crash.command_folder import Folder
 from .test_cli_terminal import Open, Terminal
@@ -23,7 +23,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 @dataclass
 class Choice:
@@ -68,13 +68,13 @@ def waiting(folder: Folder, name: str, *words: str, **env: str) -> Interrupt:
     """Run a flow until it waits; its newest wait."""
     said = folder.cli("run", f"flows.py:{name}", *words, **env)
     assert said.code == 3, said
-    return folder.hold.interrupts()[-1]
+    return folder.outlast.interrupts()[-1]
 
 
 def of(command: str) -> list[str]:
     """The words of a command that was shown, to be given as they are."""
     first, *words = shlex.split(command)
-    assert first == "holdfast"
+    assert first == "outlast"
     return words
 
 
@@ -93,13 +93,13 @@ def test_a_wait_is_listed_with_whose_it_is_until_when_and_how_to_answer(folder: 
         "  takes: colour (one of blue, red); count (whole number, Enter for 1); urgent (yes or no or null"
         in "\n".join(lines)
     )
-    assert f'  answer it:  holdfast answer {wait.id} \'{{"colour": "blue"}}\' --resume' in lines
-    assert f"  cancel it:  holdfast answer {wait.id} --cancel WHY --resume" in lines
+    assert f'  answer it:  outlast answer {wait.id} \'{{"colour": "blue"}}\' --resume' in lines
+    assert f"  cancel it:  outlast answer {wait.id} --cancel WHY --resume" in lines
 
 
 def test_the_commands_that_are_shown_work_as_they_are(folder: Folder) -> None:
     waiting(folder, "pick")
-    home = str(folder.path / ".holdfast")
+    home = str(folder.path / ".outlast")
     (found,) = folder.cli("inbox", "--json", "--home", home).json["waits"]
     answered = folder.cli(*of(found["commands"]["answer it"]))
     assert (answered.code, 'result: ["blue", 1]' in answered.out) == (0, True)
@@ -144,13 +144,13 @@ def asks(run: Run, number: int) -> Any:
 
 
 def test_a_thousand_waits_are_listed_in_no_time(tmp_path: Path, record_property: Any) -> None:
-    with Holdfast(tmp_path / ".holdfast", store_options={"synchronous": "OFF"}) as hold:
+    with Outlast(tmp_path / ".outlast", store_options={"synchronous": "OFF"}) as outlast:
         for number in range(1000):
-            hold.run(asks, number)
+            outlast.run(asks, number)
         began = time.process_time()
-        found = inbox(hold._runtime)
+        found = inbox(outlast._runtime)
         took = time.process_time() - began
-        plan = hold._runtime.store.read(
+        plan = outlast._runtime.store.read(
             lambda look: list(look.connection.execute(f"EXPLAIN QUERY PLAN {look.sql['inbox_waits']}"))  # type: ignore[attr-defined]
         )
     record_property("seconds", took)
@@ -173,8 +173,8 @@ def test_an_answer_comes_from_a_word_or_a_file(folder: Folder) -> None:
 def test_an_answer_comes_from_standard_input(cli: "Cli") -> None:
     (cli.folder / "flows.py").write_text(FLOWS)
     cli.here("flows.py:free")
-    with cli.opened() as hold:
-        (wait,) = hold.interrupts()
+    with cli.opened() as outlast:
+        (wait,) = outlast.interrupts()
     said = cli("answer", wait.id, "-", "--resume", stdin='{"n": [1]}')
     assert (said.code, 'result: {"n": [1]}' in said.out) == (0, True)
 
@@ -186,7 +186,7 @@ def test_an_answer_comes_from_standard_input(cli: "Cli") -> None:
 def test_what_is_no_json_is_refused_and_the_wait_stays_open(folder: Folder, given: str) -> None:
     wait = waiting(folder, "pick")
     said = folder.cli("answer", wait.id, given)
-    assert (said.code, folder.hold.interrupts()[0].id) == (2, wait.id)
+    assert (said.code, folder.outlast.interrupts()[0].id) == (2, wait.id)
     assert "not JSON" in said.err or "cannot read" in said.err
 
 
@@ -203,7 +203,7 @@ def test_an_answer_that_does_not_fit_says_what_is_wrong(folder: Folder) -> None:
     wait = waiting(folder, "pick")
     said = folder.cli("answer", wait.id, '{"colour": "green"}')
     assert (said.code, "answer.colour is none of" in said.err) == (2, True)
-    assert len(folder.hold.interrupts()) == 1
+    assert len(folder.outlast.interrupts()) == 1
 
 
 def test_a_script_that_gives_no_answer_is_told_the_schema(folder: Folder) -> None:
@@ -226,10 +226,10 @@ def test_a_wait_is_cancelled_with_a_reason(folder: Folder) -> None:
 def test_answering_a_child_goes_on_with_its_parent(folder: Folder) -> None:
     said = folder.cli("run", "flows.py:parent")
     assert said.code == 3
-    (wait,) = [each for each in folder.hold.interrupts() if each.type == "input"]
-    top = folder.hold.get(wait.run_id).parent
+    (wait,) = [each for each in folder.outlast.interrupts() if each.type == "input"]
+    top = folder.outlast.get(wait.run_id).parent
     told = folder.cli("answer", wait.id, "7")
-    assert told.out.splitlines()[-1] == f"continue: holdfast resume {top}"
+    assert told.out.splitlines()[-1] == f"continue: outlast resume {top}"
     assert 'result: ["parent", 7]' in folder.cli("resume", top).out
 
 
@@ -241,7 +241,7 @@ def test_a_signal_lets_a_run_go_on_at_once(folder: Folder) -> None:
     said = folder.cli("signal", "news", '{"n": 1}', "--task", "t")
     assert said.out.splitlines() == [
         f"signal news is sent; run {wait.run_id} waited for it",
-        f"continue: holdfast resume {wait.run_id}",
+        f"continue: outlast resume {wait.run_id}",
     ]
     assert 'result: {"n": 1}' in folder.cli("resume", wait.run_id).out
 
@@ -258,7 +258,7 @@ def test_a_signal_that_nobody_waits_for_is_kept(folder: Folder) -> None:
 
 @pytest.mark.parametrize("name", ["news", "-x y", "it's $HOME", "--task"])
 def test_the_command_that_sends_a_signal_can_be_copied(folder: Folder, name: str) -> None:
-    said = folder.cli("run", "flows.py:listen", "--home", str(folder.path / ".holdfast"), SIGNAL=name)
+    said = folder.cli("run", "flows.py:listen", "--home", str(folder.path / ".outlast"), SIGNAL=name)
     (line,) = [line for line in said.out.splitlines() if line.startswith("  send it:")]
     words = of(line.partition(":")[2].strip().replace("JSON", "41"))
     sent = folder.cli(words[0], "--resume", *words[1:], SIGNAL=name)
@@ -286,7 +286,7 @@ def test_until_done_waits_for_a_deadline_and_says_who_could_answer(folder: Folde
     said = folder.cli("run", "flows.py:pick", "--until-done", DEADLINE="300ms", DEFAULT="1")
     assert (said.code, 'result: ["blue", 1]' in said.out) == (0, True)
     assert "at the latest; Ctrl-C leaves it waiting" in said.err
-    assert "  answer it: holdfast answer " in said.err
+    assert "  answer it: outlast answer " in said.err
 
 
 def test_until_done_goes_on_when_somebody_answers_before_the_deadline(folder: Folder) -> None:
@@ -295,8 +295,8 @@ def test_until_done_goes_on_when_somebody_answers_before_the_deadline(folder: Fo
     while "at the latest" not in child.err:
         assert time.monotonic() < until
         time.sleep(0.01)
-    (wait,) = folder.hold.interrupts()
-    folder.hold.answer(wait.id, json.loads(PICKED))
+    (wait,) = folder.outlast.interrupts()
+    folder.outlast.answer(wait.id, json.loads(PICKED))
     said = child.wait()
     assert (said.code, 'result: ["red", 2]' in said.out) == (0, True)
 
@@ -312,11 +312,11 @@ def test_a_tick_wakes_what_a_deadline_ended_and_names_the_next_question(folder: 
     assert (said.code, "was not answered before its deadline; now it is succeeded" in said.out) == (0, True)
     folder.flow("- {id: a, pause_for: input}\n- {id: b, pause_for: approval}\n- {id: c, wait_for: news}")
     folder.cli("run", "flow.yaml")
-    for expected in ("holdfast approve {wait}", "holdfast signal news JSON --run {run}"):
-        (wait,) = folder.hold.interrupts()
-        folder.hold.answer(wait.id, {"approved": True})
+    for expected in ("outlast approve {wait}", "outlast signal news JSON --run {run}"):
+        (wait,) = folder.outlast.interrupts()
+        folder.outlast.answer(wait.id, {"approved": True})
         out = folder.cli("tick").out
-        (next_one,) = folder.hold.interrupts()
+        (next_one,) = folder.outlast.interrupts()
         assert expected.format(wait=next_one.id, run=next_one.run_id) in out
 
 
@@ -357,8 +357,8 @@ def test_each_field_is_asked_for_and_checked_at_once(at_terminal: Open) -> None:
 
 def test_an_answer_without_a_schema_is_typed_and_leaving_leaves_it(cli: "Cli", at_terminal: Open) -> None:
     cli.here("flows.py:free")
-    with cli.opened() as hold:
-        (wait,) = hold.interrupts()
+    with cli.opened() as outlast:
+        (wait,) = outlast.interrupts()
     screen = at_terminal("answer", wait.id)
     screen.type("e\n", after=MENU)
     screen.type("\x04", after="answer (JSON, or text): ")

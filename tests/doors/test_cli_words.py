@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Outcome, Run, errors, flow
-from holdfast.doors.cli.exits import exit_code, exit_code_of, told
-from holdfast.doors.cli.inputs import find_flow, inputs_of
-from holdfast.doors.cli.render import clean
+from outlast import Outcome, Run, errors, flow
+from outlast.doors.cli.exits import exit_code, exit_code_of, told
+from outlast.doors.cli.inputs import find_flow, inputs_of
+from outlast.doors.cli.render import clean
 
 
 class Colour(enum.Enum):
@@ -127,7 +127,7 @@ def test_what_is_no_flow_is_not_found(name: str) -> None:
     ],
     ids=lambda value: getattr(value, "code", ""),
 )
-def test_each_family_of_errors_has_its_exit_code(error: errors.HoldfastError, code: int) -> None:
+def test_each_family_of_errors_has_its_exit_code(error: errors.OutlastError, code: int) -> None:
     assert exit_code(error) == code
 
 
@@ -140,7 +140,7 @@ def test_each_status_has_its_exit_code(status: str, code: int) -> None:
 
 
 def test_advice_on_the_command_line_speaks_of_commands() -> None:
-    assert "holdfast resume x --accept" in told(errors.Contested("x", "because"))
+    assert "outlast resume x --accept" in told(errors.Contested("x", "because"))
     assert "--task" in told(errors.InputsConflict("daily", "x"))
 
 

@@ -1,4 +1,4 @@
-"""`holdfast workspace`: bytes in, the same bytes out, checked; and where a task stands."""
+"""`outlast workspace`: bytes in, the same bytes out, checked; and where a task stands."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import Holdfast, Run, flow
+from outlast import Outlast, Run, flow
 
 from .. import ready
 
@@ -19,12 +19,12 @@ NOISE = os.urandom(50_000)
 
 def raw(cli: "Cli", *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command with bytes in and out."""
-    command = ("-m", "holdfast", "workspace", *words)
+    command = ("-m", "outlast", "workspace", *words)
     return ready.run(command, cwd=cli.folder, env=cli.environment(), stdin=stdin)
 
 
 def blobs(cli: "Cli") -> list[Path]:
-    return sorted((cli.folder / ".holdfast" / "default" / "blobs").glob("??/*"))
+    return sorted((cli.folder / ".outlast" / "default" / "blobs").glob("??/*"))
 
 
 @flow
@@ -39,8 +39,8 @@ def pins(run: Run) -> str:
 
 @pytest.fixture
 def pinned(cli: "Cli") -> "Cli":
-    with Holdfast(cli.folder / ".holdfast") as hold:
-        hold.run(pins, task="tides")
+    with Outlast(cli.folder / ".outlast") as outlast:
+        outlast.run(pins, task="tides")
     return cli
 
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_done_exits_with_its_code(pinned: "Cli", words: list[str]
 
 def test_reading_without_a_home_says_so_and_makes_none(cli: "Cli") -> None:
     assert cli("workspace", "list").code == 5
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
 
 
 def test_doctor_and_verify_count_the_workspace(pinned: "Cli") -> None:

@@ -1,4 +1,4 @@
-"""`Holdfast("http://…")`: the surface, the errors and the patience of the client."""
+"""`Outlast("http://…")`: the surface, the errors and the patience of the client."""
 
 import asyncio
 import inspect
@@ -11,30 +11,29 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import AsyncHoldfast, Holdfast, errors
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast, __version__, errors
+from outlast.errors import (
     EmbeddedOnly,
     ExtraMissing,
     Forbidden,
-    HoldfastError,
     NameInvalid,
     NotFound,
     OperationConflict,
+    OutlastError,
     RunNotFound,
     ServerUnreachable,
     Unauthenticated,
 )
-from holdfast.python.handoffs import Handoffs
-from holdfast.python.sessions import Sessions
-from holdfast.python.tasks import Tasks, TaskSession
-from holdfast.python.workspace import Workspace
-from holdfast.remote import errors as client_errors
-from holdfast.remote.handoffs import RemoteHandoffs
-from holdfast.remote.hold import AsyncRemoteHoldfast, RemoteHoldfast
-from holdfast.remote.sessions import RemoteSessions
-from holdfast.remote.tasks import RemoteTasks, RemoteTaskSession
-from holdfast.remote.workspace import RemoteWorkspace
+from outlast.python.handoffs import Handoffs
+from outlast.python.sessions import Sessions
+from outlast.python.tasks import Tasks, TaskSession
+from outlast.python.workspace import Workspace
+from outlast.remote import errors as client_errors
+from outlast.remote.handoffs import RemoteHandoffs
+from outlast.remote.outlast import AsyncRemoteOutlast, RemoteOutlast
+from outlast.remote.sessions import RemoteSessions
+from outlast.remote.tasks import RemoteTasks, RemoteTaskSession
+from outlast.remote.workspace import RemoteWorkspace
 
 from .server import Served, served
 
@@ -50,16 +49,16 @@ def url(server: Served) -> str:
 
 
 @pytest.fixture
-def hold(server: Served) -> Iterator[Holdfast]:
-    with Holdfast(url(server)) as found:
+def outlast(server: Served) -> Iterator[Outlast]:
+    with Outlast(url(server)) as found:
         yield found
 
 
 # the surface
 
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
-    Holdfast: {"signals"},
-    AsyncHoldfast: {"signals"},
+    Outlast: {"signals"},
+    AsyncOutlast: {"signals"},
     Handoffs: {"lint", "diff", "apply", "relative", "output"},
     Workspace: set[str](),
     Tasks: {"open_task_session"},
@@ -67,8 +66,8 @@ WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by met
     Sessions: set[str](),
 }
 PAIRS = [
-    (Holdfast, RemoteHoldfast),
-    (AsyncHoldfast, AsyncRemoteHoldfast),
+    (Outlast, RemoteOutlast),
+    (AsyncOutlast, AsyncRemoteOutlast),
     (Handoffs, RemoteHandoffs),
     (Workspace, RemoteWorkspace),
     (Tasks, RemoteTasks),
@@ -95,19 +94,19 @@ def test_both_are_made_by_the_same_words() -> None:
         assert "key" in found
 
 
-def test_a_url_gives_a_client_that_is_a_holdfast(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    for made in (lambda: Holdfast(url(server)), lambda: Holdfast()):
-        monkeypatch.setenv("HOLDFAST_HOME", url(server))
+def test_a_url_gives_a_client_that_is_an_outlast(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    for made in (lambda: Outlast(url(server)), lambda: Outlast()):
+        monkeypatch.setenv("OUTLAST_HOME", url(server))
         with made() as found:
-            assert isinstance(found, Holdfast)
-            assert isinstance(found, RemoteHoldfast)
+            assert isinstance(found, Outlast)
+            assert isinstance(found, RemoteOutlast)
             assert found.runs() == []
-    assert isinstance(AsyncHoldfast(url(server)), AsyncRemoteHoldfast)
+    assert isinstance(AsyncOutlast(url(server)), AsyncRemoteOutlast)
 
 
 def test_awaited_it_does_the_same(server: Served) -> None:
     async def story() -> tuple[Any, ...]:
-        async with AsyncHoldfast(url(server)) as found:
+        async with AsyncOutlast(url(server)) as found:
             await found.sessions.append("talk", "user", "hello")
             task = await found.tasks.open("awaited")
             await task.record_event("looked", {"at": "it"})
@@ -120,53 +119,52 @@ def test_awaited_it_does_the_same(server: Served) -> None:
     assert asyncio.run(story()) == ("hello", "looked", "content", True)
 
 
-REFUSED: list[Callable[[Holdfast], Any]] = [
-    lambda hold: hold.open("script"),
-    lambda hold: hold.resource("key", object()),
-    lambda hold: hold.replay("run"),
-    lambda hold: hold.gc(),
-    lambda hold: hold.export("run", "file"),
-    lambda hold: hold.import_("file"),
-    lambda hold: hold.mirror("run"),
-    lambda hold: hold.follow_logs("run"),
-    lambda hold: hold.home,
-    lambda hold: hold.handoff.export("anchor", "file"),
-    lambda hold: hold.handoff.import_("file"),
-    lambda hold: hold.workspace.recall("goal", embed=lambda texts: []),
-    lambda hold: hold.sessions.window("talk", 10, tokens_of=len),
+REFUSED: list[Callable[[Outlast], Any]] = [
+    lambda outlast: outlast.open("script"),
+    lambda outlast: outlast.resource("key", object()),
+    lambda outlast: outlast.replay("run"),
+    lambda outlast: outlast.gc(),
+    lambda outlast: outlast.export("run", "file"),
+    lambda outlast: outlast.import_("file"),
+    lambda outlast: outlast.mirror("run"),
+    lambda outlast: outlast.follow_logs("run"),
+    lambda outlast: outlast.home,
+    lambda outlast: outlast.handoff.export("anchor", "file"),
+    lambda outlast: outlast.handoff.import_("file"),
+    lambda outlast: outlast.workspace.recall("goal", embed=lambda texts: []),
+    lambda outlast: outlast.sessions.window("talk", 10, tokens_of=len),
 ]
 
 
 @pytest.mark.parametrize("ask", REFUSED)
-def test_what_needs_the_home_says_what_to_do_instead(hold: Holdfast, ask: Callable[[Holdfast], Any]) -> None:
+def test_what_needs_the_home_says_what_to_do_instead(outlast: Outlast, ask: Callable[[Outlast], Any]) -> None:
     with pytest.raises(EmbeddedOnly) as error:
-        ask(hold)
+        ask(outlast)
     assert error.value.what_next
 
 
 def test_a_class_of_ones_own_stays_embedded(server: Served) -> None:
-    class Mine(Holdfast):
+    class Mine(Outlast):
         pass
 
     with pytest.raises(EmbeddedOnly):
         Mine(url(server))
     with pytest.raises(NameInvalid):
-        Holdfast("/nonexistent/never-made", key="hf_x_y")
+        Outlast("/nonexistent/never-made", key="ol_x_y")
 
 
 def test_without_its_package_the_extra_is_named(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
     with pytest.raises(ExtraMissing, match="client"):
-        Holdfast(url(server))
+        Outlast(url(server))
 
 
-def test_importing_holdfast_imports_no_client() -> None:
+def test_importing_outlast_imports_no_client() -> None:
     import subprocess
     import sys
 
     code = (
-        "import sys, holdfast; holdfast.Holdfast; "
-        "print([m for m in sys.modules if 'httpx' in m or 'holdfast.remote' in m])"
+        "import sys, outlast; outlast.Outlast; print([m for m in sys.modules if 'httpx' in m or 'outlast.remote' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
@@ -174,67 +172,67 @@ def test_importing_holdfast_imports_no_client() -> None:
 
 # errors
 
-SAME_ERRORS: list[Callable[[Holdfast], Any]] = [
-    lambda hold: hold.get("nope"),
-    lambda hold: hold.plan("nope"),
-    lambda hold: hold.resume("nope"),
-    lambda hold: hold.resume("nope", accept=["code_changed"]),
-    lambda hold: hold.abort("nope", why="over"),
-    lambda hold: hold.skip("nope", "step", why=" "),
-    lambda hold: hold.answer("nope", {"approved": True}),
-    lambda hold: hold.signal("paid"),
-    lambda hold: hold.signal("paid", body={1, 2}, task="t"),
-    lambda hold: hold.handoff.recover("nope"),
-    lambda hold: hold.handoff.recover("a", handoff_id="b"),
-    lambda hold: hold.handoff.get(),
-    lambda hold: hold.handoff.get("nope"),
-    lambda hold: hold.handoff.settle("nope", "completed"),
-    lambda hold: hold.handoff.settle("nope", "done"),  # type: ignore[arg-type]
-    lambda hold: hold.handoff.claim("nope", take=True),
-    lambda hold: hold.handoff.list("nope"),  # type: ignore[arg-type]
-    lambda hold: hold.handoff.store("a", "s", "t", target_files=["../x"], repo_root="/"),
-    lambda hold: hold.handoff.store("a", "s", "t", repo_root="/nonexistent"),
-    lambda hold: hold.handoff.store("a", "token ghp_" + "a" * 36, "t", bind=False),
-    lambda hold: hold.handoff.store("a", "s", "t", bind=False, expected_revision=7),
-    lambda hold: hold.handoff.store("a", "s", "t", tenant_id="other"),
-    lambda hold: hold.handoff.store("", "s", "t", bind=False),
-    lambda hold: hold.handoff.store("a", "did it", "t", bind=False, strict=True),
-    lambda hold: hold.workspace.get("nope"),
-    lambda hold: hold.workspace.save("  ", b""),
-    lambda hold: hold.workspace.save("n", {"no": "content"}),  # type: ignore[arg-type]
-    lambda hold: hold.workspace.versions("nope"),
-    lambda hold: hold.workspace.record("decision", ""),
-    lambda hold: hold.workspace.record("decision", "t", refs=["record:nope"]),
-    lambda hold: hold.workspace.link("record:a", "supports", "record:b"),
-    lambda hold: hold.workspace.recall("goal", -1),
-    lambda hold: hold.workspace.record("opinion", "t"),
-    lambda hold: hold.workspace.link("record:a", "likes", "record:b"),
-    lambda hold: hold.workspace.checkpoint("c", refs=["artifact:default/none@1"], task="t"),
-    lambda hold: hold.workspace.diff("a", "b"),
-    lambda hold: hold.tasks.get("nope"),
-    lambda hold: hold.tasks.session("nope"),
-    lambda hold: hold.tasks.open("x" * 600),
-    lambda hold: hold.tasks.open("fresh-task").resume_task(),
-    lambda hold: hold.tasks.open("fresh-task").complete_task(),
-    lambda hold: hold.tasks.open("fresh-task").pause_task("s", "t", anchor="mine"),
-    lambda hold: hold.sessions.get("nope"),
-    lambda hold: hold.sessions.append("s", "", "x"),
-    lambda hold: hold.sessions.append("s", "user", object()),
-    lambda hold: hold.sessions.set_memo("nope", "text"),
+SAME_ERRORS: list[Callable[[Outlast], Any]] = [
+    lambda outlast: outlast.get("nope"),
+    lambda outlast: outlast.plan("nope"),
+    lambda outlast: outlast.resume("nope"),
+    lambda outlast: outlast.resume("nope", accept=["code_changed"]),
+    lambda outlast: outlast.abort("nope", why="over"),
+    lambda outlast: outlast.skip("nope", "step", why=" "),
+    lambda outlast: outlast.answer("nope", {"approved": True}),
+    lambda outlast: outlast.signal("paid"),
+    lambda outlast: outlast.signal("paid", body={1, 2}, task="t"),
+    lambda outlast: outlast.handoff.recover("nope"),
+    lambda outlast: outlast.handoff.recover("a", handoff_id="b"),
+    lambda outlast: outlast.handoff.get(),
+    lambda outlast: outlast.handoff.get("nope"),
+    lambda outlast: outlast.handoff.settle("nope", "completed"),
+    lambda outlast: outlast.handoff.settle("nope", "done"),  # type: ignore[arg-type]
+    lambda outlast: outlast.handoff.claim("nope", take=True),
+    lambda outlast: outlast.handoff.list("nope"),  # type: ignore[arg-type]
+    lambda outlast: outlast.handoff.store("a", "s", "t", target_files=["../x"], repo_root="/"),
+    lambda outlast: outlast.handoff.store("a", "s", "t", repo_root="/nonexistent"),
+    lambda outlast: outlast.handoff.store("a", "token ghp_" + "a" * 36, "t", bind=False),
+    lambda outlast: outlast.handoff.store("a", "s", "t", bind=False, expected_revision=7),
+    lambda outlast: outlast.handoff.store("a", "s", "t", tenant_id="other"),
+    lambda outlast: outlast.handoff.store("", "s", "t", bind=False),
+    lambda outlast: outlast.handoff.store("a", "did it", "t", bind=False, strict=True),
+    lambda outlast: outlast.workspace.get("nope"),
+    lambda outlast: outlast.workspace.save("  ", b""),
+    lambda outlast: outlast.workspace.save("n", {"no": "content"}),  # type: ignore[arg-type]
+    lambda outlast: outlast.workspace.versions("nope"),
+    lambda outlast: outlast.workspace.record("decision", ""),
+    lambda outlast: outlast.workspace.record("decision", "t", refs=["record:nope"]),
+    lambda outlast: outlast.workspace.link("record:a", "supports", "record:b"),
+    lambda outlast: outlast.workspace.recall("goal", -1),
+    lambda outlast: outlast.workspace.record("opinion", "t"),
+    lambda outlast: outlast.workspace.link("record:a", "likes", "record:b"),
+    lambda outlast: outlast.workspace.checkpoint("c", refs=["artifact:default/none@1"], task="t"),
+    lambda outlast: outlast.workspace.diff("a", "b"),
+    lambda outlast: outlast.tasks.get("nope"),
+    lambda outlast: outlast.tasks.session("nope"),
+    lambda outlast: outlast.tasks.open("x" * 600),
+    lambda outlast: outlast.tasks.open("fresh-task").resume_task(),
+    lambda outlast: outlast.tasks.open("fresh-task").complete_task(),
+    lambda outlast: outlast.tasks.open("fresh-task").pause_task("s", "t", anchor="mine"),
+    lambda outlast: outlast.sessions.get("nope"),
+    lambda outlast: outlast.sessions.append("s", "", "x"),
+    lambda outlast: outlast.sessions.append("s", "user", object()),
+    lambda outlast: outlast.sessions.set_memo("nope", "text"),
 ]
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
-    with Holdfast(tmp_path_factory.mktemp("embedded") / "home") as found:
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlast]:
+    with Outlast(tmp_path_factory.mktemp("embedded") / "home") as found:
         yield found
 
 
 @pytest.mark.parametrize("number", range(len(SAME_ERRORS)))
-def test_an_error_is_the_same_by_class_code_and_text(number: int, hold: Holdfast, embedded: Holdfast) -> None:
+def test_an_error_is_the_same_by_class_code_and_text(number: int, outlast: Outlast, embedded: Outlast) -> None:
     told = []
-    for each in (embedded, hold):
-        with pytest.raises(HoldfastError) as error:
+    for each in (embedded, outlast):
+        with pytest.raises(OutlastError) as error:
             SAME_ERRORS[number](each)
         told.append((type(error.value), error.value.code, str(error.value), set(error.value.facts)))
     assert told[0] == told[1]
@@ -258,7 +256,7 @@ def test_an_error_of_another_version_comes_in_the_class_that_is_nearest() -> Non
 
 
 def test_every_error_of_ours_can_be_made_again() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HoldfastError)]
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OutlastError)]
     codes = [kind.code for kind in kinds]
     assert len(set(codes)) == len(codes)
 
@@ -269,39 +267,39 @@ def test_every_error_of_ours_can_be_made_again() -> None:
 def test_a_key_says_who_asks(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = server.keys().create("reader", roles=["read"]).text
     writes = server.keys().create("writer", roles=["write"]).text
-    with Holdfast(url(server), key=reads) as hold:
-        assert hold.runs() == []
+    with Outlast(url(server), key=reads) as outlast:
+        assert outlast.runs() == []
         with pytest.raises(Forbidden):
-            hold.signal("paid", task="t")
-    monkeypatch.setenv("HOLDFAST_KEY", writes)
-    with Holdfast(url(server), actor="somebody else") as hold:
-        assert hold.signal("paid", task="t").actor == "writer"
-    with Holdfast(url(server), key="hf_none_such") as hold, pytest.raises(Unauthenticated):
-        hold.runs()
+            outlast.signal("paid", task="t")
+    monkeypatch.setenv("OUTLAST_API_KEY", writes)
+    with Outlast(url(server), actor="somebody else") as outlast:
+        assert outlast.signal("paid", task="t").actor == "writer"
+    with Outlast(url(server), key="ol_none_such") as outlast, pytest.raises(Unauthenticated):
+        outlast.runs()
     with pytest.raises(NameInvalid):
-        Holdfast(url(server), key="two words")
+        Outlast(url(server), key="two words")
 
 
 def test_scope_and_actor_go_along(server: Served) -> None:
-    with Holdfast(url(server), scope="Zürich/2", actor="Ünal") as hold:
-        saved = hold.workspace.save("a.txt", "x")
+    with Outlast(url(server), scope="Zürich/2", actor="Ünal") as outlast:
+        saved = outlast.workspace.save("a.txt", "x")
         assert (saved.scope, saved.source.actor) == ("Zürich/2", "Ünal")
-        assert hold.workspace.save("a.txt", "x", scope="other", actor="Eve").scope == "other"
-        assert [each.ref for each in hold.workspace.list()] == [saved.ref]
+        assert outlast.workspace.save("a.txt", "x", scope="other", actor="Eve").scope == "other"
+        assert [each.ref for each in outlast.workspace.list()] == [saved.ref]
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "é☃", "100%", "a?b#c", "a&b=c", "%2F", "-x", "x" * 400])
-def test_names_of_any_kind_are_found_again(hold: Holdfast, name: str) -> None:
-    task = hold.tasks.open(name)
+def test_names_of_any_kind_are_found_again(outlast: Outlast, name: str) -> None:
+    task = outlast.tasks.open(name)
     task.record_event("seen", {"name": name})
-    assert hold.tasks.get(name).task == name
+    assert outlast.tasks.get(name).task == name
     assert [each.body for each in task.events()][-1] == {"name": name}
-    saved = hold.workspace.save(name, name)
-    assert hold.workspace.get(saved.ref).text() == name
-    hold.sessions.append(name, "user", name)
-    assert [each.content for each in hold.sessions.messages(name)] == [name]
-    hold.handoff.store(f"task:{name}", "Stopped", "Go on", bind=False)
-    assert hold.handoff.recover(f"task:{name}").anchor == f"task:{name}"
+    saved = outlast.workspace.save(name, name)
+    assert outlast.workspace.get(saved.ref).text() == name
+    outlast.sessions.append(name, "user", name)
+    assert [each.content for each in outlast.sessions.messages(name)] == [name]
+    outlast.handoff.store(f"task:{name}", "Stopped", "Go on", bind=False)
+    assert outlast.handoff.recover(f"task:{name}").anchor == f"task:{name}"
 
 
 # patience
@@ -361,8 +359,8 @@ def _whole(taken: socket.socket) -> bytes:
 
 def test_a_write_whose_answer_was_lost_is_asked_for_again_and_done_once(server: Served) -> None:
     falters = Falters(server, ["break", "502", "swallow", "swallow"])
-    with Holdfast(falters.url, store_options={"retry_seconds": 0.01}) as hold:
-        message = hold.sessions.append("falters", "user", "once")
+    with Outlast(falters.url, store_options={"retry_seconds": 0.01}) as outlast:
+        message = outlast.sessions.append("falters", "user", "once")
     falters.close()
     assert falters.asked == 5
     assert message.replayed
@@ -372,8 +370,8 @@ def test_a_write_whose_answer_was_lost_is_asked_for_again_and_done_once(server: 
 
 def test_what_a_server_refuses_is_not_asked_for_again(server: Served) -> None:
     falters = Falters(server, [])
-    with Holdfast(falters.url) as hold, pytest.raises(RunNotFound):
-        hold.get("nope")
+    with Outlast(falters.url) as outlast, pytest.raises(RunNotFound):
+        outlast.get("nope")
     falters.close()
     assert falters.asked == 1
 
@@ -382,8 +380,8 @@ def test_nobody_there_is_told_within_the_deadline() -> None:
     place = f"http://127.0.0.1:{free_port()}"
     began = time.monotonic()
     options = {"deadline_seconds": 0.4, "retry_seconds": 0.01}
-    with Holdfast(place, store_options=options) as hold, pytest.raises(ServerUnreachable) as error:
-        hold.runs()
+    with Outlast(place, store_options=options) as outlast, pytest.raises(ServerUnreachable) as error:
+        outlast.runs()
     assert time.monotonic() - began < 20
     assert error.value.tries > 1
     assert place in str(error.value)
@@ -408,24 +406,24 @@ def test_a_server_that_keeps_saying_503_is_told_in_its_own_words(tmp_path: Path)
     threading.Thread(target=serve, daemon=True).start()
     options = {"deadline_seconds": 0.3, "retry_seconds": 0.01}
     place = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    with Holdfast(place, store_options=options) as hold, pytest.raises(errors.StoreBusy):
-        hold.runs()
+    with Outlast(place, store_options=options) as outlast, pytest.raises(errors.StoreBusy):
+        outlast.runs()
     listening.close()
     assert len(asked) > 1
 
 
-def test_an_operation_id_of_ones_own_is_kept(hold: Holdfast) -> None:
-    first = hold.sessions.append("own", "user", "a", operation_id="mine")
-    again = hold.sessions.append("own", "user", "a", operation_id="mine")
+def test_an_operation_id_of_ones_own_is_kept(outlast: Outlast) -> None:
+    first = outlast.sessions.append("own", "user", "a", operation_id="mine")
+    again = outlast.sessions.append("own", "user", "a", operation_id="mine")
     assert (first.replayed, again.replayed, again) == (False, True, first)
     with pytest.raises(OperationConflict):
-        hold.sessions.append("own", "user", "b", operation_id="mine")
+        outlast.sessions.append("own", "user", "b", operation_id="mine")
 
 
 def test_what_is_no_address_is_refused() -> None:
     for wrong in ("http://", "http://host:x", "http://h/?q=1", "http://user:pw@host"):
         with pytest.raises(NameInvalid):
-            Holdfast(wrong)
+            Outlast(wrong)
     with pytest.raises(NameInvalid):
-        Holdfast("http://127.0.0.1:1", store_options={"patience": 1})
-    assert holdfast.__version__
+        Outlast("http://127.0.0.1:1", store_options={"patience": 1})
+    assert __version__

@@ -1,4 +1,4 @@
-"""The command line against a server: `--home http://…`, or HOLDFAST_HOME."""
+"""The command line against a server: `--home http://…`, or OUTLAST_HOME."""
 
 import json
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.doors.cli import main
-from holdfast.doors.cli.group import cli
+from outlast.doors.cli import main
+from outlast.doors.cli.group import cli
 
 from . import http_flows
 from .client_story import make_repository
@@ -27,8 +27,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def repo(tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = make_repository(tmp_path / "repo")
     monkeypatch.chdir(found)
-    monkeypatch.setenv("HOLDFAST_HOME", f"http://127.0.0.1:{server.port}")
-    for name in ("HOLDFAST_KEY", "HOLDFAST_CLAIM"):
+    monkeypatch.setenv("OUTLAST_HOME", f"http://127.0.0.1:{server.port}")
+    for name in ("OUTLAST_API_KEY", "OUTLAST_CLAIM"):
         monkeypatch.delenv(name, raising=False)
     return found
 
@@ -56,7 +56,7 @@ def test_a_handoff_goes_all_its_way(repo: Path, monkeypatch: pytest.MonkeyPatch)
     assert ask("handoff", "store", "cli", "-m", "Stopped at it", "--text", "Resume in app.py", *check).exit_code == 0
     assert told("handoff", "recover", "cli")["verdict"] == "trusted"
     claim = told("handoff", "claim", "cli")
-    monkeypatch.setenv("HOLDFAST_CLAIM", str(claim["id"]))
+    monkeypatch.setenv("OUTLAST_CLAIM", str(claim["id"]))
     (repo / "app.py").write_text("limit = 2\n")
     assert ask("handoff", "settle", "cli", "completed").exit_code == 0
     assert "finished" in ask("handoff", "list").output
@@ -84,7 +84,7 @@ def test_tasks_sessions_and_the_workspace_are_there(repo: Path) -> None:
 def test_the_url_may_be_an_option_and_what_needs_a_folder_says_so(
     repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("HOLDFAST_HOME")
+    monkeypatch.delenv("OUTLAST_HOME")
     url = f"http://127.0.0.1:{server.port}"
     assert ask("runs", "--home", url).exit_code == 0
     assert list(repo.glob("http*")) == []
@@ -95,7 +95,7 @@ def test_the_url_may_be_an_option_and_what_needs_a_folder_says_so(
 def test_the_key_comes_from_the_environment_unless_it_is_that_of_an_effect(
     repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_KEY", server.keys().create("reader", roles=["read"]).text)
+    monkeypatch.setenv("OUTLAST_API_KEY", server.keys().create("reader", roles=["read"]).text)
     assert code_of(capsys, "task", "open", "not mine") == "forbidden"
-    monkeypatch.setenv("HOLDFAST_KEY", "publish-3f2a")
+    monkeypatch.setenv("OUTLAST_API_KEY", "publish-3f2a")
     assert ask("task", "open", "mine").exit_code == 0

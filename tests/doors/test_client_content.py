@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import IntegrityBroken, OperationConflict
+from outlast import Outlast
+from outlast.errors import IntegrityBroken, OperationConflict
 
 from .client_story import Plain
 from .server import Served, served
@@ -25,8 +25,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def hold(server: Served) -> Iterator[Holdfast]:
-    with Holdfast(f"http://127.0.0.1:{server.port}") as found:
+def outlast(server: Served) -> Iterator[Outlast]:
+    with Outlast(f"http://127.0.0.1:{server.port}") as found:
         yield found
 
 
@@ -35,23 +35,23 @@ def pieces(count: int) -> Iterator[bytes]:
     return (number.to_bytes(4, "big") * (MIB // 4) for number in range(count))
 
 
-def test_what_is_saved_is_read_again_in_every_way(hold: Holdfast, tmp_path: Path) -> None:
+def test_what_is_saved_is_read_again_in_every_way(outlast: Outlast, tmp_path: Path) -> None:
     content = "grüße\n".encode() * 1000
     file = tmp_path / "in.bin"
     file.write_bytes(content)
     for given in (content, content.decode(), file, io.BytesIO(content), iter((content[:10], content[10:]))):
-        saved = hold.workspace.save("ways.txt", given)
+        saved = outlast.workspace.save("ways.txt", given)
         assert (saved.digest, saved.size) == (hashlib.sha256(content).hexdigest(), len(content))
         assert (saved.read(), saved.text()) == (content, content.decode())
-    assert hold.workspace.get("ways.txt").save_to(tmp_path / "out.bin").read_bytes() == content
-    with hold.workspace.get(saved.ref).open() as stream:
+    assert outlast.workspace.get("ways.txt").save_to(tmp_path / "out.bin").read_bytes() == content
+    with outlast.workspace.get(saved.ref).open() as stream:
         assert (stream.read(5), stream.read()) == (content[:5], content[5:])
-    assert hold.workspace.save("empty", b"").read() == b""
+    assert outlast.workspace.save("empty", b"").read() == b""
 
 
-def test_the_same_story_gives_the_same_values(hold: Holdfast, tmp_path: Path) -> None:
+def test_the_same_story_gives_the_same_values(outlast: Outlast, tmp_path: Path) -> None:
     plain = []
-    with Holdfast(tmp_path / "home", scope="w") as embedded, Holdfast(hold._line.url, scope="w") as remote:
+    with Outlast(tmp_path / "home", scope="w") as embedded, Outlast(outlast._line.url, scope="w") as remote:
         for each in (embedded, remote):
             work = each.workspace
             text, raw = work.save("a", "text", tags=("b", "a", "a"), source="hand"), work.save("b", b"raw", summary="s")
@@ -96,10 +96,10 @@ def test_the_same_story_gives_the_same_values(hold: Holdfast, tmp_path: Path) ->
         assert found == wanted, place
 
 
-def test_64_mib_go_up_and_down_in_constant_memory(hold: Holdfast, tmp_path: Path) -> None:
+def test_64_mib_go_up_and_down_in_constant_memory(outlast: Outlast, tmp_path: Path) -> None:
     tracemalloc.start()
     try:
-        saved = hold.workspace.save("large.bin", pieces(64))
+        saved = outlast.workspace.save("large.bin", pieces(64))
         target = saved.save_to(tmp_path / "large.bin")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -110,10 +110,10 @@ def test_64_mib_go_up_and_down_in_constant_memory(hold: Holdfast, tmp_path: Path
     assert peak < 24 * MIB, f"{peak / MIB:.0f} MiB"  # the server's own part is in it too
 
 
-def test_a_download_that_breaks_is_taken_up_where_it_was(server: Served, hold: Holdfast) -> None:
-    saved = hold.workspace.save("broken.bin", pieces(6))
+def test_a_download_that_breaks_is_taken_up_where_it_was(server: Served, outlast: Outlast) -> None:
+    saved = outlast.workspace.save("broken.bin", pieces(6))
     cuts = Cuts(server, 2 * MIB)
-    with Holdfast(cuts.url, store_options={"retry_seconds": 0.001}) as other:
+    with Outlast(cuts.url, store_options={"retry_seconds": 0.001}) as other:
         content = other.workspace.get(saved.ref).read()
     cuts.close()
     assert hashlib.sha256(content).hexdigest() == saved.digest
@@ -122,31 +122,31 @@ def test_a_download_that_breaks_is_taken_up_where_it_was(server: Served, hold: H
 
 def test_an_upload_whose_answer_was_lost_is_saved_once(server: Served) -> None:
     cuts = Cuts(server, 1 << 20, swallow=1)
-    with Holdfast(cuts.url, store_options={"retry_seconds": 0.01}) as hold:
-        saved = hold.workspace.save("lost.bin", iter((b"a" * MIB, b"b")))
-        assert [each.version for each in hold.workspace.versions("lost.bin")] == [1]
+    with Outlast(cuts.url, store_options={"retry_seconds": 0.01}) as outlast:
+        saved = outlast.workspace.save("lost.bin", iter((b"a" * MIB, b"b")))
+        assert [each.version for each in outlast.workspace.versions("lost.bin")] == [1]
         assert saved.read() == b"a" * MIB + b"b"
     cuts.close()
 
 
-def test_other_content_under_the_same_operation_is_a_conflict(hold: Holdfast) -> None:
-    hold.workspace.save("op", b"one", operation_id="up")
-    assert hold.workspace.save("op", b"one", operation_id="up").replayed
+def test_other_content_under_the_same_operation_is_a_conflict(outlast: Outlast) -> None:
+    outlast.workspace.save("op", b"one", operation_id="up")
+    assert outlast.workspace.save("op", b"one", operation_id="up").replayed
     with pytest.raises(OperationConflict):
-        hold.workspace.save("op", b"two", operation_id="up")
+        outlast.workspace.save("op", b"two", operation_id="up")
 
 
-def test_content_that_is_not_what_was_saved_is_never_taken_for_it(server: Served, hold: Holdfast) -> None:
-    saved = hold.workspace.save("damaged.bin", b"x" * 100)
+def test_content_that_is_not_what_was_saved_is_never_taken_for_it(server: Served, outlast: Outlast) -> None:
+    saved = outlast.workspace.save("damaged.bin", b"x" * 100)
     path = next(path for path in (server.home / "default" / "blobs").rglob("*") if path.name == saved.digest)
     path.write_bytes(b"y" * 100)
     with pytest.raises(IntegrityBroken):
         saved.read()
 
 
-def test_content_that_was_changed_on_its_way_is_never_taken_for_it(server: Served, hold: Holdfast) -> None:
-    saved = hold.workspace.save("way.bin", b"the content")
+def test_content_that_was_changed_on_its_way_is_never_taken_for_it(server: Served, outlast: Outlast) -> None:
+    saved = outlast.workspace.save("way.bin", b"the content")
     line = Cuts(server, swap=(b"the content", b"THE CONTENT"))
-    with Holdfast(line.url) as other, pytest.raises(IntegrityBroken):
+    with Outlast(line.url) as other, pytest.raises(IntegrityBroken):
         other.workspace.get(saved.ref).read()
     line.close()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import (
+from outlast import Outlast
+from outlast.errors import (
     ClaimLost,
     Finished,
     HandoffAmbiguous,
@@ -34,8 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def hold(server: Served) -> Iterator[Holdfast]:
-    with Holdfast(f"http://127.0.0.1:{server.port}") as found:
+def outlast(server: Served) -> Iterator[Outlast]:
+    with Outlast(f"http://127.0.0.1:{server.port}") as found:
         yield found
 
 
@@ -46,13 +46,13 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def store(hold: Holdfast, anchor: str, **more: Any) -> Any:
+def store(outlast: Outlast, anchor: str, **more: Any) -> Any:
     given: dict[str, Any] = {
         "target_files": ["app.py"],
         "next_action": "Set the limit to 2 in app.py.",
         "acceptance_checks": [CHECK],
     }
-    return hold.handoff.store(anchor, "Stopped at the limit", "Resume in app.py and set the limit.", **given | more)
+    return outlast.handoff.store(anchor, "Stopped at the limit", "Resume in app.py and set the limit.", **given | more)
 
 
 def codes(got: Any) -> set[str]:
@@ -62,65 +62,65 @@ def codes(got: Any) -> set[str]:
 # the same story
 
 
-def story(hold: Holdfast, repo: Path) -> list[Any]:
+def story(outlast: Outlast, repo: Path) -> list[Any]:
     """Everything that can happen to a handoff, told by what the calls give."""
     told: list[Any] = []
     (repo / "app.py").write_text("limit = 1\n# under way\n")
     must = {"file": "app.py", "contains": "limit"}
     told.append(
-        store(hold, "task:s", must_keep=[must, "keep the tests"], execution_state_v1='{"a":  1.50}', baseline=True)
+        store(outlast, "task:s", must_keep=[must, "keep the tests"], execution_state_v1='{"a":  1.50}', baseline=True)
     )
-    told.append(hold.handoff.recover("task:s"))
-    told.append(hold.handoff.recover())
-    told.append(hold.handoff.recover(file_path="app.py", run_checks=True))
+    told.append(outlast.handoff.recover("task:s"))
+    told.append(outlast.handoff.recover())
+    told.append(outlast.handoff.recover(file_path="app.py", run_checks=True))
     (repo / "app.py").write_text("nothing\n")
-    told.append(hold.handoff.recover("task:s"))
-    told.append(hold.handoff.recover("task:s", claim=True))
-    told.append(hold.handoff.list("contested"))
-    told.append(hold.handoff.list(look=True))
-    told.append(hold.handoff.diff("task:s"))
+    told.append(outlast.handoff.recover("task:s"))
+    told.append(outlast.handoff.recover("task:s", claim=True))
+    told.append(outlast.handoff.list("contested"))
+    told.append(outlast.handoff.list(look=True))
+    told.append(outlast.handoff.diff("task:s"))
     git(repo, "checkout", "-q", ".")
-    told.append(hold.handoff.apply("task:s"))
+    told.append(outlast.handoff.apply("task:s"))
     told.append((repo / "app.py").read_text())
-    told.append(hold.handoff.claim("task:s", operation_id="claim-1"))
-    told.append(hold.handoff.claim("task:s", operation_id="claim-1").replayed)
+    told.append(outlast.handoff.claim("task:s", operation_id="claim-1"))
+    told.append(outlast.handoff.claim("task:s", operation_id="claim-1").replayed)
     (repo / "app.py").write_text("limit = 3\n")
-    told.append(hold.handoff.verify("task:s"))
+    told.append(outlast.handoff.verify("task:s"))
     with pytest.raises(NotSettled) as refused:
-        hold.handoff.settle("task:s", "completed")
+        outlast.handoff.settle("task:s", "completed")
     told.append(str(refused.value))
     told.append(getattr(refused.value, "__notes__", []))
     (repo / "app.py").write_text("limit = 2\n")
-    told.append(hold.handoff.renew("task:s"))
-    told.append(hold.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
-    told.append(hold.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
+    told.append(outlast.handoff.renew("task:s"))
+    told.append(outlast.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
+    told.append(outlast.handoff.settle("task:s", "completed", acknowledged=["keep the tests"], operation_id="settle-1"))
     with pytest.raises(Finished) as finished:
-        hold.handoff.recover("task:s")
+        outlast.handoff.recover("task:s")
     told.append(str(finished.value))
-    told.append(hold.handoff.recover("task:s", include_finished=True))
-    told.append(store(hold, "task:s", bind=False))
-    told.append(hold.handoff.get(anchor="task:s", revision=1))
-    told.append(hold.handoff.diff("task:s", revisions=(1, 2)))
-    told.append([each.kind for each in hold.handoff.history("task:s")])
-    told.append(hold.handoff.output(told[3].evidence[0]))
-    told.append(hold.handoff.list())
+    told.append(outlast.handoff.recover("task:s", include_finished=True))
+    told.append(store(outlast, "task:s", bind=False))
+    told.append(outlast.handoff.get(anchor="task:s", revision=1))
+    told.append(outlast.handoff.diff("task:s", revisions=(1, 2)))
+    told.append([each.kind for each in outlast.handoff.history("task:s")])
+    told.append(outlast.handoff.output(told[3].evidence[0]))
+    told.append(outlast.handoff.list())
     return told
 
 
 def test_the_same_story_gives_the_same_values(server: Served, tmp_path: Path, repo: Path) -> None:
-    with Holdfast(tmp_path / "embedded" / "home", scope="story") as embedded:
+    with Outlast(tmp_path / "embedded" / "home", scope="story") as embedded:
         there = Plain()(story(embedded, repo))
     git(repo, "checkout", "-q", ".")
-    with Holdfast(f"http://127.0.0.1:{server.port}", scope="story") as remote:
+    with Outlast(f"http://127.0.0.1:{server.port}", scope="story") as remote:
         here = Plain()(story(remote, repo))
     for place, (wanted, found) in enumerate(zip(there, here, strict=True)):
         assert found == wanted, place
 
 
-def task_story(hold: Holdfast, repo: Path) -> list[Any]:
+def task_story(outlast: Outlast, repo: Path) -> list[Any]:
     told: list[Any] = []
     (repo / "app.py").write_text("limit = 1\n")
-    ann, ben = (hold.tasks.open("fix limit", actor=who) for who in ("ann", "ben"))
+    ann, ben = (outlast.tasks.open("fix limit", actor=who) for who in ("ann", "ben"))
     fields = {"target_files": ["app.py"], "next_action": "Set it to 2.", "acceptance_checks": [CHECK]}
     told.append(ann.pause_task("Stopped at the limit", "Resume in app.py", **fields))
     told.append(ann.inspect_task_context())
@@ -135,17 +135,17 @@ def task_story(hold: Holdfast, repo: Path) -> list[Any]:
     (repo / "app.py").write_text("limit = 2\n")
     told.append(ann.record_event("tried", {"times": 2}))
     told.append(ann.complete_task(operation_id="done-1"))
-    told.append(hold.tasks.get("fix limit"))
+    told.append(outlast.tasks.get("fix limit"))
     told.append(ann.events())
-    told.append(hold.tasks.list("completed"))
+    told.append(outlast.tasks.list("completed"))
     told.append(ann.inspect_task_context())
     return told
 
 
 def test_a_task_goes_through_the_same_states(server: Served, tmp_path: Path, repo: Path) -> None:
-    with Holdfast(tmp_path / "embedded" / "home", scope="tasks") as embedded:
+    with Outlast(tmp_path / "embedded" / "home", scope="tasks") as embedded:
         there = Plain()(task_story(embedded, repo))
-    with Holdfast(f"http://127.0.0.1:{server.port}", scope="tasks") as remote:
+    with Outlast(f"http://127.0.0.1:{server.port}", scope="tasks") as remote:
         here = Plain()(task_story(remote, repo))
     for place, (wanted, found) in enumerate(zip(there, here, strict=True)):
         assert found == wanted, place
@@ -154,30 +154,32 @@ def test_a_task_goes_through_the_same_states(server: Served, tmp_path: Path, rep
 # files where the client is
 
 
-def test_a_changed_file_contests_though_the_server_has_no_such_file(hold: Holdfast, repo: Path, server: Served) -> None:
-    stored = store(hold, "changed")
+def test_a_changed_file_contests_though_the_server_has_no_such_file(
+    outlast: Outlast, repo: Path, server: Served
+) -> None:
+    stored = store(outlast, "changed")
     assert stored.binding.files["app.py"].kept
-    assert str(hold.handoff.recover("changed").verdict) == "trusted"
+    assert str(outlast.handoff.recover("changed").verdict) == "trusted"
     (repo / "app.py").write_text("limit = 9\n")
-    got = hold.handoff.recover("changed")
+    got = outlast.handoff.recover("changed")
     assert (str(got.verdict), codes(got) & {"file_changed"}) == ("contested", {"file_changed"})
-    assert hold.handoff.recover("changed", claim=True).resume == "lost"
+    assert outlast.handoff.recover("changed", claim=True).resume == "lost"
     (repo / "app.py").unlink()
-    assert "file_missing" in codes(hold.handoff.recover("changed"))
+    assert "file_missing" in codes(outlast.handoff.recover("changed"))
     with server.opened() as there:
         seen = there.handoff.recover("changed", repo_root=str(repo.parent))
     assert "file_missing" in codes(seen)
 
 
 def test_another_clone_applies_the_work(
-    hold: Holdfast, repo: Path, tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch
+    outlast: Outlast, repo: Path, tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (repo / "app.py").write_text("limit = 2\n")
     (repo / "notes.md").write_text("# more\n")
-    store(hold, "carry")
+    store(outlast, "carry")
     git(tmp_path, "clone", "-q", str(repo), "clone")
     monkeypatch.chdir(tmp_path / "clone")
-    with Holdfast(f"http://127.0.0.1:{server.port}") as other:
+    with Outlast(f"http://127.0.0.1:{server.port}") as other:
         assert other.handoff.apply("carry", dry_run=True).done is False
         assert other.handoff.apply("carry").done
         assert str(other.handoff.recover("carry").verdict) == "trusted"
@@ -185,25 +187,27 @@ def test_another_clone_applies_the_work(
     assert (tmp_path / "clone" / "notes.md").read_text() == "# more\n"
 
 
-def test_elsewhere_nobody_can_look(hold: Holdfast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store(hold, "elsewhere")
+def test_elsewhere_nobody_can_look(
+    outlast: Outlast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(outlast, "elsewhere")
     (tmp_path / "unrelated").mkdir()
     monkeypatch.chdir(tmp_path / "unrelated")
     (repo / ".git").rename(repo / "gone")
-    assert "unobserved" in codes(hold.handoff.recover("elsewhere"))
+    assert "unobserved" in codes(outlast.handoff.recover("elsewhere"))
     with pytest.raises(HandoffInvalid, match="not here"):
-        hold.handoff.recover("elsewhere", run_checks=True)
+        outlast.handoff.recover("elsewhere", run_checks=True)
     with pytest.raises(NotSettled, match="not here"):
-        hold.handoff.settle("elsewhere", "completed")
+        outlast.handoff.settle("elsewhere", "completed")
 
 
 def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
-    hold: Holdfast, repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch
+    outlast: Outlast, repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the claim somebody stores another revision, of a file that is not as it says."""
-    from holdfast.remote.observe import Looking
+    from outlast.remote.observe import Looking
 
-    store(hold, "moves")
+    store(outlast, "moves")
     (repo / "notes.md").write_text("# then\n")
     before, stored = Looking._sighting, []
 
@@ -216,33 +220,33 @@ def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
         return seen
 
     monkeypatch.setattr(Looking, "_sighting", meanwhile)
-    got = hold.handoff.recover("moves", claim=True)
+    got = outlast.handoff.recover("moves", claim=True)
     assert (got.handoff.revision, got.resume, got.claim) == (2, "lost", None)
     assert "file_changed" in codes(got)
 
 
-def test_a_claim_is_this_clients_own(hold: Holdfast, repo: Path, server: Served) -> None:
-    store(hold, "mine")
-    claim = hold.handoff.claim("mine")
-    with Holdfast(f"http://127.0.0.1:{server.port}") as other:
+def test_a_claim_is_this_clients_own(outlast: Outlast, repo: Path, server: Served) -> None:
+    store(outlast, "mine")
+    claim = outlast.handoff.claim("mine")
+    with Outlast(f"http://127.0.0.1:{server.port}") as other:
         with pytest.raises(HandoffClaimed):
             other.handoff.claim("mine")
         assert "claimed" in codes(other.handoff.recover("mine"))
         assert other.handoff.renew("mine", claim_id=claim.id).id == claim.id
     (repo / "app.py").write_text("limit = 2\n")
-    assert store(hold, "mine").rival == ""
-    assert "partial_work" not in codes(hold.handoff.recover("mine", claim=True))
-    assert hold.handoff.settle("mine", "released", missing=["time"]).outcome == "released"
+    assert store(outlast, "mine").rival == ""
+    assert "partial_work" not in codes(outlast.handoff.recover("mine", claim=True))
+    assert outlast.handoff.settle("mine", "released", missing=["time"]).outcome == "released"
     with pytest.raises(ClaimLost):
-        hold.handoff.renew("mine", claim_id=claim.id)
+        outlast.handoff.renew("mine", claim_id=claim.id)
 
 
-def test_of_many_clients_one_gets_the_claim(hold: Holdfast, repo: Path, server: Served) -> None:
-    store(hold, "many")
+def test_of_many_clients_one_gets_the_claim(outlast: Outlast, repo: Path, server: Served) -> None:
+    store(outlast, "many")
     got: list[str] = []
 
     def take() -> None:
-        with Holdfast(f"http://127.0.0.1:{server.port}") as mine:
+        with Outlast(f"http://127.0.0.1:{server.port}") as mine:
             got.append(mine.handoff.recover("many", claim=True).resume)
 
     threads = [threading.Thread(target=take) for _ in range(6)]
@@ -254,26 +258,26 @@ def test_of_many_clients_one_gets_the_claim(hold: Holdfast, repo: Path, server: 
 
 
 def test_by_file_and_branch_only_what_is_here_is_meant(
-    hold: Holdfast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outlast: Outlast, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scope = {"scope": "near"}
-    store(hold, "one", **scope)
+    store(outlast, "one", **scope)
     other = make_repository(tmp_path / "other")
     (other / "new.txt").write_text("x")
     git(other, "add", ".")
     git(other, "commit", "-q", "-m", "other")
     monkeypatch.chdir(other)
-    store(hold, "two", repo_root=str(other), **scope)
-    assert hold.handoff.recover(**scope).anchor == "two"
+    store(outlast, "two", repo_root=str(other), **scope)
+    assert outlast.handoff.recover(**scope).anchor == "two"
     monkeypatch.chdir(repo)
-    assert hold.handoff.recover(**scope).anchor == "one"
-    assert hold.handoff.recover(file_path=str(repo / "app.py"), **scope).anchor == "one"
-    store(hold, "three", **scope)
+    assert outlast.handoff.recover(**scope).anchor == "one"
+    assert outlast.handoff.recover(file_path=str(repo / "app.py"), **scope).anchor == "one"
+    store(outlast, "three", **scope)
     with pytest.raises(HandoffAmbiguous, match="one"):
-        hold.handoff.recover(file_path="app.py", **scope)
+        outlast.handoff.recover(file_path="app.py", **scope)
     git(repo, "checkout", "-q", "-b", "elsewhere")
     with pytest.raises(HandoffNotFound, match="three"):
-        hold.handoff.recover(**scope)
+        outlast.handoff.recover(**scope)
 
 
 def test_secrets_of_the_servers_own_kind_are_not_kept(tmp_path: Path, repo: Path) -> None:
@@ -281,8 +285,8 @@ def test_secrets_of_the_servers_own_kind_are_not_kept(tmp_path: Path, repo: Path
     home.mkdir()
     (home / "secrets.yaml").write_text("badge:\n  pattern: 'BADGE-[0-9]{6}'\n")
     (repo / "app.py").write_text("who = 'BADGE-123456'\n")
-    with served(home) as server, Holdfast(f"http://127.0.0.1:{server.port}") as hold:
-        bound = store(hold, "guarded").binding
+    with served(home) as server, Outlast(f"http://127.0.0.1:{server.port}") as outlast:
+        bound = store(outlast, "guarded").binding
     assert (bound.files["app.py"].kept, bound.files["app.py"].why) == ("", "secret")
     assert (bound.patch, bound.patch_why) == ("", "secret")
 
@@ -364,7 +368,7 @@ def test_evidence_says_whose_key_it_was_and_where_it_ran(server: Served) -> None
     assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "runner")
 
 
-def test_content_goes_up_and_down_by_its_digest(server: Served, hold: Holdfast) -> None:
+def test_content_goes_up_and_down_by_its_digest(server: Served, outlast: Outlast) -> None:
     content = b"some content" * 1000
     digest = hashlib.sha256(content).hexdigest()
     path = f"/v1/handoff/blobs/{digest}"
@@ -383,13 +387,13 @@ def test_content_goes_up_and_down_by_its_digest(server: Served, hold: Holdfast) 
     assert server.get(path, key=other).code == "blob_not_found"
 
 
-def test_content_that_was_damaged_on_the_server_is_told(hold: Holdfast, repo: Path, server: Served) -> None:
+def test_content_that_was_damaged_on_the_server_is_told(outlast: Outlast, repo: Path, server: Served) -> None:
     (repo / "app.py").write_text("limit = 7\n")
-    name = store(hold, "damaged").binding.files["app.py"].kept
+    name = store(outlast, "damaged").binding.files["app.py"].kept
     (repo / "app.py").write_text("limit = 8\n")
     path = server.home / "default" / "blobs" / name[:2] / name
     path.write_bytes(b"other")
-    assert "artifact_corrupt" in codes(hold.handoff.recover("damaged"))
-    with Holdfast(f"http://127.0.0.1:{server.port}") as other, pytest.raises(IntegrityBroken):
+    assert "artifact_corrupt" in codes(outlast.handoff.recover("damaged"))
+    with Outlast(f"http://127.0.0.1:{server.port}") as other, pytest.raises(IntegrityBroken):
         other.handoff.output(type("E", (), {"output": name})())  # type: ignore[arg-type]
     assert json.loads(server.get(f"/v1/handoff/blobs/{name}").raw)["code"] == "integrity_broken"

@@ -12,30 +12,30 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
-from holdfast.doors.cli import main
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast
+from outlast.doors.cli import main
+from outlast.errors import (
     HandoffInvalid,
-    HoldfastError,
     IntegrityBroken,
     Invalid,
     LookFirst,
+    OutlastError,
     ReplyInvalid,
     ReplyRefused,
     ServerUnreachable,
 )
-from holdfast.handoffs.handoff import Binding, Bound, Evidence, Handoff
-from holdfast.handoffs.reading import handoff_in_order, in_order
-from holdfast.handoffs.recovered import Recovered
-from holdfast.home.process import this_place
-from holdfast.ledger.verdict import Verdict
+from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff
+from outlast.handoffs.reading import handoff_in_order, in_order
+from outlast.handoffs.recovered import Recovered
+from outlast.home.process import this_place
+from outlast.ledger.verdict import Verdict
 
 from .client_story import git, make_repository
 from .hostile import Answer, Heard, Hostile, asks, bound, handoff, hostile, problem, said
 from .server import served
 
-Call = Callable[[Holdfast], Any]
-KEY = "hf_" + "k" * 40
+Call = Callable[[Outlast], Any]
+KEY = "ol_" + "k" * 40
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def server() -> Iterator[Hostile]:
 
 
 @pytest.fixture
-def hold(server: Hostile) -> Iterator[Holdfast]:
-    with Holdfast(server.url, key=KEY, store_options={"deadline_seconds": 5.0}) as found:
+def outlast(server: Hostile) -> Iterator[Outlast]:
+    with Outlast(server.url, key=KEY, store_options={"deadline_seconds": 5.0}) as found:
         yield found
 
 
@@ -75,54 +75,54 @@ def touching(marker: Path, **more: Any) -> Handoff:
     return handoff(acceptance_checks=(f"echo ran >> {marker}",), **more)
 
 
-def at_task(hold: Holdfast) -> Any:
-    return hold.tasks.open("x")
+def at_task(outlast: Outlast) -> Any:
+    return outlast.tasks.open("x")
 
 
-def store(hold: Holdfast, **more: Any) -> Any:
-    return hold.handoff.store("task:x", "Stopped at it", "Resume in app.py", **{"target_files": ["app.py"]} | more)
+def store(outlast: Outlast, **more: Any) -> Any:
+    return outlast.handoff.store("task:x", "Stopped at it", "Resume in app.py", **{"target_files": ["app.py"]} | more)
 
 
 # what is run
 
 PLAIN: dict[str, Call] = {
-    "recover": lambda hold: hold.handoff.recover("task:x"),
-    "recover by id": lambda hold: hold.handoff.recover(handoff_id="abcdefghjkmn"),
-    "recover and claim": lambda hold: hold.handoff.recover("task:x", claim=True),
-    "claim": lambda hold: hold.handoff.claim("task:x"),
-    "settle as failed": lambda hold: hold.handoff.settle("task:x", "failed"),
-    "settle without checks": lambda hold: hold.handoff.settle("task:x", "completed", run_checks=False),
-    "task resume": lambda hold: at_task(hold).resume_task(),
-    "task inspect": lambda hold: at_task(hold).inspect_task_context(),
-    "task complete without checks": lambda hold: at_task(hold).complete_task(run_checks=False),
+    "recover": lambda outlast: outlast.handoff.recover("task:x"),
+    "recover by id": lambda outlast: outlast.handoff.recover(handoff_id="abcdefghjkmn"),
+    "recover and claim": lambda outlast: outlast.handoff.recover("task:x", claim=True),
+    "claim": lambda outlast: outlast.handoff.claim("task:x"),
+    "settle as failed": lambda outlast: outlast.handoff.settle("task:x", "failed"),
+    "settle without checks": lambda outlast: outlast.handoff.settle("task:x", "completed", run_checks=False),
+    "task resume": lambda outlast: at_task(outlast).resume_task(),
+    "task inspect": lambda outlast: at_task(outlast).inspect_task_context(),
+    "task complete without checks": lambda outlast: at_task(outlast).complete_task(run_checks=False),
 }
 CHECKING: dict[str, Call] = {
-    "recover": lambda hold: hold.handoff.recover("task:x", run_checks=True),
-    "verify": lambda hold: hold.handoff.verify("task:x"),
-    "settle": lambda hold: hold.handoff.settle("task:x", "completed"),
-    "task resume": lambda hold: at_task(hold).resume_task(run_checks=True),
-    "task complete": lambda hold: at_task(hold).complete_task(),
+    "recover": lambda outlast: outlast.handoff.recover("task:x", run_checks=True),
+    "verify": lambda outlast: outlast.handoff.verify("task:x"),
+    "settle": lambda outlast: outlast.handoff.settle("task:x", "completed"),
+    "task resume": lambda outlast: at_task(outlast).resume_task(run_checks=True),
+    "task complete": lambda outlast: at_task(outlast).complete_task(),
 }
 
 
 @pytest.mark.parametrize("call", PLAIN.values(), ids=PLAIN)
 def test_a_call_that_asks_for_no_checks_runs_none(
-    server: Hostile, hold: Holdfast, repo: Path, marker: Path, call: Call
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path, call: Call
 ) -> None:
     server.answers = lambda heard: Answer() if heard.path.endswith("/open") else asks("checks", touching(marker))
     with pytest.raises(ReplyRefused, match="checks of 'task:x'"):
-        call(hold)
+        call(outlast)
     assert not marker.exists()
 
 
-def test_a_list_that_is_looked_at_runs_no_checks(server: Hostile, hold: Holdfast, repo: Path, marker: Path) -> None:
+def test_a_list_that_is_looked_at_runs_no_checks(server: Hostile, outlast: Outlast, repo: Path, marker: Path) -> None:
     one = {"anchor": "task:x", "scope": "default", "standing": "open", "handoff_id": "abcdefghjkmn", "revision": 1}
     one |= {"summary": "", "next_action": None, "score": 1, "outcome": "", "holder": "", "branch": "", "actor": "m"}
     one |= {"stored_at": "2030-01-01T00:00:00Z", "expires_at": "2030-01-01T00:00:00Z"}
     page = said({"items": [one], "next": None})
     server.answers = lambda heard: page if heard.method == "GET" else asks("checks", touching(marker))
     with pytest.raises(ReplyRefused):
-        hold.handoff.list(look=True)
+        outlast.handoff.list(look=True)
     assert not marker.exists()
 
 
@@ -132,11 +132,11 @@ def test_the_event_loops_twin_and_the_command_line_refuse_the_same(
     server.answers = lambda heard: asks("checks", touching(marker))
 
     async def recover() -> None:
-        hold = AsyncHoldfast(server.url)
+        outlast = AsyncOutlast(server.url)
         try:
-            await hold.handoff.recover("task:x")
+            await outlast.handoff.recover("task:x")
         finally:
-            await hold.close()
+            await outlast.close()
 
     with pytest.raises(ReplyRefused):
         asyncio.run(recover())
@@ -156,54 +156,54 @@ OTHERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("call", CHECKING.values(), ids=CHECKING)
 def test_only_checks_of_the_handoff_that_was_asked_for_run(
-    server: Hostile, hold: Holdfast, repo: Path, marker: Path, call: Call, other: dict[str, Any]
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path, call: Call, other: dict[str, Any]
 ) -> None:
     swapped = asks("checks", touching(marker, **other))
     server.answers = lambda heard: Answer() if heard.path.endswith("/open") else swapped
     with pytest.raises(ReplyRefused, match="was asked for"):
-        call(hold)
+        call(outlast)
     assert not marker.exists()
 
 
 def test_another_id_or_revision_is_not_the_one_that_was_asked_for(
-    server: Hostile, hold: Holdfast, repo: Path, marker: Path
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path
 ) -> None:
     server.answers = lambda heard: asks("checks", touching(marker, revision=2))
     for given in ({"handoff_id": "zzzz"}, {"anchor": "task:x", "revision": 1}):
         with pytest.raises(ReplyRefused, match="was asked for"):
-            hold.handoff.recover(run_checks=True, **given)  # type: ignore[arg-type]
+            outlast.handoff.recover(run_checks=True, **given)  # type: ignore[arg-type]
     assert not marker.exists()
 
 
-def test_checks_that_were_asked_for_run_once(server: Hostile, hold: Holdfast, repo: Path, marker: Path) -> None:
+def test_checks_that_were_asked_for_run_once(server: Hostile, outlast: Outlast, repo: Path, marker: Path) -> None:
     server.answers = lambda heard: asks("checks", touching(marker)) if "/recover" in heard.path else Answer()
     with pytest.raises(ReplyRefused, match="again"):
-        hold.handoff.recover("task:x", run_checks=True)
+        outlast.handoff.recover("task:x", run_checks=True)
     assert marker.read_text() == "ran\n"
 
 
 def test_other_checks_are_not_run_in_the_same_call(
-    server: Hostile, hold: Holdfast, repo: Path, marker: Path, tmp_path: Path
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path, tmp_path: Path
 ) -> None:
     first, then = touching(marker), touching(tmp_path / "second", id="bbbbbbbbbbbb", revision=2)
     server.in_turn(asks("files", first), asks("checks", first), asks("checks", then))
     with pytest.raises(ReplyRefused, match="others"):
-        hold.handoff.verify("task:x")
+        outlast.handoff.verify("task:x")
     assert (marker.read_text(), (tmp_path / "second").exists()) == ("ran\n", False)
 
 
 def test_a_revision_that_came_meanwhile_has_its_checks_run_if_they_are_the_same(
-    server: Hostile, hold: Holdfast, repo: Path, marker: Path
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path
 ) -> None:
     first, then = touching(marker), touching(marker, id="bbbbbbbbbbbb", revision=2)
     server.in_turn(asks("checks", first), asks("checks", then), problem(HandoffInvalid("x", "y", "z"), 422))
     with pytest.raises(HandoffInvalid):
-        hold.handoff.verify("task:x")
+        outlast.handoff.verify("task:x")
     assert marker.read_text() == "ran\n" * 2
 
 
 def test_a_check_runs_in_no_folder_outside_of_the_place(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path, marker: Path
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path, marker: Path
 ) -> None:
     (repo / "out").symlink_to(elsewhere)
     for folder in ("..", str(elsewhere)):
@@ -211,32 +211,34 @@ def test_a_check_runs_in_no_folder_outside_of_the_place(
             "checks", handoff(acceptance_checks=({"run": f"touch {marker}", "cwd": folder},))
         )
         with pytest.raises(ReplyInvalid):
-            hold.handoff.verify("task:x")
+            outlast.handoff.verify("task:x")
     about = handoff(acceptance_checks=({"run": f"touch {marker}", "cwd": "out"},))
     server.in_turn(asks("checks", about), problem(HandoffInvalid("x", "y", "z"), 422))
     with pytest.raises(HandoffInvalid):
-        hold.handoff.verify("task:x")
+        outlast.handoff.verify("task:x")
     assert "leaves the root" in server.observed()[0]["ran"][0]["note"]
     assert not marker.exists()
 
 
-def test_storing_runs_its_checks_only_for_a_baseline(server: Hostile, hold: Holdfast, repo: Path, marker: Path) -> None:
+def test_storing_runs_its_checks_only_for_a_baseline(
+    server: Hostile, outlast: Outlast, repo: Path, marker: Path
+) -> None:
     server.answers = lambda heard: Answer() if heard.path.endswith("/open") else problem(LookFirst("checks", "task:x"))
     checks = {"acceptance_checks": [f"echo ran >> {marker}"]}
     with pytest.raises(ReplyRefused):
-        store(hold, **checks)
+        store(outlast, **checks)
     with pytest.raises(ReplyRefused):
-        at_task(hold).pause_task("Stopped at it", "Resume in app.py", **checks)
+        at_task(outlast).pause_task("Stopped at it", "Resume in app.py", **checks)
     assert not marker.exists()
     with pytest.raises(ReplyRefused):  # and then once
-        store(hold, baseline=True, **checks)
+        store(outlast, baseline=True, **checks)
     assert marker.read_text() == "ran\n"
 
 
-def test_questions_without_end_are_given_up(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_questions_without_end_are_given_up(server: Hostile, outlast: Outlast, repo: Path) -> None:
     server.answers = lambda heard: asks("files", handoff())
     with pytest.raises(LookFirst):
-        hold.handoff.recover("task:x")
+        outlast.handoff.recover("task:x")
     assert len(server.heard) == 12
 
 
@@ -247,54 +249,54 @@ def recovered(about: Handoff, word: str = "candidate", **more: Any) -> Answer:
     return said(in_order(Recovered(Verdict(word), about, "open", **more)))
 
 
-def seen_of(server: Hostile, hold: Holdfast, about: Handoff, **given: Any) -> dict[str, Any]:
+def seen_of(server: Hostile, outlast: Outlast, about: Handoff, **given: Any) -> dict[str, Any]:
     """What a plain recover tells the server of the files of a handoff."""
     server.in_turn(asks("files", about), recovered(about))
-    hold.handoff.recover("task:x", **given)
+    outlast.handoff.recover("task:x", **given)
     (seen,) = server.observed()
     return seen
 
 
 def test_an_answer_opens_no_folder_in_which_the_caller_is_not(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
 ) -> None:
     for root in (elsewhere, repo / ".." / "elsewhere", Path("/")):
-        seen = seen_of(server, hold, handoff(binding=bound(root, "private.txt")))
+        seen = seen_of(server, outlast, handoff(binding=bound(root, "private.txt")))
         assert seen == {"handoff_id": "abcdefghjkmn"}, root
 
 
 def test_nor_a_repository_by_its_commit_or_by_a_link(
-    server: Hostile, hold: Holdfast, repo: Path, tmp_path: Path, elsewhere: Path
+    server: Hostile, outlast: Outlast, repo: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
     other = make_repository(tmp_path / "other")
     (other / "app.py").write_text("limit = 77\n")
     git(other, "commit", "-q", "-am", "other")
     commit = git(other, "rev-parse", "HEAD").strip()
-    assert "root" not in seen_of(server, hold, handoff(binding=bound(other, "app.py", commit=commit)))
+    assert "root" not in seen_of(server, outlast, handoff(binding=bound(other, "app.py", commit=commit)))
     (repo / "out").symlink_to(elsewhere)
-    assert "root" not in seen_of(server, hold, handoff(binding=bound(repo / "out", "private.txt")))
+    assert "root" not in seen_of(server, outlast, handoff(binding=bound(repo / "out", "private.txt")))
 
 
 def test_a_folder_that_the_caller_names_is_looked_at(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
 ) -> None:
-    seen = seen_of(server, hold, handoff(binding=bound("/nowhere", "private.txt")), repo_root=str(elsewhere))
+    seen = seen_of(server, outlast, handoff(binding=bound("/nowhere", "private.txt")), repo_root=str(elsewhere))
     assert (seen["root"], seen["binding"]["files"]["private.txt"]["mode"]) == (str(elsewhere), "file")
 
 
-def test_the_place_of_the_caller_and_what_is_below_is_looked_at(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_the_place_of_the_caller_and_what_is_below_is_looked_at(server: Hostile, outlast: Outlast, repo: Path) -> None:
     (repo / "sub").mkdir()
     (repo / "sub" / "a.py").write_text("a\n")
-    assert seen_of(server, hold, handoff(binding=bound(repo / "sub", "a.py")))["root"] == str(repo / "sub")
-    assert seen_of(server, hold, handoff(binding=bound("/another/machine", "app.py")))["root"] == str(repo)
+    assert seen_of(server, outlast, handoff(binding=bound(repo / "sub", "a.py")))["root"] == str(repo / "sub")
+    assert seen_of(server, outlast, handoff(binding=bound("/another/machine", "app.py")))["root"] == str(repo)
 
 
 def test_whoever_is_in_the_topmost_folder_is_nowhere(
-    server: Hostile, hold: Holdfast, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+    server: Hostile, outlast: Outlast, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/")
-    assert "root" not in seen_of(server, hold, handoff(binding=bound(elsewhere, "private.txt")))
-    assert "root" not in seen_of(server, hold, handoff(must_keep=({"file": "etc/passwd", "exists": True},)))
+    assert "root" not in seen_of(server, outlast, handoff(binding=bound(elsewhere, "private.txt")))
+    assert "root" not in seen_of(server, outlast, handoff(must_keep=({"file": "etc/passwd", "exists": True},)))
 
 
 def test_files_that_a_client_bound_stay_its_own(
@@ -302,11 +304,11 @@ def test_files_that_a_client_bound_stay_its_own(
 ) -> None:
     with served(tmp_path / "home") as honest:
         url = f"http://127.0.0.1:{honest.port}"
-        with Holdfast(url) as hold:
-            store(hold)
+        with Outlast(url) as outlast:
+            store(outlast)
             monkeypatch.chdir(elsewhere)
-            assert hold.handoff.recover("task:x").root == str(repo)
-        with Holdfast(url) as another:
+            assert outlast.handoff.recover("task:x").root == str(repo)
+        with Outlast(url) as another:
             got = another.handoff.recover("task:x")
             assert (got.root, "unobserved" in {reason.code for reason in got.reasons}) == ("", True)
             assert another.handoff.recover("task:x", repo_root=str(repo)).root == str(repo)
@@ -323,11 +325,11 @@ ODD: dict[str, Binding] = {
 
 @pytest.mark.parametrize("binding", ODD.values(), ids=ODD)
 def test_a_binding_that_nobody_can_have_stored_is_not_looked_at(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path, binding: Binding
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path, binding: Binding
 ) -> None:
     server.answers = lambda heard: asks("files", handoff(binding=binding))
     with pytest.raises(ReplyInvalid):
-        hold.handoff.recover("task:x")
+        outlast.handoff.recover("task:x")
 
 
 ODD_FORMS: list[Any] = [
@@ -347,112 +349,118 @@ ODD_FORMS: list[Any] = [
 
 @pytest.mark.parametrize("field", ["acceptance_checks", "must_keep", "must_change"])
 def test_a_check_or_must_that_nobody_can_have_stored_is_not_looked_at(
-    server: Hostile, hold: Holdfast, repo: Path, field: str
+    server: Hostile, outlast: Outlast, repo: Path, field: str
 ) -> None:
     for form in ODD_FORMS:
         server.answers = lambda heard, form=form: asks("files", handoff(**{field: (form,)}))  # type: ignore[misc]
         with pytest.raises(ReplyInvalid):
-            hold.handoff.verify("task:x")
+            outlast.handoff.verify("task:x")
         assert len(server.heard) == 1 + ODD_FORMS.index(form)
 
 
-def test_a_root_that_can_be_no_folder_is_none(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_a_root_that_can_be_no_folder_is_none(server: Hostile, outlast: Outlast, repo: Path) -> None:
     for root in (f"{repo}/\0", "\0", "", "x" * 4000, f"{repo}/{'x' * 3000}", f"{repo}/app.py"):
-        assert seen_of(server, hold, handoff(binding=bound(root, "app.py")))["root"] == str(repo), root
+        assert seen_of(server, outlast, handoff(binding=bound(root, "app.py")))["root"] == str(repo), root
 
 
 def test_links_out_of_the_place_and_pipes_are_not_opened(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
 ) -> None:
     (repo / "out").symlink_to(elsewhere)
     os.mkfifo(repo / "pipe")
     about = handoff(binding=bound(repo, "out/private.txt", "pipe"), must_keep=({"file": "pipe", "contains": "x"},))
-    files = seen_of(server, hold, about)["binding"]["files"]
+    files = seen_of(server, outlast, about)["binding"]["files"]
     assert {path: (each["mode"], each["why"]) for path, each in files.items()} == {
         "out/private.txt": ("special", "outside"),
         "pipe": ("special", "special"),
     }
 
 
-def test_a_secrets_file_is_not_asked_for_its_words(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_a_secrets_file_is_not_asked_for_its_words(server: Hostile, outlast: Outlast, repo: Path) -> None:
     (repo / ".env").write_text("PASSWORD=abc\n")
     (repo / "innocent").symlink_to(".env")
     guesses = [{"file": name, "contains": text} for name in (".env", "innocent") for text in ("=abc", "=xyz")]
     digest = sha256(b"PASSWORD=abc\n").hexdigest()
     rules = (*guesses, {"file": ".env", "sha256": digest}, {"file": "app.py", "contains": "limit"})
-    musts = seen_of(server, hold, handoff(must_keep=rules))["musts"]
+    musts = seen_of(server, outlast, handoff(must_keep=rules))["musts"]
     assert sorted(musts.values()) == ["", *["is a secrets file, and is not read for a server"] * 5]
 
 
-def test_nothing_is_trusted_that_nobody_looked_at(server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path) -> None:
+def test_nothing_is_trusted_that_nobody_looked_at(
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
+) -> None:
     about = handoff(binding=bound(elsewhere, "private.txt"))
     server.answers = lambda heard: recovered(about, "trusted", root=str(repo))
     with pytest.raises(ReplyRefused, match="nobody looked"):
-        hold.handoff.recover("task:x")
+        outlast.handoff.recover("task:x")
     server.in_turn(asks("files", about), recovered(about, "trusted", root=str(repo)))
     with pytest.raises(ReplyRefused, match="nobody looked"):
-        hold.handoff.recover("task:x")
+        outlast.handoff.recover("task:x")
 
 
-def test_an_answer_about_another_handoff_is_none(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_an_answer_about_another_handoff_is_none(server: Hostile, outlast: Outlast, repo: Path) -> None:
     other = handoff("task:other")
-    calls: list[Call] = [PLAIN["recover"], lambda hold: hold.handoff.get(anchor="task:x")]
-    calls += [lambda hold: hold.handoff.apply("task:x"), lambda hold: store(hold, bind=False)]
+    calls: list[Call] = [PLAIN["recover"], lambda outlast: outlast.handoff.get(anchor="task:x")]
+    calls += [lambda outlast: outlast.handoff.apply("task:x"), lambda outlast: store(outlast, bind=False)]
     for call in calls:
         server.answers = lambda heard: recovered(other) if "/recover" in heard.path else said(handoff_in_order(other))
         with pytest.raises(ReplyRefused, match="task:other"):
-            call(hold)
+            call(outlast)
 
 
 # what is sent
 
 
-def test_content_is_sent_only_for_a_store_that_binds(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_content_is_sent_only_for_a_store_that_binds(server: Hostile, outlast: Outlast, repo: Path) -> None:
     server.answers = lambda heard: Answer(404) if "/blobs/" in heard.path else problem(LookFirst("binding", "task:x"))
     with pytest.raises(ReplyRefused):
-        store(hold, bind=False)
+        store(outlast, bind=False)
     assert [one.path for one in server.heard] == ["/v1/handoff/store"]
 
 
-def test_no_answer_to_a_recover_makes_content_go_up(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_no_answer_to_a_recover_makes_content_go_up(server: Hostile, outlast: Outlast, repo: Path) -> None:
     (repo / "app.py").write_text("limit = 3\n")
     digest = sha256(b"limit = 3\n").hexdigest()
     wants = Binding(root=str(repo), host=this_place()[0], files={"app.py": Bound("file", digest, kept=digest)})
-    seen_of(server, hold, handoff(binding=wants))
+    seen_of(server, outlast, handoff(binding=wants))
     server.answers = lambda heard: problem(LookFirst("binding", "task:x"))
     with pytest.raises(ReplyInvalid):
-        hold.handoff.recover("task:x")
+        outlast.handoff.recover("task:x")
     assert {one.method for one in server.heard} == {"POST"}
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_takes_the_key_nowhere(server: Hostile, hold: Holdfast, repo: Path, status: int) -> None:
+def test_a_redirect_takes_the_key_nowhere(server: Hostile, outlast: Outlast, repo: Path, status: int) -> None:
     with hostile() as other:
         server.answers = lambda heard: Answer(status, b"", {"location": f"{other.url}{heard.path}"})
-        for call in (PLAIN["recover"], lambda hold: hold.get("run"), lambda hold: list(hold.follow_events("run"))):
+        for call in (
+            PLAIN["recover"],
+            lambda outlast: outlast.get("run"),
+            lambda outlast: list(outlast.follow_events("run")),
+        ):
             with pytest.raises(Invalid, match=str(status)):
-                call(hold)
+                call(outlast)
         assert other.heard == []
     assert {one.headers["authorization"] for one in server.heard} == {f"Bearer {KEY}"}
 
 
-def test_a_cursor_is_a_word_and_no_address(server: Hostile, hold: Holdfast) -> None:
+def test_a_cursor_is_a_word_and_no_address(server: Hostile, outlast: Outlast) -> None:
     with hostile() as other:
         run = {"id": "r"}
         server.in_turn(said({"items": [run], "next": f"{other.url}/v1/runs"}), said({"items": [], "next": None}))
         with pytest.raises(ReplyInvalid):  # that is no run
-            hold.runs()
+            outlast.runs()
         assert other.heard == []
 
 
-def test_a_claim_that_no_header_can_carry_is_not_shown(server: Hostile, hold: Holdfast, repo: Path) -> None:
+def test_a_claim_that_no_header_can_carry_is_not_shown(server: Hostile, outlast: Outlast, repo: Path) -> None:
     claim = {"anchor": "task:x", "handoff_id": "a", "revision": 1, "epoch": 1, "actor": "m"}
     claim |= {"expires_at": "2030-01-01T00:00:00Z", "id": "a\r\nauthorization: Bearer other"}
     server.answers = lambda heard: said(claim)
     with pytest.raises(ReplyInvalid, match="no id of a claim"):
-        hold.handoff.claim("task:x")
-    hold.handoff.renew("task:x")
-    assert "holdfast-claims" not in server.heard[-1].headers
+        outlast.handoff.claim("task:x")
+    outlast.handoff.renew("task:x")
+    assert "outlast-claims" not in server.heard[-1].headers
 
 
 # what is written
@@ -470,37 +478,37 @@ def giving(about: Handoff, content: bytes) -> Callable[[Heard], Answer]:
 
 
 def test_apply_writes_where_the_caller_is_and_not_where_the_answer_says(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
 ) -> None:
     server.answers = giving(*work_of(elsewhere, "autostart"))
-    hold.handoff.apply("task:x", force=True)
+    outlast.handoff.apply("task:x", force=True)
     assert (sorted(path.name for path in elsewhere.iterdir()), (repo / "autostart").exists()) == (["private.txt"], True)
 
 
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", "../escaped", "/tmp/escaped", "out/escaped", ".GIT/config2"])
 def test_apply_leaves_the_place_by_no_path(
-    server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path, path: str
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path, path: str
 ) -> None:
     (repo / "out").symlink_to(elsewhere)
     before = sorted(str(each) for each in repo.parent.rglob("*"))
     server.answers = giving(*work_of(repo, path))
-    with pytest.raises(HoldfastError):
-        hold.handoff.apply("task:x", force=True)
+    with pytest.raises(OutlastError):
+        outlast.handoff.apply("task:x", force=True)
     assert sorted(str(each) for each in repo.parent.rglob("*")) == before
 
 
-def test_apply_makes_no_link_out_of_the_place(server: Hostile, hold: Holdfast, repo: Path, elsewhere: Path) -> None:
+def test_apply_makes_no_link_out_of_the_place(server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path) -> None:
     server.answers = giving(*work_of(repo, "link", os.fsencode(elsewhere), "link"))
-    with pytest.raises(HoldfastError):
-        hold.handoff.apply("task:x", force=True)
+    with pytest.raises(OutlastError):
+        outlast.handoff.apply("task:x", force=True)
     assert not (repo / "link").is_symlink()
 
 
-def test_content_is_known_by_its_digest_and_no_path(server: Hostile, hold: Holdfast, elsewhere: Path) -> None:
+def test_content_is_known_by_its_digest_and_no_path(server: Hostile, outlast: Outlast, elsewhere: Path) -> None:
     given: dict[str, Any] = {"check": "c", "passed": True, "at": 0, "by": "m", "where": "", "when": "verify"}
     for name in (str(elsewhere / "private.txt"), "../../private.txt", "A" * 64):
         with pytest.raises(IntegrityBroken, match="no digest"):
-            hold.handoff.output(Evidence(runner="runner", output=name, **given))
+            outlast.handoff.output(Evidence(runner="runner", output=name, **given))
     assert server.heard == []
 
 
@@ -512,14 +520,14 @@ def endless(piece: bytes) -> Callable[[], Iterator[bytes]]:
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(server: Hostile) -> None:
-    with Holdfast(server.url, store_options={"most_bytes": 100_000}) as hold:
+    with Outlast(server.url, store_options={"most_bytes": 100_000}) as outlast:
         for status in (200, 409):
             server.answers = lambda heard, status=status: Answer(status, pieces=endless(b"x" * 4096))  # type: ignore[misc]
             with pytest.raises(ReplyInvalid, match="more than 100,000 bytes"):
-                hold.get("run")
+                outlast.get("run")
         server.answers = lambda heard: Answer(500, pieces=endless(b"x" * 4096))
         with pytest.raises(ReplyInvalid, match="bytes"):
-            list(hold.follow_events("run"))
+            list(outlast.follow_events("run"))
 
 
 def test_an_answer_that_only_drips_is_given_up(server: Hostile) -> None:
@@ -532,16 +540,16 @@ def test_an_answer_that_only_drips_is_given_up(server: Hostile) -> None:
 
     server.answers = lambda heard: Answer(pieces=drops)
     with (
-        Holdfast(server.url, store_options={"deadline_seconds": 0.3}) as hold,
+        Outlast(server.url, store_options={"deadline_seconds": 0.3}) as outlast,
         pytest.raises(ServerUnreachable, match="drips"),
     ):
-        hold.get("run")
+        outlast.get("run")
 
 
-def test_what_was_packed_is_not_unpacked(server: Hostile, hold: Holdfast) -> None:
+def test_what_was_packed_is_not_unpacked(server: Hostile, outlast: Outlast) -> None:
     bomb = gzip.compress(bytes(50_000_000))
     server.answers = lambda heard: Answer(200, bomb, {"content-encoding": "gzip"})
-    for call in (lambda: hold.get("run"), lambda: list(hold.follow_events("run"))):
+    for call in (lambda: outlast.get("run"), lambda: list(outlast.follow_events("run"))):
         with pytest.raises(ReplyInvalid, match="packed"):
             call()
     assert {one.headers["accept-encoding"] for one in server.heard} == {"identity"}
@@ -550,12 +558,12 @@ def test_what_was_packed_is_not_unpacked(server: Hostile, hold: Holdfast) -> Non
 @pytest.mark.parametrize("piece", [b"x" * 4096, b"data: x\n" * 500, b"x%d: y\n" * 500])
 def test_an_event_without_end_is_not_waited_for(server: Hostile, piece: bytes) -> None:
     server.answers = lambda heard: Answer(200, headers={"content-type": "text/event-stream"}, pieces=endless(piece))
-    with Holdfast(server.url, store_options={"most_bytes": 100_000}) as hold:
+    with Outlast(server.url, store_options={"most_bytes": 100_000}) as outlast:
         with pytest.raises(ReplyInvalid, match="an event of more than"):
-            list(hold.follow_events("run"))
+            list(outlast.follow_events("run"))
 
         async def follow() -> None:
-            async with AsyncHoldfast(server.url, store_options={"most_bytes": 100_000}) as loop:
+            async with AsyncOutlast(server.url, store_options={"most_bytes": 100_000}) as loop:
                 async for _ in loop.follow_events("run"):
                     pass
 
@@ -565,11 +573,11 @@ def test_an_event_without_end_is_not_waited_for(server: Hostile, piece: bytes) -
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"status": "x"}', b"\xff", b"[" * 100_000])
 @pytest.mark.parametrize("name", [b"problem", b"end", b"message"])
-def test_an_event_of_another_shape_is_told(server: Hostile, hold: Holdfast, name: bytes, data: bytes) -> None:
+def test_an_event_of_another_shape_is_told(server: Hostile, outlast: Outlast, name: bytes, data: bytes) -> None:
     text = b"event: %s\ndata: %s\n\n" % (name, data)
     server.answers = lambda heard: Answer(200, text if len(server.heard) < 3 else b"event: end\ndata: 1\n\n")
     with pytest.raises(ReplyInvalid):
-        list(hold.follow_events("run"))
+        list(outlast.follow_events("run"))
 
 
 def test_the_same_event_again_and_again_keeps_nobody_waiting(server: Hostile) -> None:
@@ -577,69 +585,69 @@ def test_the_same_event_again_and_again_keeps_nobody_waiting(server: Hostile) ->
     event |= {"kind": "fact", "step": "", "attempt": 0, "trace_id": ""}
     server.answers = lambda heard: Answer(200, b"data: " + json.dumps(event).encode() + b"\n\n")
     options = {"deadline_seconds": 0.3, "retry_seconds": 0.01, "longest_retry_seconds": 0.01}
-    with Holdfast(server.url, store_options=options) as hold, pytest.raises(ServerUnreachable):
-        list(hold.follow_events("run"))
+    with Outlast(server.url, store_options=options) as outlast, pytest.raises(ServerUnreachable):
+        list(outlast.follow_events("run"))
 
 
-def test_a_list_without_end_is_refused(server: Hostile, hold: Holdfast) -> None:
+def test_a_list_without_end_is_refused(server: Hostile, outlast: Outlast) -> None:
     page = {"items": [], "next": "x"}
     for answer, why in ((page, "does not end"), ({"items": [1] * 1001, "next": None}, "1,001")):
         server.answers = lambda heard, answer=answer: said(answer)  # type: ignore[misc]
         with pytest.raises(ReplyInvalid, match=why):
-            hold.receipts("run")
+            outlast.receipts("run")
     server.answers = lambda heard: said({"items": [1], "next": "x"})
     with pytest.raises(ReplyInvalid):
-        hold.handoff.recover(file_path="app.py")
+        outlast.handoff.recover(file_path="app.py")
 
 
-def test_content_that_is_longer_than_was_said_is_refused(server: Hostile, hold: Holdfast, tmp_path: Path) -> None:
-    with served(tmp_path / "home") as honest, Holdfast(f"http://127.0.0.1:{honest.port}") as owner:
+def test_content_that_is_longer_than_was_said_is_refused(server: Hostile, outlast: Outlast, tmp_path: Path) -> None:
+    with served(tmp_path / "home") as honest, Outlast(f"http://127.0.0.1:{honest.port}") as owner:
         owner.workspace.save("a", "x" * 100)
         made = honest.get("/v1/workspace/artifact?ref=a").json
     server.answers = lambda heard: Answer(pieces=endless(b"x" * 4096)) if "/content" in heard.path else said(made)
     with pytest.raises(IntegrityBroken, match="longer"):
-        hold.workspace.get("a").text()
+        outlast.workspace.get("a").text()
 
 
-def test_a_transcript_that_is_longer_than_was_said_is_refused(server: Hostile, hold: Holdfast) -> None:
+def test_a_transcript_that_is_longer_than_was_said_is_refused(server: Hostile, outlast: Outlast) -> None:
     log = {"step": "s", "attempt": 1, "status": "succeeded", "exit": 0, "started_at": "2030-01-01T00:00:00Z"}
     log |= {"ended_at": None, "size_bytes": 10, "incomplete": "", "masked": 0}
     page = said({"items": [log]})
     server.answers = lambda heard: Answer(pieces=endless(b"x" * 4096)) if "/content" in heard.path else page
-    (found,) = hold.logs("run")
+    (found,) = outlast.logs("run")
     with pytest.raises(IntegrityBroken, match="longer"):
         list(found.pieces())
 
 
 CALLS: dict[str, Call] = PLAIN | {
-    "get": lambda hold: hold.get("run"),
-    "runs": lambda hold: hold.runs(),
-    "receipts": lambda hold: hold.receipts("run"),
-    "logs": lambda hold: hold.logs("run"),
-    "resume": lambda hold: hold.resume("run"),
-    "store": lambda hold: store(hold),
-    "handoff get": lambda hold: hold.handoff.get("abc"),
-    "history": lambda hold: hold.handoff.history("task:x"),
-    "pause task": lambda hold: at_task(hold).pause_task("s", "t"),
-    "task get": lambda hold: hold.tasks.get("x"),
-    "artifact": lambda hold: hold.workspace.get("a"),
-    "save": lambda hold: hold.workspace.save("a", "b"),
-    "recall": lambda hold: hold.workspace.recall("goal", budget=100),
-    "session": lambda hold: hold.sessions.get("s"),
-    "messages": lambda hold: hold.sessions.last("s", 3),
-    "inbox": lambda hold: hold.inbox(),
-    "verify": lambda hold: hold.verify(),
+    "get": lambda outlast: outlast.get("run"),
+    "runs": lambda outlast: outlast.runs(),
+    "receipts": lambda outlast: outlast.receipts("run"),
+    "logs": lambda outlast: outlast.logs("run"),
+    "resume": lambda outlast: outlast.resume("run"),
+    "store": lambda outlast: store(outlast),
+    "handoff get": lambda outlast: outlast.handoff.get("abc"),
+    "history": lambda outlast: outlast.handoff.history("task:x"),
+    "pause task": lambda outlast: at_task(outlast).pause_task("s", "t"),
+    "task get": lambda outlast: outlast.tasks.get("x"),
+    "artifact": lambda outlast: outlast.workspace.get("a"),
+    "save": lambda outlast: outlast.workspace.save("a", "b"),
+    "recall": lambda outlast: outlast.workspace.recall("goal", budget=100),
+    "session": lambda outlast: outlast.sessions.get("s"),
+    "messages": lambda outlast: outlast.sessions.last("s", 3),
+    "inbox": lambda outlast: outlast.inbox(),
+    "verify": lambda outlast: outlast.verify(),
 }
 SHAPES = [b"", b"nul", b"[]", b"1", b'"x"', b"{}", b"\xff\xfe", b"[" * 100_000, b'{"items": 3}', b'{"items": [3]}']
 SHAPES += [b'{"handoff": 1, "verdict": [], "reasons": 3, "evidence": [1], "stored_at": 7, "claim": "x"}']
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_an_answer_of_another_shape_is_told(server: Hostile, hold: Holdfast, repo: Path, call: Call) -> None:
+def test_an_answer_of_another_shape_is_told(server: Hostile, outlast: Outlast, repo: Path, call: Call) -> None:
     for raw in SHAPES:
         server.answers = lambda heard, raw=raw: Answer() if heard.path.endswith("/open") else Answer(200, raw)  # type: ignore[misc]
         with pytest.raises(ReplyInvalid):
-            call(hold)
+            call(outlast)
 
 
 PROBLEMS: list[Any] = [
@@ -657,18 +665,18 @@ PROBLEMS: list[Any] = [
 
 @pytest.mark.parametrize("told", PROBLEMS, ids=range(len(PROBLEMS)))
 def test_an_error_of_a_server_is_one_of_ours_whatever_it_says(
-    server: Hostile, hold: Holdfast, repo: Path, told: Any
+    server: Hostile, outlast: Outlast, repo: Path, told: Any
 ) -> None:
     for status in (400, 404, 409, 500):
         server.answers = lambda heard, status=status: said(told, status)  # type: ignore[misc]
-        for call in (PLAIN["recover"], lambda hold: store(hold), CALLS["get"]):
-            with pytest.raises(HoldfastError) as raised:
-                call(hold)
+        for call in (PLAIN["recover"], lambda outlast: store(outlast), CALLS["get"]):
+            with pytest.raises(OutlastError) as raised:
+                call(outlast)
             assert str(raised.value) is not None
-            assert type(raised.value).__module__ == "holdfast.errors"
+            assert type(raised.value).__module__ == "outlast.errors"
 
 
-def test_an_error_that_is_nested_without_end_is_one_of_ours(server: Hostile, hold: Holdfast) -> None:
+def test_an_error_that_is_nested_without_end_is_one_of_ours(server: Hostile, outlast: Outlast) -> None:
     server.answers = lambda heard: Answer(409, b'{"code": "look_first", "facts": {"x": ' + b"[" * 100_000)
-    with pytest.raises(HoldfastError, match="answered 409"):
-        hold.get("run")
+    with pytest.raises(OutlastError, match="answered 409"):
+        outlast.get("run")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, flow, flow_file
-from holdfast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, RunHeld, ValueRefused
+from outlast import AsyncOutlast, Outlast, Run, flow, flow_file
+from outlast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, RunHeld, ValueRefused
 
 from . import http_flows
 from .client_story import Plain
@@ -47,8 +47,8 @@ def url(server: Served) -> str:
 
 
 @pytest.fixture
-def hold(server: Served) -> Iterator[Holdfast]:
-    with Holdfast(url(server), store_options={"retry_seconds": 0.01, "poll_seconds": 5.0}) as found:
+def outlast(server: Served) -> Iterator[Outlast]:
+    with Outlast(url(server), store_options={"retry_seconds": 0.01, "poll_seconds": 5.0}) as found:
         yield found
 
 
@@ -63,17 +63,17 @@ def typed(run: Run, number: int) -> float:
     return 0.0
 
 
-def test_a_flow_runs_at_the_server_and_its_result_comes_back(hold: Holdfast) -> None:
-    outcome = hold.run(http_flows.doubling, 21)
+def test_a_flow_runs_at_the_server_and_its_result_comes_back(outlast: Outlast) -> None:
+    outcome = outlast.run(http_flows.doubling, 21)
     assert (outcome.status, outcome.result, outcome.unwrap()) == ("succeeded", 42, 42)
-    assert isinstance(hold.run(typed, 21).unwrap(), float)
-    assert hold.get(outcome.run_id[:8]).id == outcome.run_id
+    assert isinstance(outlast.run(typed, 21).unwrap(), float)
+    assert outlast.get(outcome.run_id[:8]).id == outcome.run_id
 
 
-def test_it_is_the_same_outcome_as_embedded(hold: Holdfast, tmp_path: Path) -> None:
+def test_it_is_the_same_outcome_as_embedded(outlast: Outlast, tmp_path: Path) -> None:
     plain = []
-    with Holdfast(tmp_path / "home") as embedded:
-        for each in (embedded, hold):
+    with Outlast(tmp_path / "home") as embedded:
+        for each in (embedded, outlast):
             asked = each.run(http_flows.asking, "may I?")
             assert each.run(http_flows.asking, "may I?").run_id == asked.run_id
             answered = each.answer(asked.interrupts[0].id, {"approved": True}, operation_id="yes")
@@ -82,84 +82,84 @@ def test_it_is_the_same_outcome_as_embedded(hold: Holdfast, tmp_path: Path) -> N
     assert plain[0] == plain[1]
 
 
-def test_everything_that_is_known_of_a_run_is_the_same(hold: Holdfast, server: Served, recipe: Path) -> None:
-    doubled = hold.run(http_flows.doubling, 4).run_id
-    asked = hold.run(http_flows.noting, "read me").run_id
-    shell = hold.run(flow_file(recipe)).run_id
+def test_everything_that_is_known_of_a_run_is_the_same(outlast: Outlast, server: Served, recipe: Path) -> None:
+    doubled = outlast.run(http_flows.doubling, 4).run_id
+    asked = outlast.run(http_flows.noting, "read me").run_id
+    shell = outlast.run(flow_file(recipe)).run_id
     with server.opened() as there:
         for run in (doubled, asked, shell):
             for name in ("get", "receipts", "events", "timeline", "interrupts", "audit"):
-                assert getattr(hold, name)(run) == getattr(there, name)(run), name
-            assert [log.pieces and b"".join(log.pieces()) for log in hold.logs(run)] == [
+                assert getattr(outlast, name)(run) == getattr(there, name)(run), name
+            assert [log.pieces and b"".join(log.pieces()) for log in outlast.logs(run)] == [
                 b"".join(log.pieces()) for log in there.logs(run)
             ]
-        assert hold.plan(asked) == there.plan(asked)
-        assert hold.logs(shell) == there.logs(shell)
-        assert [each.size_bytes for each in hold.logs(shell, "say")] == [8]
-        assert hold.handoff.step(doubled, "double") == there.handoff.step(doubled, "double")
+        assert outlast.plan(asked) == there.plan(asked)
+        assert outlast.logs(shell) == there.logs(shell)
+        assert [each.size_bytes for each in outlast.logs(shell, "say")] == [8]
+        assert outlast.handoff.step(doubled, "double") == there.handoff.step(doubled, "double")
         for name in ("runs", "inbox", "due", "interrupts", "verify"):
-            assert getattr(hold, name)() == getattr(there, name)(), name
-        every = hold.events(shell)
-        assert hold.events(shell, after=2, limit=3) == every[2:5] == there.events(shell, after=2, limit=3)
-        first = hold.runs(limit=1)
-        assert hold.runs(limit=2, before=first[0].id) == there.runs(limit=2, before=first[0].id)
-        assert hold.runs(status="no such status") == []
+            assert getattr(outlast, name)() == getattr(there, name)(), name
+        every = outlast.events(shell)
+        assert outlast.events(shell, after=2, limit=3) == every[2:5] == there.events(shell, after=2, limit=3)
+        first = outlast.runs(limit=1)
+        assert outlast.runs(limit=2, before=first[0].id) == there.runs(limit=2, before=first[0].id)
+        assert outlast.runs(status="no such status") == []
 
 
-def test_what_cannot_be_run_there_is_refused(hold: Holdfast) -> None:
+def test_what_cannot_be_run_there_is_refused(outlast: Outlast) -> None:
     with pytest.raises(NoFlows):
-        hold.run(unserved)
+        outlast.run(unserved)
     with pytest.raises(InputsInvalid):
-        hold.run(http_flows.doubling)
+        outlast.run(http_flows.doubling)
     with pytest.raises(ValueRefused):
-        hold.run(http_flows.doubling, object())  # type: ignore[arg-type]
-    done = hold.run(http_flows.doubling, 8)
+        outlast.run(http_flows.doubling, object())  # type: ignore[arg-type]
+    done = outlast.run(http_flows.doubling, 8)
     with pytest.raises(RunFinished):
-        hold.resume(done.run_id)
+        outlast.resume(done.run_id)
 
 
-def test_a_failure_is_told_as_a_failed_run(hold: Holdfast, tmp_path: Path) -> None:
-    failed = hold.run(http_flows.telling, str(tmp_path))  # which is no file
+def test_a_failure_is_told_as_a_failed_run(outlast: Outlast, tmp_path: Path) -> None:
+    failed = outlast.run(http_flows.telling, str(tmp_path))  # which is no file
     assert (failed.status, failed.error and failed.error["type"]) == ("failed", "builtins:IsADirectoryError")
     with pytest.raises(RunFailed, match="IsADirectoryError"):
         failed.unwrap()
 
 
-def test_a_run_is_started_followed_and_waited_for(hold: Holdfast, tmp_path: Path) -> None:
-    started = hold.start(http_flows.telling, str(tmp_path / "go"), events=5)
+def test_a_run_is_started_followed_and_waited_for(outlast: Outlast, tmp_path: Path) -> None:
+    started = outlast.start(http_flows.telling, str(tmp_path / "go"), events=5)
     with pytest.raises(TimeoutError):
         started.outcome(0)
     seen = []
-    for event in hold.follow_events(started.run_id):
+    for event in outlast.follow_events(started.run_id):
         seen.append(event)
         if event.name == "told" and event.body == {"number": 4}:
             (tmp_path / "go").write_text("gone")
     assert started.outcome(60).unwrap() == "gone"
-    assert seen == hold.events(started.run_id)
-    assert list(hold.follow_events(started.run_id, after=seen[2].seq)) == seen[3:]
+    assert seen == outlast.events(started.run_id)
+    assert list(outlast.follow_events(started.run_id, after=seen[2].seq)) == seen[3:]
 
 
 def test_the_twin_awaits_the_same(server: Served, tmp_path: Path) -> None:
     async def story() -> Any:
-        async with AsyncHoldfast(url(server)) as hold:
-            started = await hold.start(http_flows.telling, str(tmp_path / "go"))
+        async with AsyncOutlast(url(server)) as outlast:
+            started = await outlast.start(http_flows.telling, str(tmp_path / "go"))
             names = []
-            async for event in hold.follow_events(started.run_id):
+            async for event in outlast.follow_events(started.run_id):
                 names.append(event.name)
                 (tmp_path / "go").write_text("awaited")
             outcome = await started
-            asked = await hold.run(http_flows.asking, "awaited?")
-            hold.answer(asked.interrupts[0].id, {"approved": True})
-            return outcome.unwrap(), names.count("told"), (await hold.resume(asked.run_id)).unwrap()
+            asked = await outlast.run(http_flows.asking, "awaited?")
+            outlast.answer(asked.interrupts[0].id, {"approved": True})
+            return outcome.unwrap(), names.count("told"), (await outlast.resume(asked.run_id)).unwrap()
 
     assert asyncio.run(story()) == ("awaited", 3, True)
 
 
 def test_who_cancels_the_waiting_cancels_no_run(server: Served, tmp_path: Path) -> None:
     async def story() -> str:
-        async with AsyncHoldfast(url(server), store_options={"poll_seconds": 0.1}) as hold:
-            waiting = asyncio.ensure_future(hold.run(http_flows.patient, str(tmp_path / "never")))
-            there = lambda: [each for each in hold.runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
+        async with AsyncOutlast(url(server), store_options={"poll_seconds": 0.1}) as outlast:
+            waiting = asyncio.ensure_future(outlast.run(http_flows.patient, str(tmp_path / "never")))
+            there = lambda: [each for each in outlast.runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
             await asyncio.to_thread(until, there)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -167,27 +167,29 @@ def test_who_cancels_the_waiting_cancels_no_run(server: Served, tmp_path: Path) 
             return there()[0].id
 
     run_id = asyncio.run(story())
-    with Holdfast(url(server)) as hold:
-        hold.pause(run_id)
-        until(lambda: hold.get(run_id).status == "interrupted")
+    with Outlast(url(server)) as outlast:
+        outlast.pause(run_id)
+        until(lambda: outlast.get(run_id).status == "interrupted")
 
 
-def test_ctrl_c_says_that_the_run_goes_on(hold: Holdfast, tmp_path: Path) -> None:
+def test_ctrl_c_says_that_the_run_goes_on(outlast: Outlast, tmp_path: Path) -> None:
     def interrupt() -> None:
-        until(lambda: [each for each in hold.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")])
+        until(
+            lambda: [each for each in outlast.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")]
+        )
         os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt) as stopped:
-            hold.run(http_flows.telling, str(tmp_path / "go"))
+            outlast.run(http_flows.telling, str(tmp_path / "go"))
     finally:
         signal.signal(signal.SIGINT, before)
     assert "goes on at the server" in "".join(stopped.value.__notes__)
-    (run,) = [each for each in hold.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")]
+    (run,) = [each for each in outlast.runs(status="running") if each.inputs.get("path") == str(tmp_path / "go")]
     (tmp_path / "go").write_text("went on")
-    until(lambda: hold.get(run.id).status == "succeeded")
+    until(lambda: outlast.get(run.id).status == "succeeded")
 
 
 # a line that breaks
@@ -242,33 +244,33 @@ class Cuts:
 
 def test_a_stream_that_breaks_is_taken_up_with_no_event_lost_or_doubled(server: Served, tmp_path: Path) -> None:
     (tmp_path / "go").write_text("on")
-    with Holdfast(url(server)) as hold:
-        run = hold.run(http_flows.telling, str(tmp_path / "go"), events=60).run_id
-        every = hold.events(run)
+    with Outlast(url(server)) as outlast:
+        run = outlast.run(http_flows.telling, str(tmp_path / "go"), events=60).run_id
+        every = outlast.events(run)
     cuts = Cuts(server, 4000)
-    with Holdfast(cuts.url, store_options={"retry_seconds": 0.001}) as hold:
-        assert list(hold.follow_events(run)) == every
+    with Outlast(cuts.url, store_options={"retry_seconds": 0.001}) as outlast:
+        assert list(outlast.follow_events(run)) == every
     cuts.close()
     assert cuts.lines > 2
 
 
 def test_a_resume_whose_answer_was_lost_is_not_taken_for_refused(server: Served) -> None:
-    with Holdfast(url(server)) as hold:
-        asked = hold.run(http_flows.asking, "lost?")
-        hold.answer(asked.interrupts[0].id, {"approved": True})
+    with Outlast(url(server)) as outlast:
+        asked = outlast.run(http_flows.asking, "lost?")
+        outlast.answer(asked.interrupts[0].id, {"approved": True})
     cuts = Cuts(server, 1 << 20, swallow=1)
-    with Holdfast(cuts.url, store_options={"retry_seconds": 0.01}) as hold:
-        outcome = hold.resume(asked.run_id)
+    with Outlast(cuts.url, store_options={"retry_seconds": 0.01}) as outlast:
+        outcome = outlast.resume(asked.run_id)
     cuts.close()
     assert (outcome.status, outcome.result) == ("succeeded", True)
 
 
 def test_a_start_whose_answer_was_lost_starts_one_run(server: Served) -> None:
     cuts = Cuts(server, 1 << 20, swallow=1)
-    with Holdfast(cuts.url, store_options={"retry_seconds": 0.01}) as hold:
-        outcome = hold.run(http_flows.doubling, 77)
+    with Outlast(cuts.url, store_options={"retry_seconds": 0.01}) as outlast:
+        outcome = outlast.run(http_flows.doubling, 77)
         assert outcome.unwrap() == 154
-        assert [each.id for each in hold.runs() if each.inputs == {"number": 77}] == [outcome.run_id]
+        assert [each.id for each in outlast.runs() if each.inputs == {"number": 77}] == [outcome.run_id]
     cuts.close()
 
 
@@ -277,11 +279,11 @@ def test_awaited_a_stream_is_taken_up_too_and_ends_at_once_when_cancelled(server
     cuts = Cuts(server, 4000)
 
     async def story() -> tuple[list[Any], str]:
-        async with AsyncHoldfast(cuts.url, store_options={"retry_seconds": 0.001}) as hold:
-            run = (await hold.run(http_flows.telling, str(tmp_path / "go"), events=40)).run_id
-            seen = [event async for event in hold.follow_events(run)]
-            going = await hold.start(http_flows.telling, str(tmp_path / "never"))
-            coming = hold.follow_events(going.run_id)
+        async with AsyncOutlast(cuts.url, store_options={"retry_seconds": 0.001}) as outlast:
+            run = (await outlast.run(http_flows.telling, str(tmp_path / "go"), events=40)).run_id
+            seen = [event async for event in outlast.follow_events(run)]
+            going = await outlast.start(http_flows.telling, str(tmp_path / "never"))
+            coming = outlast.follow_events(going.run_id)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.3):
                     _ = [event async for event in coming]
@@ -291,16 +293,16 @@ def test_awaited_a_stream_is_taken_up_too_and_ends_at_once_when_cancelled(server
 
     seen, run = asyncio.run(story())
     cuts.close()
-    with Holdfast(url(server)) as hold:
-        assert seen == hold.events(run)
+    with Outlast(url(server)) as outlast:
+        assert seen == outlast.events(run)
 
 
-def test_a_run_that_was_claimed_is_resumed_by_its_claimer_only(hold: Holdfast, server: Served) -> None:
-    asked = hold.run(http_flows.asking, "whose?", task="claimed")
-    claim = hold.handoff.recover("task:claimed", claim=True).claim
+def test_a_run_that_was_claimed_is_resumed_by_its_claimer_only(outlast: Outlast, server: Served) -> None:
+    asked = outlast.run(http_flows.asking, "whose?", task="claimed")
+    claim = outlast.handoff.recover("task:claimed", claim=True).claim
     assert claim is not None
     assert claim.run_id == asked.run_id
-    hold.answer(asked.interrupts[0].id, {"approved": True})
-    with Holdfast(url(server)) as other, pytest.raises(RunHeld):
+    outlast.answer(asked.interrupts[0].id, {"approved": True})
+    with Outlast(url(server)) as other, pytest.raises(RunHeld):
         other.resume(asked.run_id)
-    assert hold.resume(asked.run_id).unwrap() is True
+    assert outlast.resume(asked.run_id).unwrap() is True

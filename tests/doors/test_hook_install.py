@@ -9,16 +9,16 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, command, fixture, git
 
-from holdfast.doors.hooks.events import KINDS, Client
-from holdfast.doors.hooks.install import command_for, file_of, install, installed, uninstall
-from holdfast.errors import SettingsInvalid
+from outlast.doors.hooks.events import KINDS, Client
+from outlast.doors.hooks.install import command_for, file_of, install, installed, uninstall
+from outlast.errors import SettingsInvalid
 
 OTHERS = {
     "claude": {
         "permissions": {"allow": ["Bash(ls:*)"]},
         "hooks": {
             "Stop": [{"hooks": [{"type": "command", "command": "notify-send done"}]}],
-            "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "holdfast hook of mine"}]}],
+            "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "outlast hook of mine"}]}],
         },
     },
     "codex": {"description": "ours", "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]}},
@@ -58,10 +58,10 @@ def test_a_file_that_was_only_ours_goes_with_our_hooks(tmp_path: Path, client: C
     assert not file.exists()
 
 
-def test_a_line_of_an_older_holdfast_is_replaced(tmp_path: Path) -> None:
+def test_a_line_of_an_older_outlast_is_replaced(tmp_path: Path) -> None:
     file = file_of("claude", tmp_path)
     file.parent.mkdir()
-    old = {"hooks": [{"type": "command", "command": "/old/bin/holdfast hook stop --client claude"}]}
+    old = {"hooks": [{"type": "command", "command": "/old/bin/outlast hook stop --client claude"}]}
     file.write_text(json.dumps({"hooks": {"Stop": [old]}}))
     settings = install("claude", tmp_path).settings
     assert [group["hooks"][0]["command"] for group in settings["hooks"]["Stop"]] == [command_for("claude", "stop")]
@@ -116,7 +116,7 @@ def test_the_command_installs_in_the_project_and_makes_the_home(tmp_path: Path) 
     git(tmp_path, "init", "-q", ".")
     told = command(tmp_path, "install", "--client", "codex", "--json").json
     assert (told["file"], told["changed"]) == (str(tmp_path / ".codex" / "hooks.json"), True)
-    assert (tmp_path / ".holdfast" / ".gitignore").read_text() == "*\n"
+    assert (tmp_path / ".outlast" / ".gitignore").read_text() == "*\n"
     shown = command(tmp_path, "status", HOME=str(tmp_path))
     assert "codex: SessionStart, Stop, PreCompact, SessionEnd in" in shown.out
     printed = command(tmp_path, "install", "--client", "cursor", "--print")
@@ -141,8 +141,8 @@ def test_user_settings_are_in_the_persons_own_folder(tmp_path: Path, monkeypatch
 
 
 def test_the_page_shows_every_command() -> None:
-    from holdfast.doors.cli.hook import SECTIONS
+    from outlast.doors.cli.hook import SECTIONS
 
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
     names = [name for section in SECTIONS.values() for name in section]
-    assert [name for name in names if not re.search(rf"`holdfast hook [^`]*\b{name}\b", page)] == []
+    assert [name for name in names if not re.search(rf"`outlast hook [^`]*\b{name}\b", page)] == []

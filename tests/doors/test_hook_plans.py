@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.doors.hook_work import EVENTS, TRANSCRIPTS, VERSIONS, fixture
 
-from holdfast.doors.hooks import transcript as plans
-from holdfast.doors.hooks.events import KINDS, NAMES, Client, Kind, NotAnEvent, answer, pack, parse, unpack
-from holdfast.doors.hooks.transcript import Step, Told, told_in
+from outlast.doors.hooks import transcript as plans
+from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind, NotAnEvent, answer, pack, parse, unpack
+from outlast.doors.hooks.transcript import Step, Told, told_in
 
 PLAN = (Step("Read app.py", "completed"), Step("Set limit to 2 in app.py", "in_progress"), Step("Run the tests"))
 CWD = Path("/work/app")

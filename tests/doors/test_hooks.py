@@ -11,15 +11,15 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
 
-from holdfast.doors.cli.hook import setup as hook_setup
-from holdfast.doors.hooks import briefing, preparing, sessions, spool
-from holdfast.doors.hooks import leave as leaving
-from holdfast.doors.hooks import log as notes
-from holdfast.doors.hooks.events import Client
-from holdfast.doors.hooks.fire import Called, called
-from holdfast.doors.hooks.place import place_of
-from holdfast.errors import HandoffNotFound
-from holdfast.handoffs.reading import tokens_of
+from outlast.doors.cli.hook import setup as hook_setup
+from outlast.doors.hooks import briefing, preparing, sessions, spool
+from outlast.doors.hooks import leave as leaving
+from outlast.doors.hooks import log as notes
+from outlast.doors.hooks.events import Client
+from outlast.doors.hooks.fire import Called, called
+from outlast.doors.hooks.place import place_of
+from outlast.errors import HandoffNotFound
+from outlast.handoffs.reading import tokens_of
 
 NEXT = "Set limit to 2 in app.py"
 
@@ -130,8 +130,8 @@ def test_a_changed_file_or_a_changed_plan_makes_one(work: Work) -> None:
 def test_a_session_that_only_talked_leaves_nothing(work: Work) -> None:
     work.say({"type": "user", "message": {"role": "user", "content": "What is this?"}})
     assert work.leave("end") == leaving.Left(None)
-    with work.opened() as hold, pytest.raises(HandoffNotFound):
-        hold.handoff.get(anchor="branch:main")
+    with work.opened() as outlast, pytest.raises(HandoffNotFound):
+        outlast.handoff.get(anchor="branch:main")
 
 
 def test_a_session_without_a_plan_does_not_undo_the_plan_of_another(work: Work) -> None:
@@ -168,7 +168,7 @@ def test_worktrees_share_the_home_of_the_main_one(work: Work, tmp_path: Path) ->
     assert left.anchor == "branch:side"
     text = work.start(beside, session="b")
     assert "branch:side" in text
-    assert f"export HOLDFAST_HOME={work.home}" in text
+    assert f"export OUTLAST_HOME={work.home}" in text
 
 
 def test_two_sessions_on_one_branch_take_turns_and_neither_repeats_itself(work: Work) -> None:
@@ -193,17 +193,17 @@ def test_the_last_automatic_revisions_are_shown_and_older_ones_stay_as_stored(
         work.edit(f"limit = {number + 10}\n")
         work.leave("stop")
     assert [each["revision"] for each in hook_setup._revisions(work.place)] == [4, 3]
-    with work.opened() as hold:
-        assert hold.handoff.get(anchor="branch:main", revision=1).source == "hook"
-        assert hold.verify().ok
+    with work.opened() as outlast:
+        assert outlast.handoff.get(anchor="branch:main", revision=1).source == "hook"
+        assert outlast.verify().ok
 
 
 # What others wrote
 
 
 def store(work: Work, **fields: object) -> None:
-    with work.opened() as hold:
-        hold.handoff.store(
+    with work.opened() as outlast:
+        outlast.handoff.store(
             "branch:main",
             "Limits",
             "Patch app.py.",
@@ -232,8 +232,8 @@ def test_a_handoff_that_somebody_wrote_stays_the_newest_until_the_work_goes_on(w
 def test_nothing_is_stored_beside_who_holds_the_claim(work: Work) -> None:
     work.plan()
     store(work)
-    with work.opened() as hold:
-        hold.handoff.claim("branch:main", repo_root=str(work.folder))
+    with work.opened() as outlast:
+        outlast.handoff.claim("branch:main", repo_root=str(work.folder))
         work.edit("limit = 8\n")
         left = work.leave("end")
     assert left.handoff is None
@@ -244,8 +244,8 @@ def test_nothing_is_stored_beside_who_holds_the_claim(work: Work) -> None:
 def test_finished_work_is_opened_again_only_by_a_plan_made_since(work: Work) -> None:
     work.plan()
     work.leave("stop")
-    with work.opened() as hold:
-        hold.handoff.settle("branch:main", "completed", repo_root=str(work.folder))
+    with work.opened() as outlast:
+        outlast.handoff.settle("branch:main", "completed", repo_root=str(work.folder))
     work.edit("limit = 8\n")
     assert work.leave("stop").handoff is None
     assert work.start(session="b") == ""
@@ -345,7 +345,7 @@ def _config(work: Work) -> str:
 
 LOADED = """
 import os, sys
-from holdfast.doors.cli import main
+from outlast.doors.cli import main
 real = os._exit
 def tell(code):
     print("loaded", *sorted(sys.modules), file=sys.stderr)
@@ -373,8 +373,8 @@ def test_a_prepared_start_loads_neither_the_runtime_nor_click(work: Work) -> Non
     preparing.prepare(str(work.home), work.event("end"))
     heavy = ("click", "msgspec", "apsw", "subprocess")
     for kind in ("start", "stop"):
-        ours = [name for name in loaded(work, kind) if name.startswith("holdfast.")]
-        assert [name for name in ours if not name.startswith("holdfast.doors")] == [], kind
+        ours = [name for name in loaded(work, kind) if name.startswith("outlast.")]
+        assert [name for name in ours if not name.startswith("outlast.doors")] == [], kind
         assert [name for name in loaded(work, kind) if name.startswith(heavy)] == [], kind
 
 
@@ -382,11 +382,11 @@ def test_a_prepared_start_loads_neither_the_runtime_nor_click(work: Work) -> Non
 NOT_FOR_A_START = {
     *("asyncio", "concurrent", "logging", "socket", "shutil", "tempfile", "importlib.metadata", "multiprocessing"),
     *("click", "rich", "yaml", "fastapi", "starlette", "uvicorn", "mcp", "httpx2", "pydantic"),
-    *("holdfast.python", "holdfast.doors.cli.edges", "holdfast.doors.http", "holdfast.doors.mcp"),
-    *("holdfast.runs.body", "holdfast.runs.claim", "holdfast.flows.spec", "holdfast.resources.provider"),
-    *("holdfast.handoffs.checks", "holdfast.commands.process", "holdfast.handoffs.store"),
-    *("holdfast.handoffs.contract", "holdfast.secrets.find", "holdfast.handoffs.lint", "holdfast.tasks.task"),
-    *("holdfast.doors.hooks.leave", "holdfast.doors.hooks.transcript", "holdfast.doors.hooks.compose"),
+    *("outlast.python", "outlast.doors.cli.edges", "outlast.doors.http", "outlast.doors.mcp"),
+    *("outlast.runs.body", "outlast.runs.claim", "outlast.flows.spec", "outlast.resources.provider"),
+    *("outlast.handoffs.checks", "outlast.commands.process", "outlast.handoffs.store"),
+    *("outlast.handoffs.contract", "outlast.secrets.find", "outlast.handoffs.lint", "outlast.tasks.task"),
+    *("outlast.doors.hooks.leave", "outlast.doors.hooks.transcript", "outlast.doors.hooks.compose"),
 }
 OURS_FOR_A_START = 82  # modules, the rooms themselves among them; each costs the agent about a third of a millisecond
 
@@ -396,9 +396,9 @@ def test_a_start_that_is_looked_up_loads_only_what_judges(work: Work) -> None:
     work.leave("end")
     found = loaded(work, "start")
     heads = {".".join(name.split(".")[:depth]) for name in found for depth in (1, 2, 3)}
-    assert "holdfast.handoffs.recover" in found
+    assert "outlast.handoffs.recover" in found
     assert heads & NOT_FOR_A_START == set()
-    assert len([name for name in found if name.startswith("holdfast")]) <= OURS_FOR_A_START
+    assert len([name for name in found if name.startswith("outlast")]) <= OURS_FOR_A_START
 
 
 # As real commands
@@ -422,7 +422,7 @@ def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
 def test_many_sessions_that_end_at_once_all_leave_their_work(work: Work) -> None:
     work.plan()
     given = json.loads(fixture("claude-2.1.261-session-end.json", work.folder, work.transcript))
-    command = [sys.executable, "-P", "-m", "holdfast", "hook", "end", "--client", "claude"]
+    command = [sys.executable, "-P", "-m", "outlast", "hook", "end", "--client", "claude"]
     for number in range(4):
         git(work.folder, "worktree", "add", "-q", "-b", f"side{number}", str(work.folder.parent / f"side{number}"))
         (work.folder.parent / f"side{number}" / "app.py").write_text(f"limit = {number + 5}\n")
@@ -433,8 +433,8 @@ def test_many_sessions_that_end_at_once_all_leave_their_work(work: Work) -> None
     assert [hook.returncode for hook in hooks] == [0] * 4
     work.settled()
     assert [work.newest(f"branch:side{number}").next_action for number in range(4)] == [NEXT] * 4
-    with work.opened() as hold:
-        assert hold.verify().ok
+    with work.opened() as outlast:
+        assert outlast.verify().ok
     assert work.log == ""
 
 
@@ -482,7 +482,7 @@ BROKEN: dict[str, bytes] = {
 def test_a_full_disk_is_no_reason_to_fail(work: Work) -> None:
     work.plan()
     for kind, name in (("stop", "stop"), ("start", "session-start")):
-        command = f'ulimit -f 0; "{sys.executable}" -P -m holdfast hook {kind} --client claude'
+        command = f'ulimit -f 0; "{sys.executable}" -P -m outlast hook {kind} --client claude'
         given = fixture(f"claude-2.1.261-{name}.json", work.folder, work.transcript)
         done = subprocess.run(
             ["sh", "-c", command], input=given, capture_output=True, cwd=work.folder, env=environment()
@@ -502,10 +502,10 @@ def test_without_git_what_the_session_edited_is_handed_over_all_the_same(work: W
 def test_a_submodule_is_a_repository_of_its_own(work: Work, tmp_path: Path) -> None:
     git(work.folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(work.folder), "inner")
     inner = work.folder / "inner"
-    assert place_of(str(inner)).home == str(inner / ".holdfast")
+    assert place_of(str(inner)).home == str(inner / ".outlast")
     given = fixture("claude-2.1.261-session-start.json", inner, work.transcript)
     assert forked(work, "start", given) == (0, b"", b"")
-    assert not (inner / ".holdfast").exists()
+    assert not (inner / ".outlast").exists()
 
 
 @pytest.mark.parametrize("client", ["claude", "cursor"])
@@ -528,17 +528,15 @@ def test_places_where_nothing_can_be_handed_over_are_passed_by(work: Work, tmp_p
             name = f"claude-2.1.261-{'session-start' if kind == 'start' else 'session-end'}.json"
             assert forked(work, kind, fixture(name, folder, work.transcript)) == (0, b"", b""), folder
     work.settled()
-    assert "no branch is checked out; set HOLDFAST_TASK" in work.log
-    assert not (elsewhere / ".holdfast").exists()
+    assert "no branch is checked out; set OUTLAST_TASK" in work.log
+    assert not (elsewhere / ".outlast").exists()
 
 
 def test_a_home_that_cannot_be_used_is_no_reason_to_fail(work: Work) -> None:
     work.plan()
     start = fixture("claude-2.1.261-session-start.json", work.folder, work.transcript)
     (work.home / "default").mkdir()
-    (work.home / "default" / "holdfast.db").write_bytes(
-        b"this is no database, and long enough to be taken for one" * 99
-    )
+    (work.home / "default" / "outlast.db").write_bytes(b"this is no database, and long enough to be taken for one" * 99)
     assert forked(work, "start", start) == (0, b"", b"")
     assert "start: " in work.log
     (work.home / ".hooks" / "spool").mkdir(parents=True, exist_ok=True)
@@ -552,7 +550,7 @@ def test_a_database_that_is_locked_holds_nobody_up(work: Work) -> None:
     work.plan()
     work.leave("stop")
     locker = subprocess.Popen(
-        [sys.executable, "-c", LOCKER, str(work.home / "default" / "holdfast.db")], stdout=subprocess.PIPE, stdin=-1
+        [sys.executable, "-c", LOCKER, str(work.home / "default" / "outlast.db")], stdout=subprocess.PIPE, stdin=-1
     )
     assert locker.stdout is not None
     assert locker.stdout.readline() == b"locked\n"
@@ -582,14 +580,14 @@ def _start_of(work: Work) -> bytes:
 
 
 def test_a_hook_that_is_given_no_stdin_and_no_stdout_exits_0(work: Work) -> None:
-    command = f'"{sys.executable}" -P -m holdfast hook start --client claude <&- >&- 2>&-'
+    command = f'"{sys.executable}" -P -m outlast hook start --client claude <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", command], cwd=work.folder).returncode == 0
 
 
 def test_a_client_that_leaves_stdin_open_is_not_waited_for(work: Work) -> None:
     ours, theirs = os.pipe()
     os.write(theirs, _start_of(work))
-    command = [sys.executable, "-P", "-m", "holdfast", "hook", "start", "--client", "claude"]
+    command = [sys.executable, "-P", "-m", "outlast", "hook", "start", "--client", "claude"]
     done = subprocess.run(command, stdin=ours, capture_output=True, cwd=work.folder, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"")
 

@@ -75,7 +75,7 @@ def test_health_and_numbers_are_told(server: Served) -> None:
     assert server.get("/readyz").json == {"status": "ready"}
     server.get("/v1/runs/some-id")
     numbers = server.get("/metrics").raw.decode()
-    assert 'holdfast_http_requests_total{method="GET",route="/v1/runs/{run_id}",status="404"}' in numbers
+    assert 'outlast_http_requests_total{method="GET",route="/v1/runs/{run_id}",status="404"}' in numbers
     assert "some-id" not in numbers
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from holdfast.doors.http.openapi import described
-from holdfast.doors.http.tables import CALLS
+from outlast.doors.http.openapi import described
+from outlast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
 from .server import Served, served

@@ -69,12 +69,12 @@ def test_what_is_stored_is_recovered_with_a_verdict_in_reading_order(server: Ser
 
 
 def test_the_answer_is_what_the_command_line_prints(server: Served) -> None:
-    from holdfast.handoffs.given_observer import NOBODY
-    from holdfast.handoffs.reading import in_order
+    from outlast.handoffs.given_observer import NOBODY
+    from outlast.handoffs.reading import in_order
 
     store(server, "task:same")
-    with server.opened() as hold:
-        shown = in_order(hold._acting(eyes=NOBODY).handoff.recover("task:same", scope="repair-flow"))
+    with server.opened() as outlast:
+        shown = in_order(outlast._acting(eyes=NOBODY).handoff.recover("task:same", scope="repair-flow"))
     import msgspec
 
     assert json.loads(msgspec.json.encode(shown)) == recover(server, "task:same")
@@ -161,11 +161,11 @@ def test_a_handoff_is_read_by_id_by_anchor_and_by_revision(server: Served) -> No
 
 def test_the_scope_of_a_request_can_be_a_header(server: Served) -> None:
     stored = server.post(
-        "/v1/handoff/store", {k: v for k, v in STORE.items() if k != "scope"}, headers={"holdfast-scope": "päge"}
+        "/v1/handoff/store", {k: v for k, v in STORE.items() if k != "scope"}, headers={"outlast-scope": "päge"}
     )
     assert stored.status == 422, "headers are text in UTF-8 or plain letters, and this client sends neither"
     plain = server.post(
-        "/v1/handoff/store", {k: v for k, v in STORE.items() if k != "scope"}, headers={"holdfast-scope": "mine"}
+        "/v1/handoff/store", {k: v for k, v in STORE.items() if k != "scope"}, headers={"outlast-scope": "mine"}
     )
     assert plain.json["scope"] == "mine"
 

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pytest
 
-from holdfast.doors.http.bodies import MAX_DEPTH
-from holdfast.doors.http.calls import Call
-from holdfast.doors.http.openapi import described
-from holdfast.doors.http.tables import CALLS
+from outlast.doors.http.bodies import MAX_DEPTH
+from outlast.doors.http.calls import Call
+from outlast.doors.http.openapi import described
+from outlast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
 from .server import Reply, Served, served
@@ -221,12 +221,12 @@ HEADERS = [
     {"idempotency-key": ""},
     {"idempotency-key": "x" * 5_000},
     {"idempotency-key": "\xff"},
-    {"holdfast-scope": "a\xffb"},
-    {"holdfast-scope": "../x"},
-    {"holdfast-scope": "x" * 5_000},
-    {"holdfast-claims": "\xff"},
-    {"holdfast-claims": "x " * 2_000},
-    {"holdfast-actor": "\xff"},
+    {"outlast-scope": "a\xffb"},
+    {"outlast-scope": "../x"},
+    {"outlast-scope": "x" * 5_000},
+    {"outlast-claims": "\xff"},
+    {"outlast-claims": "x " * 2_000},
+    {"outlast-actor": "\xff"},
     {"x-request-id": "\xff" * 100},
     {"range": "bytes=9-1"},
     {"if-none-match": "*"},

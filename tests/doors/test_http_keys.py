@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.clock import ManualClock
-from holdfast.doors.cli.group import cli
-from holdfast.doors.http.identity import Doorkeeper
-from holdfast.doors.http.listening import is_loopback, listen, refuse_open_door
-from holdfast.errors import AddressTaken, Forbidden, KeyNotFound, KeysNeeded, NameInvalid, Unauthenticated
-from holdfast.home.key import ROLES, allows
-from holdfast.home.keys import Keys
+from outlast.clock import ManualClock
+from outlast.doors.cli.group import cli
+from outlast.doors.http.identity import Doorkeeper
+from outlast.doors.http.listening import is_loopback, listen, refuse_open_door
+from outlast.errors import AddressTaken, Forbidden, KeyNotFound, KeysNeeded, NameInvalid, Unauthenticated
+from outlast.home.key import ROLES, allows
+from outlast.home.keys import Keys
 
 from .server import Served, served
 from .test_http_handoffs import STORE
@@ -35,7 +35,7 @@ def test_a_key_acts_for_its_actor_and_tenant_whatever_the_body_says(server: Serv
     ann = key(server, "write", tenant="acme")
     said = STORE | {"tenant_id": "default", "actor": "somebody-else"}
     stored = server.post(
-        "/v1/handoff/store", said, key=ann, headers={"holdfast-tenant": "default", "holdfast-actor": "x"}
+        "/v1/handoff/store", said, key=ann, headers={"outlast-tenant": "default", "outlast-actor": "x"}
     )
     assert stored.json["actor"] == "ann"
     with server.opened(tenant="acme") as acme:
@@ -72,7 +72,7 @@ def test_roles_allow_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["Bearer hf_nothing", "Bearer ", "Basic YTpi", "hf_aaaaaaaaaaaa_bbb", "Bearer hf_aaaaaaaaaaaa_" + "b" * 43]
+    "given", ["Bearer ol_nothing", "Bearer ", "Basic YTpi", "ol_aaaaaaaaaaaa_bbb", "Bearer ol_aaaaaaaaaaaa_" + "b" * 43]
 )
 def test_a_key_that_is_given_is_checked_also_on_loopback(server: Served, given: str) -> None:
     reply = server.get("/v1/runs", headers={"authorization": given})
@@ -214,12 +214,12 @@ def test_without_a_key_a_tenant_can_be_named_only_if_it_exists(server: Served) -
     stored = server.post("/v1/handoff/store", STORE | {"tenant_id": "there", "actor": "bob"})
     assert (stored.status, stored.json["actor"]) == (200, "bob")
     assert server.post("/v1/handoff/store", STORE | {"tenant_id": "nowhere"}).code == "tenant_not_found"
-    assert server.get("/v1/runs", headers={"holdfast-tenant": "../.."}).code == "name_invalid"
+    assert server.get("/v1/runs", headers={"outlast-tenant": "../.."}).code == "name_invalid"
     assert not (server.home / "nowhere").exists()
 
 
 def test_the_command_refuses_an_open_door_and_says_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["serve", "--host", "0.0.0.0", "--port", "0", "--home", str(tmp_path / "h")])
     assert isinstance(result.exception, KeysNeeded)
-    assert "holdfast keys create" in str(result.exception)
+    assert "outlast keys create" in str(result.exception)
     assert not (tmp_path / "h").exists()

@@ -65,7 +65,7 @@ def test_another_tenant_finds_nothing(server: Served) -> None:
 
 
 def test_a_bad_key_a_foreign_origin_and_another_method_are_refused_before_it(server: Served) -> None:
-    assert ask(server, "tools/list", key="hf_aaaaaaaaaaaa_wrong").status == 401
+    assert ask(server, "tools/list", key="ol_aaaaaaaaaaaa_wrong").status == 401
     assert ask(server, "tools/list", headers={"origin": "http://evil.example"}).status == 403
     assert ask(server, "tools/list", headers={"host": "evil.example"}).status == 403
     assert server.get("/mcp").code == "method_refused"
@@ -75,7 +75,7 @@ def test_a_bad_key_a_foreign_origin_and_another_method_are_refused_before_it(ser
 def test_a_run_whose_flow_the_server_was_not_given_is_not_resumed(server: Served) -> None:
     from .http_flows import asking
 
-    with server.opened() as hold:
-        run_id = hold.run(asking, "may I?").run_id
+    with server.opened() as outlast:
+        run_id = outlast.run(asking, "may I?").run_id
     refused = call(server, "run_resume", {"run_id": run_id})
     assert refused["structuredContent"]["code"] == "no_flows"

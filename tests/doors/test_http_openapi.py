@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from holdfast.doors.http.openapi import described
+from outlast.doors.http.openapi import described
 
 METHODS = ("get", "put", "post", "delete")
 

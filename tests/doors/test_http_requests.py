@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import errors
-from holdfast.doors.http import problems
-from holdfast.doors.http.bodies import MAX_DEPTH
-from holdfast.errors import HoldfastError
+from outlast import errors
+from outlast.doors.http import problems
+from outlast.doors.http.bodies import MAX_DEPTH
+from outlast.errors import OutlastError
 
 from .server import Reply, Served, served
 from .test_http_handoffs import STORE
@@ -213,7 +213,7 @@ def test_every_error_has_one_status() -> None:
         errors.Invalid: 422,
         errors.Failed: 409,
     }
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HoldfastError)]
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OutlastError)]
     own = set(problems.OF_ERRORS)
     for kind in kinds:
         family = next((each for each in families if issubclass(kind, each)), None)

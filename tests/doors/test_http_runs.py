@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 from . import http_flows
 from .server import Served, served
@@ -79,7 +79,7 @@ def test_only_the_flows_that_it_was_given_can_be_run(server: Served) -> None:
 
 
 def test_a_run_of_another_flow_is_not_resumed(server: Served) -> None:
-    with server.opened() as hold, hold.open("script") as run:
+    with server.opened() as outlast, outlast.open("script") as run:
         run.step(len, "abc")
         run_id = run.id
         assert server.post(f"/v1/runs/{run_id}/resume").code == "no_flows"
@@ -137,8 +137,8 @@ def test_a_signal_is_sent(server: Served) -> None:
 
 
 def test_lists_are_read_page_by_page_without_loss_or_double(server: Served) -> None:
-    with Holdfast(server.home) as hold:
-        runs = [hold.run(http_flows.doubling, number, task=f"page-{number}").run_id for number in range(5)]
+    with Outlast(server.home) as outlast:
+        runs = [outlast.run(http_flows.doubling, number, task=f"page-{number}").run_id for number in range(5)]
     seen: list[str] = []
     cursor = ""
     while cursor is not None:

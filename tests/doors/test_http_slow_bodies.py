@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.doors.http import bodies
-from holdfast.doors.http.calls import Call
-from holdfast.doors.http.handoffs import LintFields
-from holdfast.doors.http.tables import CALLS
-from holdfast.errors import HoldfastError
-from holdfast.home.keys import Keys
+from outlast.doors.http import bodies
+from outlast.doors.http.calls import Call
+from outlast.doors.http.handoffs import LintFields
+from outlast.doors.http.tables import CALLS
+from outlast.errors import OutlastError
+from outlast.home.keys import Keys
 
 from ..kit.hostile_json import SHAPES
 from .server import Served, served
@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def port(home: Path) -> Iterator[int]:
     """Of a server in a process of its own: one that hangs takes no test with it."""
-    words = [sys.executable, "-m", "holdfast", "serve", "--json", "--port", "0", "--home", str(home)]
+    words = [sys.executable, "-m", "outlast", "serve", "--json", "--port", "0", "--home", str(home)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home.parent) as process:
         assert process.stdout is not None
         try:
@@ -75,7 +75,7 @@ def cost(raw: bytes) -> float:
     took = []
     for _ in range(5):
         began = time.process_time()
-        with pytest.raises(HoldfastError):
+        with pytest.raises(OutlastError):
             bodies.decode(raw, LintFields)
         took.append(time.process_time() - began)
     return max(min(took), 0.0005)  # below that a clock tells nothing

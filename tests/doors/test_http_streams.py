@@ -122,7 +122,7 @@ def test_following_until_finished_outlasts_a_wait(server: Served) -> None:
 def test_a_client_further_behind_than_memory_reads_the_journal(
     server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.doors.http import watching
+    from outlast.doors.http import watching
 
     monkeypatch.setattr(watching, "KEPT", 3)
     monkeypatch.setattr(watching, "PAGE", 7)
@@ -157,5 +157,5 @@ def test_a_server_that_ends_says_so_on_its_streams_and_interrupts_its_runs(tmp_p
         reader.join(30)
     assert got[-1]["data"]["why"] == "shutdown"
     assert time.monotonic() - began < 20
-    with server.opened() as hold:
-        assert hold.get(run).status == "interrupted"
+    with server.opened() as outlast:
+        assert outlast.get(run).status == "interrupted"

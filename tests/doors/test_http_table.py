@@ -8,43 +8,43 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from holdfast import Holdfast, errors
-from holdfast.doors.http import (
+from outlast import Outlast, errors
+from outlast.doors.http import (
     content as artifact_content,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     handoffs as handoff_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     problems,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     records as record_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     runs as run_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     sessions as session_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     tasks as task_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     waits as wait_calls,
 )
-from holdfast.doors.http import (
+from outlast.doors.http import (
     workspace as workspace_calls,
 )
-from holdfast.doors.http.calls import Call
-from holdfast.doors.http.openapi import described
-from holdfast.doors.http.tables import CALLS
-from holdfast.doors.http.words import WORDS
-from holdfast.home.key import ROLES
-from holdfast.python.handoffs import Handoffs
-from holdfast.python.sessions import Sessions
-from holdfast.python.tasks import Tasks
-from holdfast.python.workspace import Workspace
+from outlast.doors.http.calls import Call
+from outlast.doors.http.openapi import described
+from outlast.doors.http.tables import CALLS
+from outlast.doors.http.words import WORDS
+from outlast.home.key import ROLES
+from outlast.python.handoffs import Handoffs
+from outlast.python.sessions import Sessions
+from outlast.python.tasks import Tasks
+from outlast.python.workspace import Workspace
 
 SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
     handoff_calls.Store: (Handoffs.store, set()),
@@ -53,15 +53,15 @@ SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method,
     handoff_calls.Claim: (Handoffs.claim, set()),
     handoff_calls.Renew: (Handoffs.renew, set()),
     handoff_calls.Settle: (Handoffs.settle, set()),
-    run_calls.Retry: (Holdfast.retry, {"run_id"}),
-    run_calls.Skip: (Holdfast.skip, {"run_id"}),
-    run_calls.Rewind: (Holdfast.rewind, {"run_id"}),
-    run_calls.Abort: (Holdfast.abort, {"run_id"}),
-    run_calls.Pause: (Holdfast.pause, {"run_id"}),
-    run_calls.Resume: (Holdfast.resume, {"run_id"}),
-    wait_calls.Answer: (Holdfast.answer, {"interrupt_id"}),
-    wait_calls.Cancel: (Holdfast.cancel, {"interrupt_id"}),
-    wait_calls.Send: (Holdfast.signal, set()),
+    run_calls.Retry: (Outlast.retry, {"run_id"}),
+    run_calls.Skip: (Outlast.skip, {"run_id"}),
+    run_calls.Rewind: (Outlast.rewind, {"run_id"}),
+    run_calls.Abort: (Outlast.abort, {"run_id"}),
+    run_calls.Pause: (Outlast.pause, {"run_id"}),
+    run_calls.Resume: (Outlast.resume, {"run_id"}),
+    wait_calls.Answer: (Outlast.answer, {"interrupt_id"}),
+    wait_calls.Cancel: (Outlast.cancel, {"interrupt_id"}),
+    wait_calls.Send: (Outlast.signal, set()),
     record_calls.RecordMake: (Workspace.record, set()),
     record_calls.RecordPin: (Workspace.pin, {"ref"}),
     record_calls.LinkMake: (Workspace.link, set()),
@@ -94,7 +94,7 @@ def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: Call) -> No
     assert call.summary[0].isupper()
     assert not call.summary.endswith(".")
     assert callable(call.role) or call.role in ROLES
-    assert all(issubclass(kind, errors.HoldfastError) for kind in call.errors)
+    assert all(issubclass(kind, errors.OutlastError) for kind in call.errors)
     assert call.method == "GET" or call.body is not None or call.takes != "application/json"
     if call.body is not None:
         assert call.example is not None
@@ -151,6 +151,6 @@ def test_openapi_has_a_sentence_for_every_field_that_is_sent() -> None:
 
 
 def test_unions_of_words_are_the_domains_own() -> None:
-    from holdfast.runs.run import STATUSES
+    from outlast.runs.run import STATUSES
 
     assert set(get_args(run_calls.Status)) == set(STATUSES)

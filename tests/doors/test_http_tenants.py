@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.clock import ManualClock
-from holdfast.doors.http.calls import Call
-from holdfast.doors.http.tables import CALLS
-from holdfast.home.key import ROLES, allows
-from holdfast.home.keys import Keys
+from outlast.clock import ManualClock
+from outlast.doors.http.calls import Call
+from outlast.doors.http.tables import CALLS
+from outlast.home.key import ROLES, allows
+from outlast.home.keys import Keys
 
 from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told, world
 from .server import Reply, Served, served
@@ -23,7 +23,7 @@ OF_NOTHING = {  # what else tells of an empty tenant, and what it says then
     "home_facts": ("runs", {}),
     "home_verify": ("runs", 0),
 }
-LIES = {"tenant_id": TENANT, "actor": ACTOR, "headers": {"holdfast-tenant": TENANT, "holdfast-actor": ACTOR}}
+LIES = {"tenant_id": TENANT, "actor": ACTOR, "headers": {"outlast-tenant": TENANT, "outlast-actor": ACTOR}}
 OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
@@ -129,7 +129,7 @@ def test_what_is_written_carries_the_keys_actor(server: Served) -> None:
     """Whatever bodies and headers say; of an answer to a wait too."""
     theirs = world(server, "signed")
     cleo = key(server, "admin", tenant="signed", actor="cleo")
-    lies = LIES | {"tenant_id": "default", "headers": {"holdfast-tenant": "default", "holdfast-actor": ACTOR}}
+    lies = LIES | {"tenant_id": "default", "headers": {"outlast-tenant": "default", "outlast-actor": ACTOR}}
     signed = {call.name: theirs.ask(call, cleo, **lies) for call in WRITES if call.name in SIGNED}
     assert {name: reply.status for name, reply in signed.items() if reply.status != 200} == {}
     for name, said in SIGNED.items():
@@ -164,7 +164,7 @@ def over(server: Served) -> dict[str, str | None]:
     server.keys().revoke(revoked.split("_")[1])
     clock = ManualClock()
     expired = Keys(server.home, clock=clock).create("bob", tenant=TENANT, roles=["admin"], expires="1s").text
-    return {"none": None, "revoked": revoked, "expired": expired, "cut": key(server, "admin")[:-1], "of nobody": "hf_x"}
+    return {"none": None, "revoked": revoked, "expired": expired, "cut": key(server, "admin")[:-1], "of nobody": "ol_x"}
 
 
 def test_without_a_key_that_counts_every_call_is_refused(server: Served, ours: World) -> None:
@@ -188,7 +188,7 @@ def test_what_needs_no_key_tells_nothing_of_tenants(server: Served, ours: World)
 
 TRICKS = {
     "up": "..",
-    "up and out": "../../other/holdfast.db",
+    "up and out": "../../other/outlast.db",
     "encoded twice": "%2e%2e%2f",
     "NUL": "a\0b",
     "long": "x" * 10_000,

@@ -74,7 +74,7 @@ def test_no_watcher_misses_an_event_or_sees_one_twice(
     early, late = watchers[: count * 4 // 5], watchers[count * 4 // 5 :]
     for watcher in early:
         watcher.start()
-    until(lambda: f"holdfast_http_streams {len(early)}.0".encode() in server.get("/metrics").raw)
+    until(lambda: f"outlast_http_streams {len(early)}.0".encode() in server.get("/metrics").raw)
     assert server.server.state.watchers.count == 1
     assert teller.stdin is not None
     for number in range(ROUNDS):

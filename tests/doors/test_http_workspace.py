@@ -55,8 +55,8 @@ def test_content_goes_up_and_comes_down_byte_for_byte(server: Served, name: str)
     assert got.headers["content-disposition"].startswith("attachment")
     assert got.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in got.headers["content-security-policy"]
-    with server.opened() as hold:
-        assert hold.workspace.get(saved["ref"]).source.actor == "local"
+    with server.opened() as outlast:
+        assert outlast.workspace.get(saved["ref"]).source.actor == "local"
 
 
 @pytest.mark.parametrize(

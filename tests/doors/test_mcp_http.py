@@ -13,10 +13,10 @@ from mcp import MCPError
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from holdfast import Holdfast
-from holdfast.doors.mcp.http import LOOPBACK, mount
-from holdfast.doors.mcp.tools import TOOLS as TABLE
-from holdfast.errors import Forbidden
+from outlast import Outlast
+from outlast.doors.mcp.http import LOOPBACK, mount
+from outlast.doors.mcp.tools import TOOLS as TABLE
+from outlast.errors import Forbidden
 
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story
 
@@ -27,8 +27,8 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 class Server:
     """The door in a server of its own, with one rule of who may do what."""
 
-    def __init__(self, hold: Holdfast) -> None:
-        self.hold = hold
+    def __init__(self, outlast: Outlast) -> None:
+        self.outlast = outlast
         self.asked: list[tuple[str, str]] = []
         self.refused: set[str] = set()
         self.door = mount(self._hold_of, self._allow, LOOPBACK)
@@ -40,10 +40,10 @@ class Server:
         async with self.door.lifespan():
             yield
 
-    def _hold_of(self, scope: Any) -> Holdfast:
+    def _hold_of(self, scope: Any) -> Outlast:
         assert scope["path"] == "/mcp"
         assert threading.current_thread() is not self.thread, "it would hold up the loop"
-        return self.hold
+        return self.outlast
 
     def _allow(self, scope: Any, role: str, what: str) -> None:
         self.asked.append((role, what))
@@ -74,8 +74,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def server(place: Place) -> Iterator[Server]:
-    with place.opened(actor="model") as hold:
-        yield Server(hold)
+    with place.opened(actor="model") as outlast:
+        yield Server(outlast)
 
 
 @pytest.fixture(scope="module")

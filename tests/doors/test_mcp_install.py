@@ -1,4 +1,4 @@
-"""`holdfast mcp install`: what it prints works as it stands, and it writes nothing."""
+"""`outlast mcp install`: what it prints works as it stands, and it writes nothing."""
 
 import json
 import shlex
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.doors.cli.group import cli
-from holdfast.doors.mcp.install import over_stdio
+from outlast.doors.cli.group import cli
+from outlast.doors.mcp.install import over_stdio
 
 CLIENTS = ("claude", "cursor", "codex")
 NASTY = "a \"b\" \\c $HOME `x` é🪸 'd'"
@@ -33,26 +33,26 @@ def test_it_prints_and_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("HOLDFAST_KEY", "hf_secret")
+    monkeypatch.setenv("OUTLAST_API_KEY", "ol_secret")
     for words in (["--client", client], ["--client", client, "--print"]):
         result = install(*words, *(["--url", url] if url else []))
         assert result.exception is None
-        assert "holdfast" in result.output
-        assert "hf_secret" not in result.output
+        assert "outlast" in result.output
+        assert "ol_secret" not in result.output
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_options_are_part_of_what_is_printed(client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_HOME", "")
+    monkeypatch.setenv("OUTLAST_HOME", "")
     found = printed("--client", client, "--home", "h", "--tenant", "t", "--scope", "s", "--actor", "a")
     (file,) = found["files"]
     assert found["transport"] == "stdio"
     if client == "codex":
-        entry = tomllib.loads(file["content"])["mcp_servers"]["holdfast"]
+        entry = tomllib.loads(file["content"])["mcp_servers"]["outlast"]
     else:
-        entry = json.loads(file["content"])["mcpServers"]["holdfast"]
+        entry = json.loads(file["content"])["mcpServers"]["outlast"]
     wanted = ["mcp", "--home", str(tmp_path / "h"), "--tenant", "t", "--scope", "s", "--actor", "a"]
     assert [entry["command"], *entry["args"]][-9:] == wanted
     for command in found["commands"]:
@@ -61,19 +61,19 @@ def test_the_options_are_part_of_what_is_printed(client: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_name_survives_the_quoting_of_files_and_shells(client: str) -> None:
-    found = over_stdio(client, ["holdfast", "mcp", "--actor", NASTY])
+    found = over_stdio(client, ["outlast", "mcp", "--actor", NASTY])
     (file,) = found.files
     read = tomllib.loads if client == "codex" else json.loads
     table = read(file.content)["mcp_servers" if client == "codex" else "mcpServers"]
-    assert table["holdfast"]["args"][-1] == NASTY
+    assert table["outlast"]["args"][-1] == NASTY
     assert [shlex.split(command)[-1] for command in found.commands] == [NASTY] * len(found.commands)
 
 
 def test_the_key_of_a_server_comes_from_the_environment() -> None:
     for client, said in {
-        "claude": "Bearer ${HOLDFAST_KEY}",
-        "cursor": "Bearer ${env:HOLDFAST_KEY}",
-        "codex": 'bearer_token_env_var = "HOLDFAST_KEY"',
+        "claude": "Bearer ${OUTLAST_API_KEY}",
+        "cursor": "Bearer ${env:OUTLAST_API_KEY}",
+        "codex": 'bearer_token_env_var = "OUTLAST_API_KEY"',
     }.items():
         found = printed("--client", client, "--url", "https://example.org/mcp")
         assert said in found["files"][0]["content"]
@@ -96,6 +96,6 @@ def test_what_makes_no_sense_is_refused(words: list[str], says: str) -> None:
 
 
 def test_only_a_file_that_names_no_path_is_said_to_be_shareable(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert any("committed" in note for note in over_stdio("claude", ["holdfast", "mcp"]).notes)
-    assert not any("committed" in note for note in over_stdio("claude", ["holdfast", "mcp", "--home", "/x"]).notes)
+    assert any("committed" in note for note in over_stdio("claude", ["outlast", "mcp"]).notes)
+    assert not any("committed" in note for note in over_stdio("claude", ["outlast", "mcp", "--home", "/x"]).notes)
     assert not any("committed" in note for note in over_stdio("claude", ["/usr/bin/python3", "mcp"]).notes)

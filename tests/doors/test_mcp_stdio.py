@@ -1,4 +1,4 @@
-"""`holdfast mcp` with the official client: a real process, its own stdin and stdout."""
+"""`outlast mcp` with the official client: a real process, its own stdin and stdout."""
 
 import base64
 import json
@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from mcp import MCPError, StdioServerParameters
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from holdfast import Holdfast
-from holdfast.doors.cli.group import cli as command_line
-from holdfast.doors.mcp.http import mount
-from holdfast.errors import ExtraMissing, NameInvalid
+from outlast import Outlast
+from outlast.doors.cli.group import cli as command_line
+from outlast.doors.mcp.http import mount
+from outlast.errors import ExtraMissing, NameInvalid
 
 from .conftest import environment
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story, text_of
@@ -26,7 +26,7 @@ from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, stor
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-WORDS = ["-m", "holdfast", "mcp", "--actor", "model"]
+WORDS = ["-m", "outlast", "mcp", "--actor", "model"]
 HANDSHAKE = (
     {
         "jsonrpc": "2.0",
@@ -85,8 +85,8 @@ def test_the_model_acts_under_the_name_that_was_given(call: Caller) -> None:
 def test_a_connection_is_one_worker_and_need_not_show_its_claims(call: Caller, place: Place) -> None:
     call.value("task_pause", task="mine", **contract(acceptance_checks=["true"]))
     call.value("task_resume", task="mine")
-    with place.opened(actor="other") as hold:
-        assert hold.handoff.recover("task:mine").verdict.contesting[0].code == "claimed"
+    with place.opened(actor="other") as outlast:
+        assert outlast.handoff.recover("task:mine").verdict.contesting[0].code == "claimed"
     assert call.value("task_complete", task="mine")["by"] == "model"
 
 
@@ -156,8 +156,8 @@ def test_a_task_that_is_contested_or_held_is_an_error_with_its_code(call: Caller
     file.write_text("two\n")
     assert call.problem("task_resume", task="held")["code"] == "handoff_contested"
     file.write_text("one\n")
-    with place.opened(actor="ann") as hold:
-        hold.tasks.session("held").resume_task()
+    with place.opened(actor="ann") as outlast:
+        outlast.tasks.session("held").resume_task()
         problem = call.problem("task_resume", task="held")
     assert problem["code"] == "handoff_claimed"
     assert "take=true with why" in problem["advice"]
@@ -352,9 +352,9 @@ def talk(child: "subprocess.Popen[str]", *messages: Any) -> dict[int, Any]:
 def test_stdout_has_the_protocol_only_and_the_end_of_input_interrupts_runs(cli: "Cli", tmp_path: Path) -> None:
     place = Place(tmp_path)
     run_id, slow = place.start("report", topic="pure"), place.stopped("slow", name="go")
-    with place.opened() as hold:
-        hold.answer(hold.interrupts(run_id)[0].id, {"approved": True})
-        hold.rewind(run_id, "find")
+    with place.opened() as outlast:
+        outlast.answer(outlast.interrupts(run_id)[0].id, {"approved": True})
+        outlast.rewind(run_id, "find")
         child = cli.start("mcp")
         assert child.stdin is not None
         assert child.stdout is not None
@@ -364,7 +364,7 @@ def test_stdout_has_the_protocol_only_and_the_end_of_input_interrupts_runs(cli: 
         answers = {each["id"]: each for each in (json.loads(child.stdout.readline()) for _ in range(5))}
         (tmp_path / "go").touch()  # the step under way may end; the one after it is not begun
         assert (child.stdout.read(), child.wait(timeout=60)) == ("", 0)
-        assert (hold.get(slow).status, [each.label for each in hold.receipts(slow)]) == (
+        assert (outlast.get(slow).status, [each.label for each in outlast.receipts(slow)]) == (
             "interrupted",
             ["wait_for_file"],
         )
@@ -389,7 +389,7 @@ def test_looking_around_makes_no_home_and_ctrl_c_ends_it(cli: "Cli") -> None:
     assert len(answers[2]["result"]["tools"]) == len(TOOLS)
     assert answers[3]["result"]["resources"] == []
     assert answers[4]["result"]["structuredContent"]["code"] == "home_not_found"
-    assert not (cli.folder / ".holdfast").exists()
+    assert not (cli.folder / ".outlast").exists()
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=60) == 130
 
@@ -397,15 +397,15 @@ def test_looking_around_makes_no_home_and_ctrl_c_ends_it(cli: "Cli") -> None:
 def test_a_signal_ends_it_and_leaves_the_run_to_be_resumed(cli: "Cli", tmp_path: Path) -> None:
     place = Place(tmp_path)
     run_id = place.stopped("slow", name="never")
-    with place.opened() as hold:
+    with place.opened() as outlast:
         child = cli.start("mcp")
         answers = talk(child, *HANDSHAKE, a_call(2, "run_resume", run_id=run_id, wait_seconds=0.1))
         assert answers[2]["result"]["structuredContent"]["goes_on"] is True
         child.send_signal(signal.SIGTERM)
         (tmp_path / "never").touch()  # the step under way may end; the one after it is not begun
         assert child.wait(timeout=60) == 143
-        assert hold.get(run_id).status == "interrupted"
-        assert [each.label for each in hold.receipts(run_id)] == ["wait_for_file"]
+        assert outlast.get(run_id).status == "interrupted"
+        assert [each.label for each in outlast.receipts(run_id)] == ["wait_for_file"]
 
 
 @pytest.mark.parametrize("words", [["--tenant", "../x"], ["--scope", ""], ["--actor", "a\nb"]])
@@ -417,8 +417,8 @@ def test_names_are_checked_before_it_serves(words: list[str]) -> None:
 
 def test_nothing_of_mcp_is_imported_unless_it_is_used() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from holdfast.doors.cli.group import cli\n"
-        "import holdfast, holdfast.doors.mcp.tools, holdfast.doors.mcp.install, holdfast.doors.cli.mcp\n"
+        "import sys; from click.testing import CliRunner; from outlast.doors.cli.group import cli\n"
+        "import outlast, outlast.doors.mcp.tools, outlast.doors.mcp.install, outlast.doors.cli.mcp\n"
         "print(CliRunner().invoke(cli, ['mcp', 'install', '--client', 'claude']).output)\n"
         "assert not {'mcp', 'mcp_types', 'pydantic', 'starlette', 'anyio'} & set(sys.modules), sys.modules.keys()"
     )
@@ -426,9 +426,9 @@ def test_nothing_of_mcp_is_imported_unless_it_is_used() -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.doors.mcp.find_spec", lambda name: None)  # as if it were not installed
+    monkeypatch.setattr("outlast.doors.mcp.find_spec", lambda name: None)  # as if it were not installed
     result = CliRunner().invoke(command_line, ["mcp"], standalone_mode=False)
     assert isinstance(result.exception, ExtraMissing)
-    assert "pip install 'holdfast[mcp]'" in str(result.exception)
+    assert "pip install 'outlast[mcp]'" in str(result.exception)
     with pytest.raises(ExtraMissing):
-        mount(lambda scope: Holdfast())
+        mount(lambda scope: Outlast())

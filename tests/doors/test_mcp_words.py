@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.doors.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
-from holdfast.doors.mcp.bounds import LARGEST, bounded
-from holdfast.doors.mcp.problems import ADVICE, problem_of
-from holdfast.doors.mcp.texts import inline
-from holdfast.doors.mcp.tools import TOOLS
-from holdfast.doors.mcp.uris import artifact_uri, handoff_uri, parsed, run_uri
+from outlast.doors.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
+from outlast.doors.mcp.bounds import LARGEST, bounded
+from outlast.doors.mcp.problems import ADVICE, problem_of
+from outlast.doors.mcp.texts import inline
+from outlast.doors.mcp.tools import TOOLS
+from outlast.doors.mcp.uris import artifact_uri, handoff_uri, parsed, run_uri
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)
 
@@ -93,7 +93,7 @@ def test_what_a_description_names_is_there(tool: object) -> None:
 
 
 def _every_error() -> list[type]:
-    from holdfast import errors
+    from outlast import errors
 
     return [each for each in vars(errors).values() if isinstance(each, type) and hasattr(each, "code")]
 

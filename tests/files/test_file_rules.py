@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.handoffs.checks import broken_rule
-from holdfast.handoffs.contract import FileRule
+from outlast.handoffs.checks import broken_rule
+from outlast.handoffs.contract import FileRule
 
 
 @pytest.fixture

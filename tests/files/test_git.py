@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.files import git as asked
-from holdfast.files.git import Changed
+from outlast.files import git as asked
+from outlast.files.git import Changed
 
 from ..kit.repositories import GIT, commit, git, program, repository, write
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import NameInvalid, ValueRefused
-from holdfast.files.changes import (
+from outlast.errors import NameInvalid, ValueRefused
+from outlast.files.changes import (
     Change,
     Left,
     Seen,
@@ -23,7 +23,7 @@ from holdfast.files.changes import (
     text,
     to_facts,
 )
-from holdfast.files.patterns import Patterns, matches
+from outlast.files.patterns import Patterns, matches
 
 
 def seen(content: str, **other: object) -> Seen:
@@ -81,16 +81,14 @@ def test_a_pattern_means_these_files_and_not_those(pattern: str, meant: list[str
     assert [path for path in not_meant if matches(pattern, path)] == []
 
 
-@pytest.mark.parametrize(
-    "path", [".git/config", "a/.git/x", ".git", ".holdfast/db", "a/.holdfast-0123", "a/.holdfast/b"]
-)
-def test_git_and_holdfast_are_never_meant(path: str) -> None:
+@pytest.mark.parametrize("path", [".git/config", "a/.git/x", ".git", ".outlast/db", "a/.outlast-0123", "a/.outlast/b"])
+def test_git_and_outlast_are_never_meant(path: str) -> None:
     assert not any(matches(pattern, path) for pattern in ["**", ".", ".*", "*/.*", "a", ".g*/**", "**/.*/*"])
     assert matches("**", ".gitignore")
 
 
 @pytest.mark.parametrize(
-    "pattern", ["", "/etc/passwd", "../x", "a/../../x", "a\0b", "\ud800", ".git/config", ".holdfast"]
+    "pattern", ["", "/etc/passwd", "../x", "a/../../x", "a\0b", "\ud800", ".git/config", ".outlast"]
 )
 def test_a_pattern_that_leaves_its_folder_or_cannot_be_a_name_is_refused(pattern: str) -> None:
     with pytest.raises(NameInvalid, match="pattern"):

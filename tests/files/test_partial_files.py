@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import failpoints
-from holdfast.errors import DiskFull, EditedSince, IntegrityBroken, NameInvalid, NotRestorable
-from holdfast.files.changes import Seen
-from holdfast.files.partial import (
+from outlast import failpoints
+from outlast.errors import DiskFull, EditedSince, IntegrityBroken, NameInvalid, NotRestorable
+from outlast.files.changes import Seen
+from outlast.files.partial import (
     blobs_of,
     changed_by_git,
     from_facts,
@@ -28,9 +28,9 @@ from holdfast.files.partial import (
     restore,
     to_facts,
 )
-from holdfast.store.blobs.folder import Blobs
-from holdfast.testing.children import Tell, in_child
-from holdfast.values.digest import digest
+from outlast.store.blobs.folder import Blobs
+from outlast.testing.children import Tell, in_child
+from outlast.values.digest import digest
 
 HOSTILE = ["sp ace", "qu\"o'te", "ne\nw", "🙂", "caf\udce9", "-rf", "%41", "a\\b", "[x]", "~", "n" * 255]
 Tree = dict[str, tuple[str, bytes, int]]  # path: kind, content or target, permissions
@@ -117,8 +117,8 @@ def test_pipes_and_sockets_are_listed_and_not_opened(root: Path, blobs: Blobs, m
     }
 
 
-def test_git_and_holdfast_folders_are_not_entered(root: Path) -> None:
-    for path in [".git/config", "a/.git/x", ".holdfast/db", "a/.holdfast-0", "a/b", ".gitignore"]:
+def test_git_and_outlast_folders_are_not_entered(root: Path) -> None:
+    for path in [".git/config", "a/.git/x", ".outlast/db", "a/.outlast-0", "a/b", ".gitignore"]:
         write(root, path, "x")
     assert set(look(root, ["**", "a"])) == {"a/b", ".gitignore"}
 
@@ -272,8 +272,8 @@ def test_git_names_are_told_as_they_are(root: Path) -> None:
     names = [name for name in HOSTILE if name != "n" * 255]
     for name in names:
         write(root, f"sub/{name}", "x")
-    write(root, ".holdfast/db", "x")
-    write(root, "sub/.holdfast-1", "x")
+    write(root, ".outlast/db", "x")
+    write(root, "sub/.outlast-1", "x")
     assert set(changed_by_git(root)) == {"old name", "new\nname", *(f"sub/{name}" for name in names)}
     assert set(changed_by_git(root / "sub")) == {"../old name", "../new\nname", *names}
 
@@ -298,7 +298,7 @@ def test_without_git_or_a_work_tree_there_are_no_paths(root: Path, monkeypatch: 
 def test_a_git_that_hangs_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(root, "bin/git", "#!/bin/sh\nexec sleep 60\n", 0o755)
     monkeypatch.setenv("PATH", str(root / "bin"), prepend=os.pathsep)
-    monkeypatch.setattr("holdfast.files.partial.GIT_SECONDS", 0.1)
+    monkeypatch.setattr("outlast.files.partial.GIT_SECONDS", 0.1)
     assert changed_by_git(root) == ()
 
 
@@ -456,7 +456,7 @@ def test_what_cannot_be_saved_first_is_not_displaced(
         os.mkfifo(root / "b")
     write(root, "c", "my hunter2" if why == "secret" else "x" * 100)
     if why == "large":
-        monkeypatch.setattr("holdfast.files.restore.SAVE_BYTES", 50)
+        monkeypatch.setattr("outlast.files.restore.SAVE_BYTES", 50)
     with pytest.raises(NotRestorable, match="'b'" if why == "fifo" else "'c'"):
         put_back(root, before, blobs, secrets=["hunter2"])
     assert (root / "a").read_text() == "2"
@@ -589,7 +589,7 @@ def test_killed_anywhere_a_second_try_puts_the_rest_back_and_nothing_is_lost(tmp
         left = {path: entry[1] for path, entry in tree(root).items()}
         known = {"known_after": after} if by_digest else {"ended_at_us": time.time_ns() // 1000}
         assert in_child(with_options(killed, point, root=root, before=before, blobs=blobs, **known), 30).killed
-        halfway = {path: entry[1] for path, entry in tree(root).items() if ".holdfast-" not in path}
+        halfway = {path: entry[1] for path, entry in tree(root).items() if ".outlast-" not in path}
         for path, content in halfway.items():
             assert content in (left.get(path), was.get(path, ("", None))[1])
         assert set(left.values()) <= set(halfway.values()) | kept_contents(blobs)

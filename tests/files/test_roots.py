@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import HandoffInvalid
-from holdfast.handoffs.binding import bind, place_of, relative_to, root_of
-from holdfast.home.home import Runtime
+from outlast.errors import HandoffInvalid
+from outlast.handoffs.binding import bind, place_of, relative_to, root_of
+from outlast.home.home import Runtime
 
 from ..kit.bindings import contract, stored
 from ..kit.place import Place
@@ -25,7 +25,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runtime(place: Place) -> Runtime:
-    return place.hold._runtime
+    return place.outlast._runtime
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_root_is_the_project_inside_the_repository_else_its_top(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert root_of(runtime, None) == tmp_path  # where .holdfast lies, outside of git
+    assert root_of(runtime, None) == tmp_path  # where .outlast lies, outside of git
     repo = repository(tmp_path / "repo", src__a="1")
     monkeypatch.chdir(repo / "src")
     assert root_of(runtime, None) == repo  # the project is larger than the repository

@@ -8,7 +8,7 @@ from pathlib import Path
 
 SCRIPT = """
 import os
-from holdfast import Holdfast, Run, effect, flow, step
+from outlast import Outlast, Run, effect, flow, step
 
 @effect
 def send(i: int) -> int:
@@ -27,7 +27,7 @@ def main(run: Run, i: int) -> int:
     return gate(send(i))
 
 if __name__ == "__main__":
-    print(Holdfast(".holdfast").run(main, 1).status)
+    print(Outlast(".outlast").run(main, 1).status)
 """
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.flows import loading as names
+from outlast.flows import loading as names
 
 from ..kit.place import Place
 
 APP = """
 import sys
 from pathlib import Path
-from holdfast import Holdfast, Run, effect, flow, step
+from outlast import Outlast, Run, effect, flow, step
 
 HERE = Path(__file__).parent
 
@@ -65,8 +65,8 @@ def child(run: Run) -> str:
 
 if __name__ == "__main__":
     home, name = sys.argv[1:]
-    with Holdfast(home) as hold:
-        print(hold.run(globals()[name], task="nightly").status)
+    with Outlast(home) as outlast:
+        print(outlast.run(globals()[name], task="nightly").status)
 """
 
 
@@ -75,10 +75,10 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "project"
-        self.home = self.folder / ".holdfast"
+        self.home = self.folder / ".outlast"
         self.elsewhere = folder / "elsewhere"
         self.inside = self.folder / "inside"
-        for made in (self.inside, self.elsewhere / ".holdfast"):
+        for made in (self.inside, self.elsewhere / ".outlast"):
             made.mkdir(parents=True)
         (self.folder / "app.py").write_text(APP)
 
@@ -87,7 +87,7 @@ class Project:
         return [self.folder, self.inside, self.elsewhere]
 
     def python(self, *words: str | Path, cwd: Path, **env: str) -> str:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         command = [sys.executable, *map(str, words)]
         ran = subprocess.run(command, cwd=cwd, env=kept | env, capture_output=True, text=True, timeout=60)
         assert "Traceback" not in ran.stderr, ran.stderr
@@ -97,7 +97,7 @@ class Project:
         return self.python(self.folder / "app.py", home or self.home, name, cwd=cwd).strip()
 
     def cli(self, *words: str | Path, cwd: Path, home: Path | None = None) -> str:
-        return self.python("-m", "holdfast", *words, "--home", home or self.home, cwd=cwd)
+        return self.python("-m", "outlast", *words, "--home", home or self.home, cwd=cwd)
 
     def lines(self, log: str) -> int:
         path = self.folder / log
@@ -105,7 +105,7 @@ class Project:
 
     def flows(self, home: Path | None = None) -> list[str]:
         """The recorded names, one for each run."""
-        look = "import sys; from holdfast import Holdfast; print(*(run.flow for run in Holdfast(sys.argv[1]).runs()))"
+        look = "import sys; from outlast import Outlast; print(*(run.flow for run in Outlast(sys.argv[1]).runs()))"
         return self.python("-c", look, home or self.home, cwd=self.elsewhere).split()
 
 
@@ -147,15 +147,15 @@ def test_one_process_may_use_two_homes_and_names_are_each_one_s_own(project: Pro
     program = f"""
 import sys
 sys.path.insert(0, {str(project.folder)!r})
-from holdfast import Holdfast
-from holdfast.flows.loading import load
+from outlast import Outlast
+from outlast.flows.loading import load
 from pathlib import Path
 main = load("app.py:main", Path({str(project.folder)!r}))
 for home in sys.argv[1:]:
-    with Holdfast(home) as hold:
-        hold.run(main)
+    with Outlast(home) as outlast:
+        outlast.run(main)
 """
-    homes: Sequence[Path] = (project.home, project.elsewhere / ".holdfast")
+    homes: Sequence[Path] = (project.home, project.elsewhere / ".outlast")
     project.python("-c", program, *homes, cwd=project.inside)
     assert [project.flows(home) for home in homes] == [["app.py:main"], [f"{project.folder / 'app.py'}:main"]]
 
@@ -163,7 +163,7 @@ for home in sys.argv[1:]:
 def test_a_home_reached_by_a_link_records_the_same_name(project: Project) -> None:
     link = project.elsewhere / "link"
     link.symlink_to(project.folder)
-    assert project.script(cwd=project.elsewhere, home=link / ".holdfast") == "failed"
+    assert project.script(cwd=project.elsewhere, home=link / ".outlast") == "failed"
     assert project.script(cwd=project.folder) == "failed"
     assert project.flows() == ["app.py:main"]
 
@@ -174,7 +174,7 @@ def test_a_moved_project_goes_on_with_its_runs_failures_and_children(project: Pr
     assert project.lines("sent.log") == 2
     moved = project.folder.with_name("moved")
     project.folder.rename(moved)
-    project.folder, project.home = moved, moved / ".holdfast"
+    project.folder, project.home = moved, moved / ".outlast"
     (moved / "go").touch()
     assert [project.script(name, cwd=project.elsewhere) for name in ("main", "parent")] == ["succeeded"] * 2
     assert (project.lines("sent.log"), project.lines("asked.log")) == (2, 1)
@@ -197,8 +197,8 @@ def test_a_script_that_multiprocessing_spawned_is_the_same_script(project: Proje
 import multiprocessing
 
 def work(home):
-    with Holdfast(home) as hold:
-        hold.run(main, task="nightly")
+    with Outlast(home) as outlast:
+        outlast.run(main, task="nightly")
 
 if __name__ == "__main__":
     work(sys.argv[1])
@@ -213,8 +213,8 @@ if __name__ == "__main__":
 
 
 def test_a_failure_of_a_script_that_is_not_here_runs_no_script_to_be_found(place: Place, tmp_path: Path) -> None:
-    from holdfast.errors import StepFailed
-    from holdfast.runs.failure import rebuild
+    from outlast.errors import StepFailed
+    from outlast.runs.failure import rebuild
 
     (tmp_path / "gone.py").write_text("raise SystemExit('ran')")
     sys.path.insert(0, str(tmp_path))

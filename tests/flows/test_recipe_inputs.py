@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError, InputsInvalid, SecretMissing
-from holdfast.flows.yaml.read import bind_inputs, code_of_step, demand_secrets
+from outlast.errors import InputsInvalid, OutlastError, SecretMissing
+from outlast.flows.yaml.read import bind_inputs, code_of_step, demand_secrets
 
 from ..kit.recipe_files import EXAMPLE, WORK, parse, step, with_steps
 
@@ -135,5 +135,5 @@ def test_secrets_are_demanded_all_at_once() -> None:
         demand_secrets(recipe, {"A": "hidden-value", "B": ""})
     assert "hidden-value" not in str(caught.value)
     assert caught.value.code == "secret_missing"
-    assert isinstance(caught.value, HoldfastError)
+    assert isinstance(caught.value, OutlastError)
     assert demand_secrets(parse(step()), {}) == {}

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
-from holdfast.flows.yaml.read import parse_recipe, schema
+from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
+from outlast.flows.yaml.read import parse_recipe, schema
 
 from ..kit.recipe_files import EXAMPLE, WORK, problems, step, with_steps
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "src" / "holdfast" / "flow.schema.json"
+SCHEMA = ROOT / "src" / "outlast" / "flow.schema.json"
 
 REGENERATE = (
-    "from pathlib import Path; import json; from holdfast.flows.yaml.read import schema; "
-    "Path('src/holdfast/flow.schema.json').write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + chr(10))"
+    "from pathlib import Path; import json; from outlast.flows.yaml.read import schema; "
+    "Path('src/outlast/flow.schema.json').write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + chr(10))"
 )
 
 
@@ -76,7 +76,7 @@ SEEN_BY_AN_EDITOR = [
     step("retries: -1"),
     with_steps("- run: x"), with_steps("- {id: a/b, run: x}"), with_steps("- {id: a, run: x, pause_for: approval}"),
     with_steps("- {id: a, pause_for: signal}"), with_steps("- {id: r, repeat: {max: 1, steps: [{id: a, run: x}]}}"),
-    with_steps("- {id: p, parallel: []}"), step("env: {A: true}"), step("env: {HOLDFAST_RUN: x}"), step("writes: /etc"),
+    with_steps("- {id: p, parallel: []}"), step("env: {A: true}"), step("env: {OUTLAST_RUN: x}"), step("writes: /etc"),
     with_steps("- {id: a, run: x}", "inputs: {a: text}\n"), "flow: f\nsteps: []\n", "flow: f\n",
 ]  # fmt: skip
 
@@ -110,6 +110,6 @@ def test_every_flow_file_on_the_pages_can_be_run() -> None:
 
 
 def test_yaml_is_imported_when_a_file_is_read_and_not_before() -> None:
-    program = "import sys, holdfast.flows.yaml.read; assert 'yaml' not in sys.modules"
+    program = "import sys, outlast.flows.yaml.read; assert 'yaml' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import FlowNotFound, RecipeInvalid
-from holdfast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
-from holdfast.flows.yaml.model import REQUIRED, Command, Input, Parallel, Pause, Repeat
-from holdfast.flows.yaml.read import parse_recipe, read_recipe
+from outlast.errors import FlowNotFound, RecipeInvalid
+from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
+from outlast.flows.yaml.model import REQUIRED, Command, Input, Parallel, Pause, Repeat
+from outlast.flows.yaml.read import parse_recipe, read_recipe
 
 from ..kit.recipe_files import EXAMPLE, parse, problems, step, with_steps
 
@@ -26,7 +26,7 @@ def test_the_example_of_the_format_is_read_as_it_stands() -> None:
     plan, approve, fix, checks, release = recipe.steps
     assert (recipe.name, recipe.env, recipe.secrets, recipe.cwd) == ("build", {"MODEL": "large"}, ("API_TOKEN",), "")
     assert recipe.inputs == {"ticket": Input("ticket", "string", REQUIRED)}
-    command = './agent "write plan.md for $HOLDFAST_INPUT_TICKET"'
+    command = './agent "write plan.md for $OUTLAST_INPUT_TICKET"'
     assert plan == Command("plan", 6, command, agent="planner", writes=("plan.md",), timeout=600.0, retries=2)
     assert approve == Pause("approve", 12, "approval", payload={"file": "plan.md"})
     author = Command("author", 21, './agent "fix"', writes=("src/**",))
@@ -36,7 +36,7 @@ def test_the_example_of_the_format_is_read_as_it_stands() -> None:
     assert checks == Parallel("checks", 23, (lint, types))
     assert isinstance(release, Command)
     assert (release.effect, release.confirm, release.not_done_exit) == (
-        True, './was-released.sh "$HOLDFAST_KEY"', (75,),
+        True, './was-released.sh "$OUTLAST_EFFECT_KEY"', (75,),
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ BAD: list[tuple[str, int, str, str]] = [
     (step("env: {A: 12:30}"), 5, "steps[0].env.A", "put it in quotes"),
     (step("env: {A-B: x}"), 5, "steps[0].env.A-B", "cannot be a variable"),
     (step("env: {1A: x}"), 5, "steps[0].env.1A", "cannot be a variable"),
-    (step("env: {HOLDFAST_RUN: x}"), 5, "steps[0].env.HOLDFAST_RUN", "set by the runtime"),
+    (step("env: {OUTLAST_RUN: x}"), 5, "steps[0].env.OUTLAST_RUN", "set by the runtime"),
     (step("env: {on: x}"), 5, "steps[0].env", 'put it in quotes: "on"'),
     (step("env: [A=b]"), 5, "steps[0].env", "a mapping"),
     (step("env: {A: \"a\\0b\"}"), 5, "steps[0].env.A", "NUL"),
@@ -201,7 +201,7 @@ BAD: list[tuple[str, int, str, str]] = [
     (with_steps("- {id: a, run: x}", "inputs: [a]\n"), 2, "inputs", "a mapping"),
     (with_steps("- {id: a, run: x}", "inputs: {a: text}\n"), 2, "inputs.a", "string, integer"),
     (with_steps("- {id: a, run: x}", "inputs: {a-b: string}\n"), 2, "inputs.a-b", "cannot be a variable"),
-    (with_steps("- {id: a, run: x}", "inputs: {a: string, A: string}\n"), 2, "inputs.A", "HOLDFAST_INPUT_A"),
+    (with_steps("- {id: a, run: x}", "inputs: {a: string, A: string}\n"), 2, "inputs.A", "OUTLAST_INPUT_A"),
     (with_steps("- {id: a, run: x}", "inputs: {a: {type: integer, default: x}}\n"),
      2, "inputs.a.default", "whole number"),
     (with_steps("- {id: a, run: x}", "inputs: {a: {default: 5}}\n"), 2, "inputs.a.default", "not a text"),

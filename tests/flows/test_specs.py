@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import inject, step
-from holdfast.errors import InputsInvalid, StepInvalid
-from holdfast.flows.spec import KEY, FlowSpec, Inject, Signature, StepSpec, seconds
+from outlast import inject, step
+from outlast.errors import InputsInvalid, StepInvalid
+from outlast.flows.spec import KEY, FlowSpec, Inject, Signature, StepSpec, seconds
 
 # -- durations ---------------------------------------------------------------------------------------
 

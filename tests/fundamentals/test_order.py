@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "outlast"
 LISTED = Path(__file__).with_name("against_the_order.txt")
 MOST = {"order": 75, "doors": 182}  # of those: lower them with the list, never raise them
 
@@ -23,12 +23,12 @@ ORDER: list[set[str]] = [
     *({"errors"}, {"clock"}, {"ids", "failpoints"}, {"values"}),
     *({"ledger"}, {"secrets"}, {"store"}, {"files"}, {"home"}, {"flows"}, {"workspace"}, {"resources"}),
     *({"runs"}, {"commands"}, {"handoffs"}, {"tasks", "sessions"}, {"care"}),
-    *({"operations"}, {"python"}, {"holdfast"}, {"remote"}, {"worker"}),
+    *({"operations"}, {"python"}, {"outlast"}, {"remote"}, {"worker"}),
     *({"doors/hooks", "doors/mcp"}, {"doors/http"}, {"doors/console"}, {"doors/cli"}, {"adapters"}, {"testing"}),
 ]
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
 GROUND = {"errors", "clock", "ids", "failpoints", "values"}
-PUBLIC = GROUND | {"holdfast", "python", "remote", "operations"}  # what a door may import
+PUBLIC = GROUND | {"outlast", "python", "remote", "operations"}  # what a door may import
 
 # What these load runs as code, or opens a database with a second SQLite library in the same process.
 BANNED = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "sqlite3", "pysqlite3", "aiosqlite"}
@@ -107,12 +107,12 @@ def room_of(at: Path) -> str:
     first = at.parts[0].removesuffix(".py")
     if first == "doors" and len(at.parts) > 2:
         return f"doors/{at.parts[1]}"
-    return {"__init__": "holdfast", "__main__": "doors/cli"}.get(first, first)
+    return {"__init__": "outlast", "__main__": "doors/cli"}.get(first, first)
 
 
 def _module(at: Path) -> str:
     name = ".".join(at.with_suffix("").parts)
-    return name.removesuffix("__init__").rstrip(".") or "holdfast"
+    return name.removesuffix("__init__").rstrip(".") or "outlast"
 
 
 def _file_of(name: str, package: Path) -> Path | None:
@@ -208,7 +208,7 @@ def test_the_rooms_that_the_order_names_are_there() -> None:
 
 
 def package_of(root: Path, files: dict[str, str]) -> Path:
-    package = root / "holdfast"
+    package = root / "outlast"
     for room in ("values", "store", "runs", "python", "doors", "doors/cli", "doors/mcp"):
         files = {f"{room}/__init__.py": ""} | files
     for name, source in ({"__init__.py": "", "errors.py": "", "clock.py": ""} | files).items():
@@ -221,14 +221,14 @@ def test_a_package_that_keeps_the_rules_has_none_broken(tmp_path: Path) -> None:
     package = package_of(
         tmp_path,
         {
-            "__init__.py": "from holdfast.python import Holdfast\nfrom .errors import Refused\n",
-            "values/run.py": "import json\nfrom holdfast.errors import Refused\nfrom .step import Step\n",
+            "__init__.py": "from outlast.python import Outlast\nfrom .errors import Refused\n",
+            "values/run.py": "import json\nfrom outlast.errors import Refused\nfrom .step import Step\n",
             "store/sqlite.py": "import apsw\nfrom ..values.run import Run\nREAD = 'SELECT * FROM runs'\n",
             "store/sql/shared/run.sql": "SELECT 1;\n",
-            "runs/steps.py": "from holdfast.store import contract\nfrom . import leases\n",
-            "python/flow.py": "from holdfast import runs\n",
-            "doors/cli/show.py": '"""UPDATE runs SET x: in a docstring."""\nfrom holdfast import Holdfast\n'
-            "from holdfast.doors.mcp import tools\n"
+            "runs/steps.py": "from outlast.store import contract\nfrom . import leases\n",
+            "python/flow.py": "from outlast import runs\n",
+            "doors/cli/show.py": '"""UPDATE runs SET x: in a docstring."""\nfrom outlast import Outlast\n'
+            "from outlast.doors.mcp import tools\n"
             'HELP = "Select a run from the list, or delete from it."\nPEM = "-----BEGIN PRIVATE KEY-----"\n',
         },
     )
@@ -239,23 +239,23 @@ def test_a_package_that_keeps_the_rules_has_none_broken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "source", "rule", "found"),
     [
-        ("values/run.py", "import holdfast.store\n", "order", "values.run -> store"),
-        ("values/run.py", "from holdfast import store\n", "order", "values.run -> store"),
-        ("values/run.py", "from holdfast import Run\n", "order", "values.run -> holdfast"),
+        ("values/run.py", "import outlast.store\n", "order", "values.run -> store"),
+        ("values/run.py", "from outlast import store\n", "order", "values.run -> store"),
+        ("values/run.py", "from outlast import Run\n", "order", "values.run -> outlast"),
         ("values/run.py", "from .. import store\n", "order", "values.run -> store"),
         ("values/run.py", "from ..python.flow import flow\n", "order", "values.run -> python"),
         ("values/__init__.py", "from ..store import x\n", "order", "values -> store"),
         ("values/deep/run.py", "from ...store import x\n", "order", "values.deep.run -> store"),
-        ("store/sqlite.py", "\nfrom holdfast.runs import x\n", "order", "store.sqlite -> runs"),
-        ("runs/steps.py", "from holdfast.python import x\n", "order", "runs.steps -> python"),
-        ("runs/steps.py", "from holdfast import Run\n", "order", "runs.steps -> holdfast"),
-        ("python/flow.py", "from holdfast.doors.cli import main\n", "order", "python.flow -> doors.cli"),
-        ("doors/mcp/run.py", "from holdfast.doors.cli import x\n", "order", "doors.mcp.run -> doors.cli"),
-        ("doors/cli/run.py", "from holdfast.store import x\n", "doors", "doors.cli.run -> store"),
-        ("doors/cli/run.py", "def f():\n    import holdfast.runs\n", "doors", "doors.cli.run -> runs"),
+        ("store/sqlite.py", "\nfrom outlast.runs import x\n", "order", "store.sqlite -> runs"),
+        ("runs/steps.py", "from outlast.python import x\n", "order", "runs.steps -> python"),
+        ("runs/steps.py", "from outlast import Run\n", "order", "runs.steps -> outlast"),
+        ("python/flow.py", "from outlast.doors.cli import main\n", "order", "python.flow -> doors.cli"),
+        ("doors/mcp/run.py", "from outlast.doors.cli import x\n", "order", "doors.mcp.run -> doors.cli"),
+        ("doors/cli/run.py", "from outlast.store import x\n", "doors", "doors.cli.run -> store"),
+        ("doors/cli/run.py", "def f():\n    import outlast.runs\n", "doors", "doors.cli.run -> runs"),
         ("doors/cli/run.py", "if TYPE_CHECKING:\n    from ...store import x\n", "doors", "doors.cli.run -> store"),
-        ("doors/cli/run.py", "importlib.import_module('holdfast.store')\n", "doors", "doors.cli.run -> store"),
-        ("errors.py", "from holdfast.values import run\n", "order", "errors -> values"),
+        ("doors/cli/run.py", "importlib.import_module('outlast.store')\n", "doors", "doors.cli.run -> store"),
+        ("errors.py", "from outlast.values import run\n", "order", "errors -> values"),
     ],
 )
 def test_an_import_against_the_order_is_named(tmp_path: Path, file: str, source: str, rule: str, found: str) -> None:

@@ -8,7 +8,7 @@ PROGRAM = """
 import asyncio
 from typing import assert_type
 
-from holdfast import AsyncHoldfast, AsyncRun, Holdfast, Outcome, Run, effect, flow, step
+from outlast import AsyncOutlast, AsyncRun, Outlast, Outcome, Run, effect, flow, step
 
 
 @step
@@ -72,17 +72,17 @@ def named_plain(run: Run, size: int) -> int:
     return size
 
 
-def blocking(hold: Holdfast) -> None:
-    assert_type(hold.run(plain_flow, 1), Outcome[list[str]])
-    assert_type(hold.run(async_flow, 1), Outcome[int])
-    assert_type(hold.run(named_async, 1), Outcome[int])
-    assert_type(hold.run(named_plain, 1).unwrap(), int)
-    assert_type(hold.start(named_async, 1).outcome(), Outcome[int])
+def blocking(outlast: Outlast) -> None:
+    assert_type(outlast.run(plain_flow, 1), Outcome[list[str]])
+    assert_type(outlast.run(async_flow, 1), Outcome[int])
+    assert_type(outlast.run(named_async, 1), Outcome[int])
+    assert_type(outlast.run(named_plain, 1).unwrap(), int)
+    assert_type(outlast.start(named_async, 1).outcome(), Outcome[int])
 
 
-async def awaited(hold: AsyncHoldfast) -> None:
-    assert_type(await hold.run(named_async, 1), Outcome[int])
-    started = await hold.start(plain_flow, 1)
+async def awaited(outlast: AsyncOutlast) -> None:
+    assert_type(await outlast.run(named_async, 1), Outcome[int])
+    started = await outlast.start(plain_flow, 1)
     assert_type(await started, Outcome[list[str]])
 """
 

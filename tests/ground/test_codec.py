@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import ValueRefused
-from holdfast.values.codec import decode, decoder, digest_inputs, encode, jsonable, pack, pack_json
+from outlast.errors import ValueRefused
+from outlast.values.codec import decode, decoder, digest_inputs, encode, jsonable, pack, pack_json
 
 plain = decoder(None)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from holdfast import errors
-from holdfast.errors import HoldfastError
+from outlast import errors
+from outlast.errors import OutlastError
 
 FAMILIES = (errors.NotFound, errors.Conflict, errors.Refused, errors.Invalid, errors.Unavailable, errors.Failed)
 KINDS = [
     kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind not in (HoldfastError, *FAMILIES)
+    if isinstance(kind, type) and issubclass(kind, OutlastError) and kind not in (OutlastError, *FAMILIES)
 ]
 TREE = dict(re.findall(r"[├└]── (\w+)((?:[ │]+[\w, ]+,?\n)+)", errors.__doc__ or ""))
 
 
-def sample(kind: type[HoldfastError]) -> HoldfastError:
+def sample(kind: type[OutlastError]) -> OutlastError:
     """An error of that kind with plausible facts, taken from its signature."""
     values: dict[str, Any] = {"str": "some {text}", "int": 3, "float": 1.5, "tuple[Any, ...]": ("some {text}", "more")}
     values["dict[str, Any] | None"] = {"id": "some {text}"}
@@ -43,11 +43,11 @@ def test_the_families_have_codes_of_their_own() -> None:
     """They are raised as they are where no kind fits; a door still needs a stable code."""
     codes = [family.code for family in FAMILIES]
     assert codes == ["not_found", "conflict", "refused", "invalid", "unavailable", "failed"]
-    assert HoldfastError.code == "error"
+    assert OutlastError.code == "error"
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda kind: kind.__name__)
-def test_the_tree_at_the_top_of_the_module_lists_exactly_the_errors_there_are(family: type[HoldfastError]) -> None:
+def test_the_tree_at_the_top_of_the_module_lists_exactly_the_errors_there_are(family: type[OutlastError]) -> None:
     listed = re.findall(r"\w+", TREE[family.__name__])
     assert sorted(listed) == sorted(kind.code for kind in KINDS if kind.__bases__ == (family,))
 
@@ -57,7 +57,7 @@ def test_every_error_belongs_to_one_family() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_formats_and_shows_itself_to_every_door(kind: type[HoldfastError]) -> None:
+def test_an_error_formats_and_shows_itself_to_every_door(kind: type[OutlastError]) -> None:
     error = sample(kind)
     assert kind.__doc__
     assert error.detail
@@ -71,7 +71,7 @@ def test_an_error_formats_and_shows_itself_to_every_door(kind: type[HoldfastErro
 
 @pytest.mark.parametrize("kind", [*KINDS, *FAMILIES], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
-def test_an_error_survives_copying(kind: type[HoldfastError], again: Any) -> None:
+def test_an_error_survives_copying(kind: type[OutlastError], again: Any) -> None:
     error = sample(kind) if kind in KINDS else kind(detail="as it is")
     twin = again(error)
     assert type(twin) is kind
@@ -91,4 +91,4 @@ def test_signals_cannot_be_eaten_by_except_exception() -> None:
         assert issubclass(signal, BaseException)
         assert not issubclass(signal, Exception)
     assert issubclass(errors.NotDone, Exception)
-    assert not issubclass(errors.NotDone, HoldfastError)
+    assert not issubclass(errors.NotDone, OutlastError)

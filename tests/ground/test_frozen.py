@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.values import frozen as values
+from outlast.values import frozen as values
 
 
 def _made(decorate: Any, named_tuple: Any) -> dict[str, type]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.doors.cli.answering import document
-from holdfast.values.json_text import NotStrict, check, depth_of, doubled, is_deeper
+from outlast.doors.cli.answering import document
+from outlast.values.json_text import NotStrict, check, depth_of, doubled, is_deeper
 
 from ..kit.hostile_json import SHAPES
 

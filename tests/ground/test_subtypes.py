@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ValueRefused
-from holdfast.values.codec import decoder, pack
+from outlast.errors import ValueRefused
+from outlast.values.codec import decoder, pack
 
 
 class Level(IntEnum):

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HandoffInvalid
-from holdfast.files import bound as bound_files
-from holdfast.handoffs import binding
-from holdfast.handoffs.binding import bind, observe, place_of
-from holdfast.handoffs.handoff import ABSENT
-from holdfast.home.home import Runtime
-from holdfast.values.digest import digest
+from outlast.errors import HandoffInvalid
+from outlast.files import bound as bound_files
+from outlast.handoffs import binding
+from outlast.handoffs.binding import bind, observe, place_of
+from outlast.handoffs.handoff import ABSENT
+from outlast.home.home import Runtime
+from outlast.values.digest import digest
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place
@@ -40,7 +40,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runtime(place: Place) -> Runtime:
-    return place.hold._runtime
+    return place.outlast._runtime
 
 
 @pytest.fixture
@@ -214,18 +214,18 @@ def test_what_cannot_be_read_is_refused(runtime: Runtime) -> None:
     assert bound_files.sight(memory, "mem").bound.why == "unreadable"
 
 
-def test_files_of_git_and_of_holdfast_are_refused(runtime: Runtime, root: Path, tmp_path: Path) -> None:
-    write(root, "src/.holdfast/x")
+def test_files_of_git_and_of_outlast_are_refused(runtime: Runtime, root: Path, tmp_path: Path) -> None:
+    write(root, "src/.outlast/x")
     os.symlink("../.git", root / "src" / "hidden")
-    for path in (".git/config", ".git", "src/.holdfast/x", "src/hidden/config", "src/hidden"):
-        assert "git or Holdfast" in str(refused(runtime, root, path))
-    assert "git or Holdfast" in str(refused(runtime, tmp_path, ".holdfast/default/holdfast.db"))
+    for path in (".git/config", ".git", "src/.outlast/x", "src/hidden/config", "src/hidden"):
+        assert "git or Outlast" in str(refused(runtime, root, path))
+    assert "git or Outlast" in str(refused(runtime, tmp_path, ".outlast/default/outlast.db"))
 
 
-def test_a_home_of_another_name_is_holdfasts_too(runtime: Runtime, root: Path) -> None:
+def test_a_home_of_another_name_is_outlasts_too(runtime: Runtime, root: Path) -> None:
     runtime.home = root / "state"
-    write(root, "state/default/holdfast.db")
-    assert "git or Holdfast" in str(refused(runtime, root, "state/default/holdfast.db"))
+    write(root, "state/default/outlast.db")
+    assert "git or Outlast" in str(refused(runtime, root, "state/default/outlast.db"))
 
 
 def test_hostile_paths_are_refused_or_absent(runtime: Runtime, root: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_named_file_that_a_sparse_checkout_leaves_out_is_refused(runtime: Runt
 
 def test_outside_of_git_a_folder_stands_for_all_its_files(runtime: Runtime, tmp_path: Path) -> None:
     root = tmp_path / "plain"
-    for path in ("src/a", "src/deep/b", "src/.git/x", "src/.holdfast/y", "other"):
+    for path in ("src/a", "src/deep/b", "src/.git/x", "src/.outlast/y", "other"):
         write(root, path)
     os.mkfifo(root / "src" / "pipe")
     os.symlink("../other", root / "src" / "link")
@@ -448,7 +448,7 @@ def test_other_dirty_files_count_by_content_and_targets_do_not(runtime: Runtime,
     assert dirty() == ("", ())
     write(root, "readme", "changed\n")
     write(root, "new/target", "made\n")
-    write(root, ".holdfast/db", "x")
+    write(root, ".outlast/db", "x")
     assert dirty() == ("", ())
     write(root, "src/a.py", "a = 2\n")
     write(root, "loose", "1\n")

@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import failpoints
-from holdfast.errors import DiskFull, IntegrityBroken, NotApplicable
-from holdfast.files.place import STAGING
-from holdfast.handoffs.binding import bind, observe
-from holdfast.handoffs.carry import apply, diff, diff_revisions
-from holdfast.handoffs.difference import Applied, Difference
-from holdfast.handoffs.handoff import Binding, Bound, Contract, Handoff, Lint
-from holdfast.home.home import Runtime
-from holdfast.testing.children import Tell, in_child
-from holdfast.values.codec import encode, jsonable
-from holdfast.values.digest import digest
+from outlast import failpoints
+from outlast.errors import DiskFull, IntegrityBroken, NotApplicable
+from outlast.files.place import STAGING
+from outlast.handoffs.binding import bind, observe
+from outlast.handoffs.carry import apply, diff, diff_revisions
+from outlast.handoffs.difference import Applied, Difference
+from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, Lint
+from outlast.home.home import Runtime
+from outlast.testing.children import Tell, in_child
+from outlast.values.codec import encode, jsonable
+from outlast.values.digest import digest
 
 from ..kit.place import Place
 
@@ -64,7 +64,7 @@ def tree(root: Path) -> Tree:
 
 @pytest.fixture
 def runtime(place: Place) -> Runtime:
-    return place.hold._runtime
+    return place.outlast._runtime
 
 
 @pytest.fixture(scope="module")
@@ -388,7 +388,7 @@ def test_applied_is_where_it_is_looked_for(place: Place, tmp_path: Path, monkeyp
     root, elsewhere = tmp_path / "plain", tmp_path / "elsewhere"
     write(root, "a.txt", "a\n")
     elsewhere.mkdir()
-    handoffs = place.hold.handoff
+    handoffs = place.outlast.handoff
     handoffs.store("task", "s", "t", target_files=["a.txt"], repo_root=str(root))
     (root / "a.txt").unlink()
     monkeypatch.chdir(elsewhere)
@@ -530,7 +530,7 @@ def test_own_changes_are_conflicts_that_are_all_named_and_nothing_is_touched(run
     for path in ("src/main.py", "src/gone.py", "src/new/made.py", "other.txt"):
         assert repr(path) in message
     assert "'tool'" not in message
-    assert "holdfast handoff diff task" in message
+    assert "outlast handoff diff task" in message
 
 
 def test_a_change_that_git_was_told_to_overlook_is_a_conflict(runtime: Runtime, source: Path) -> None:
@@ -716,7 +716,7 @@ def test_broken_content_is_found_before_anything_is_touched(runtime: Runtime, so
     assert tree(clone) == before
 
 
-def test_nothing_is_written_outside_through_links_or_where_git_and_holdfast_live(
+def test_nothing_is_written_outside_through_links_or_where_git_and_outlast_live(
     runtime: Runtime, source: Path, tmp_path: Path
 ) -> None:
     clone, outside = clone_of(source), tmp_path / "outside"
@@ -733,7 +733,7 @@ def test_nothing_is_written_outside_through_links_or_where_git_and_holdfast_live
         "inner/hooks/pre-commit",
         ".git/hooks/pre-commit",
         ".GIT/x",
-        ".holdfast/x",
+        ".outlast/x",
         "a//b",
     ]
     paths += ["a\0b", "", ".", "x/../y", str(tmp_path / "x")]
@@ -867,10 +867,10 @@ def test_killed_anywhere_files_are_whole_and_applying_again_does_the_rest(runtim
         clone = source.parent / f"clone-{number}"
         shutil.copytree(original, clone, symlinks=True)
         assert in_child(with_options(killed, point, runtime, kept, clone), 60).killed
-        halfway = {path: entry for path, entry in tree(clone).items() if ".holdfast-" not in path}
+        halfway = {path: entry for path, entry in tree(clone).items() if ".outlast-" not in path}
         if point[0] == "apply.staged":
             assert halfway == was
-        assert "holdfast" not in git(clone, "status", "--porcelain", "--untracked-files=all")
+        assert "outlast" not in git(clone, "status", "--porcelain", "--untracked-files=all")
         assert all(entry in (was.get(path), goal.get(path)) for path, entry in halfway.items())
         assert apply(runtime, kept, clone).done
         assert tree(clone) == goal

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.commands.printed import FIRST_BYTES, LAST_BYTES, Printed
-from holdfast.errors import Stopped, StoreFailed
-from holdfast.handoffs.checks import run_checks
-from holdfast.handoffs.handoff import Evidence, Form
-from holdfast.home.home import Runtime
-from holdfast.home.settings import Settings
+from outlast.commands.printed import FIRST_BYTES, LAST_BYTES, Printed
+from outlast.errors import Stopped, StoreFailed
+from outlast.handoffs.checks import run_checks
+from outlast.handoffs.handoff import Evidence, Form
+from outlast.home.home import Runtime
+from outlast.home.settings import Settings
 
 from ..kit.commands import PATIENCE_SECONDS, lives, number_in, wait_until
 from ..kit.place import Place
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def runtime(place: Place) -> Runtime:
     place.settings = Settings(patience_seconds=0.3)
-    return place.hold._runtime
+    return place.outlast._runtime
 
 
 # -- running commands --------------------------------------------------------------------------------------
@@ -88,10 +88,10 @@ def test_a_check_runs_in_its_folder_with_the_callers_environment_and_no_input(
 ) -> None:
     (root / "sub dir").mkdir()
     monkeypatch.setenv("MINE", "1")
-    monkeypatch.delenv("HOLDFAST_CHECK", raising=False)
+    monkeypatch.delenv("OUTLAST_CHECK", raising=False)
     monkeypatch.setenv("GIT_DIR", "/elsewhere")
-    monkeypatch.setenv("HOLDFAST_RESULT", "/elsewhere")
-    asked = 'pwd -P; echo "$HOLDFAST_CHECK$MINE${GIT_DIR:-no}${HOLDFAST_RESULT:-no}"; cat; echo $?'
+    monkeypatch.setenv("OUTLAST_RESULT", "/elsewhere")
+    asked = 'pwd -P; echo "$OUTLAST_CHECK$MINE${GIT_DIR:-no}${OUTLAST_RESULT:-no}"; cat; echo $?'
     found = one(runtime, root, {"run": asked, "cwd": "sub dir"})
     assert output(runtime, found).decode() == f"{root.resolve()}/sub dir\n11nono\n0\n"
 
@@ -99,7 +99,7 @@ def test_a_check_runs_in_its_folder_with_the_callers_environment_and_no_input(
 def test_the_claim_of_who_has_it_checked_does_not_get_into_the_evidence(
     runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CLAIM", "01CLAIM")
+    monkeypatch.setenv("OUTLAST_CLAIM", "01CLAIM")
     assert b"01CLAIM" not in output(runtime, one(runtime, root, "env"))
 
 
@@ -121,14 +121,14 @@ def test_something_can_be_done_after_each_check_and_what_it_raises_ends_them(run
 def test_a_check_that_has_itself_checked_comes_to_an_end(
     runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CHECK", "7")
-    assert output(runtime, one(runtime, root, "echo $HOLDFAST_CHECK")) == b"8\n"
-    monkeypatch.setenv("HOLDFAST_CHECK", "8")
+    monkeypatch.setenv("OUTLAST_CHECK", "7")
+    assert output(runtime, one(runtime, root, "echo $OUTLAST_CHECK")) == b"8\n"
+    monkeypatch.setenv("OUTLAST_CHECK", "8")
     found = one(runtime, root, "touch ran")
     assert (found.passed, (root / "ran").exists()) == (False, False)
     assert "has itself checked" in found.note
-    monkeypatch.setenv("HOLDFAST_CHECK", "yes")  # somebody's own
-    assert output(runtime, one(runtime, root, "echo $HOLDFAST_CHECK")) == b"1\n"
+    monkeypatch.setenv("OUTLAST_CHECK", "yes")  # somebody's own
+    assert output(runtime, one(runtime, root, "echo $OUTLAST_CHECK")) == b"1\n"
 
 
 @pytest.mark.parametrize(
@@ -360,23 +360,23 @@ def test_what_is_kept_is_what_was_printed_in_whatever_pieces_it_came(data: bytes
 WORKER = """
 import json, signal, sys
 from pathlib import Path
-from holdfast import Holdfast
-from holdfast.handoffs.checks import run_checks
-from holdfast.home.settings import Settings
+from outlast import Outlast
+from outlast.handoffs.checks import run_checks
+from outlast.home.settings import Settings
 
 def hear(*given):
     print("heard", flush=True)
     signal.default_int_handler(*given)
 
 signal.signal(signal.SIGINT, hear)
-hold = Holdfast(sys.argv[1], settings=Settings(patience_seconds=float(sys.argv[3])))
+outlast = Outlast(sys.argv[1], settings=Settings(patience_seconds=float(sys.argv[3])))
 try:
-    run_checks(hold._runtime, json.loads(sys.argv[4]), Path(sys.argv[2]), when="verify", by="ann")
+    run_checks(outlast._runtime, json.loads(sys.argv[4]), Path(sys.argv[2]), when="verify", by="ann")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 else:
     print("done", flush=True)
-hold.close()
+outlast.close()
 """
 
 

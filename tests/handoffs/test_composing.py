@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Run, current, effect, flow, step
-from holdfast.commands.mirror import _handoff as mirrored
-from holdfast.errors import StepAmbiguous, StepNotFound
-from holdfast.handoffs.compose import Composed, compose, step_handoff
-from holdfast.handoffs.handoff import MAX_BYTES, Handoff, Lint, encode_handoff
+from outlast import Outlast, Run, current, effect, flow, step
+from outlast.commands.mirror import _handoff as mirrored
+from outlast.errors import StepAmbiguous, StepNotFound
+from outlast.handoffs.compose import Composed, compose, step_handoff
+from outlast.handoffs.handoff import MAX_BYTES, Handoff, Lint, encode_handoff
 
 from ..crash.command_folder import Folder
 from ..kit.place import Place, reach
@@ -74,7 +74,7 @@ def stops(run: Run) -> None:
 
 
 def composed(place: Place, task: str = "report", base: Handoff | None = None) -> Composed:
-    found = compose(place.hold._runtime, "default", task, base)
+    found = compose(place.outlast._runtime, "default", task, base)
     assert found is not None
     return found
 
@@ -94,7 +94,7 @@ def test_a_crashed_run_says_what_is_done_what_was_under_way_and_how_to_go_on(pla
     assert "Done (1):\n- plan: planned tides\n" in handoff.handoff_text
     assert "- write, attempt 1: crashed; its work in files: partial (draft.md created)" in handoff.handoff_text
     assert 'State: {"topic":"tides"}' in handoff.handoff_text
-    assert handoff.next_action == f"write the draft; continue: holdfast resume {run}"
+    assert handoff.next_action == f"write the draft; continue: outlast resume {run}"
     assert handoff.target_files == ("draft.md",)
     assert handoff.repo_root == str(place.folder)
 
@@ -106,7 +106,7 @@ def test_it_is_known_by_its_run_and_anchored_at_its_task(place: Place) -> None:
     assert (handoff.id, handoff.revision, handoff.anchor, handoff.source) == (f"run:{run}", 0, "task:report", "run")
     assert (handoff.actor, handoff.scope, handoff.binding, handoff.lint) == ("local", "default", None, Lint(100))
     assert handoff.stored_us == place.clock.now()
-    assert (found.run.run_id, found.run.status, found.run.command) == (run, "crashed", f"holdfast resume {run}")
+    assert (found.run.run_id, found.run.status, found.run.command) == (run, "crashed", f"outlast resume {run}")
     assert handoff.summary.endswith("crashed between steps; 1 step is done")
 
 
@@ -114,10 +114,10 @@ def test_programs_are_given_the_state_and_the_steps_of_the_run(place: Place) -> 
     crash(place, "writing")
     assert composed(place).handoff.state == {
         "run_id": place.run_id,
-        "flow": place.hold.get(place.run_id).flow,
+        "flow": place.outlast.get(place.run_id).flow,
         "task": "report",
         "status": "crashed",
-        "phase": place.hold.get(place.run_id).phase,
+        "phase": place.outlast.get(place.run_id).phase,
         "state": {"topic": "tides"},
         "steps": [
             {"step": "plan", "kind": "step", "status": "succeeded", "attempts": 1, "action": "reuse"},
@@ -128,7 +128,7 @@ def test_programs_are_given_the_state_and_the_steps_of_the_run(place: Place) -> 
 
 def test_the_reasons_are_those_that_a_resume_would_be_told(place: Place) -> None:
     crash(place, "writing")
-    assert composed(place).reasons == place.hold.plan(place.run_id).verdict.reasons
+    assert composed(place).reasons == place.outlast.plan(place.run_id).verdict.reasons
     assert [reason.code for reason in composed(place).reasons] == ["partial_work"]
 
 
@@ -137,12 +137,12 @@ def test_an_effect_in_doubt_is_told_and_once_it_is_asked_about_the_question_too(
     found = composed(place)
     assert "- publish (an effect, in doubt), attempt 1: crashed" in found.handoff.handoff_text
     assert [reason.code for reason in found.reasons] == ["effect_in_doubt"]
-    place.hold.resume(place.run_id)
-    (wait,) = place.hold.interrupts()
+    place.outlast.resume(place.run_id)
+    (wait,) = place.outlast.interrupts()
     waiting = composed(place)
     assert f"Waits for (1):\n- {wait.id} (in_doubt): effect publish may have happened" in waiting.handoff.handoff_text
     assert f"run {place.run_id} of reports waits: effect publish may" in waiting.handoff.summary
-    commands = f"answer what it waits for: holdfast inbox; continue: holdfast resume {place.run_id}"
+    commands = f"answer what it waits for: outlast inbox; continue: outlast resume {place.run_id}"
     assert waiting.handoff.next_action == commands  # the last finished step said nothing of what comes next
     assert waiting.run.status == "waiting"
 
@@ -164,30 +164,30 @@ def test_an_interrupted_run_is_composed_too(place: Place) -> None:
 
 def test_nothing_is_written_to_compose(place: Place) -> None:
     crash(place, "writing")
-    before = place.hold.get(place.run_id)
+    before = place.outlast.get(place.run_id)
     first = composed(place)
     place.clock.advance(60)
     assert composed(place) == first
-    assert place.hold.get(place.run_id) == before
+    assert place.outlast.get(place.run_id) == before
 
 
 def test_commands_are_composed_with_their_files_and_their_question(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "work")
     folder.write("said.json", '{"done": "drafted", "next": "ask"}')
     folder.flow(
-        "- {id: draft, run: cp said.json $HOLDFAST_ENVELOPE}\n"
+        "- {id: draft, run: cp said.json $OUTLAST_ENVELOPE}\n"
         "- {id: ask, pause_for: approval}\n"
         "- {id: build, run: 'mkdir -p out; echo half > out/a b.txt; exit 3', writes: ['out/*', result.txt]}"
     )
     try:
         (wait,) = folder.run().interrupts
-        task = folder.hold.get(folder.run_id).task
-        runtime = folder.hold._runtime
+        task = folder.outlast.get(folder.run_id).task
+        runtime = folder.outlast._runtime
         found = compose(runtime, "default", task)
         assert found is not None
-        assert f"holdfast approve {wait.id}, or holdfast decline {wait.id} -m WHY" in found.handoff.handoff_text
-        assert str(found.handoff.next_action).startswith("ask; answer what it waits for: holdfast inbox; continue: ")
-        folder.hold.answer(wait.id, {"approved": True})
+        assert f"outlast approve {wait.id}, or outlast decline {wait.id} -m WHY" in found.handoff.handoff_text
+        assert str(found.handoff.next_action).startswith("ask; answer what it waits for: outlast inbox; continue: ")
+        folder.outlast.answer(wait.id, {"approved": True})
         assert folder.resume().status == "failed"
         found = compose(runtime, "default", task)
         assert found is not None
@@ -201,11 +201,11 @@ def test_commands_are_composed_with_their_files_and_their_question(tmp_path: Pat
 def test_conditions_are_no_steps_that_hand_something_over(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "work")
     folder.write("said.json", '{"next": "mend it"}')
-    inner = "{id: author, run: cp said.json $HOLDFAST_ENVELOPE}"
+    inner = "{id: author, run: cp said.json $OUTLAST_ENVELOPE}"
     folder.flow(f"- {{id: fix, repeat: {{max: 1, until: test -f no, on_limit: pause, steps: [{inner}]}}}}")
     try:
         assert folder.run().status == "waiting"
-        found = compose(folder.hold._runtime, "default", folder.hold.get(folder.run_id).task)
+        found = compose(folder.outlast._runtime, "default", folder.outlast.get(folder.run_id).task)
         assert found is not None
         assert found.handoff.summary.endswith("; 1 step is done")
         assert str(found.handoff.next_action).startswith("mend it; answer what it waits for")
@@ -220,17 +220,17 @@ def parent(run: Run, folder: str) -> str:
 
 def test_a_child_goes_on_with_its_parent(place: Place) -> None:
     place.crash(parent, str(place.folder), at="writing", task="report")
-    child = next(run for run in place.hold.runs() if run.parent)
+    child = next(run for run in place.outlast.runs() if run.parent)
     found = composed(place, child.task)
     assert found.run.run_id == child.id
-    assert found.run.command == f"holdfast resume {child.parent}"
+    assert found.run.command == f"outlast resume {child.parent}"
 
 
 # -- whether there is something to compose -----------------------------------------------------------
 
 
 def test_a_task_without_an_unfinished_run_gives_nothing(place: Place) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     assert compose(runtime, "default", "report") is None
     place.run(reports, str(place.folder), task="report")
     assert compose(runtime, "default", "report") is None
@@ -238,13 +238,13 @@ def test_a_task_without_an_unfinished_run_gives_nothing(place: Place) -> None:
 
 def test_a_run_of_another_scope_is_not_found(place: Place) -> None:
     crash(place, "planned")
-    assert compose(place.hold._runtime, "other", "report") is None
+    assert compose(place.outlast._runtime, "other", "report") is None
 
 
 def test_a_run_that_was_moved_away_is_not_ours_to_continue(place: Place) -> None:
     crash(place, "planned")
-    place.hold.export(place.run_id, place.folder / "run.hold", move=True)
-    assert compose(place.hold._runtime, "default", "report") is None
+    place.outlast.export(place.run_id, place.folder / "run.hold", move=True)
+    assert compose(place.outlast._runtime, "default", "report") is None
 
 
 release, waiting = threading.Event(), threading.Event()
@@ -266,7 +266,7 @@ def lingers(run: Run) -> int:
 def lingering(place: Place) -> Iterator[str]:
     release.clear()
     waiting.clear()
-    with Holdfast(place.home, clock=place.clock) as other:
+    with Outlast(place.home, clock=place.clock) as other:
         started = other.start(lingers, task="report")
         assert waiting.wait(20)
         yield started.run_id
@@ -285,16 +285,16 @@ def test_of_several_unfinished_runs_the_newest_is_composed_and_the_others_are_na
     crash(place, "planned")
     place.clock.advance(1)
     assert place.run(fails, task="report").status == "failed"
-    newest, oldest = place.hold.runs()
+    newest, oldest = place.outlast.runs()
     found = composed(place)
     assert found.run.run_id == newest.id
     assert f"Also unfinished for this task (1):\n- run {oldest.id} of " in found.handoff.handoff_text
-    assert "(crashed): holdfast show" in found.handoff.handoff_text
+    assert "(crashed): outlast show" in found.handoff.handoff_text
 
 
 def test_a_script_is_to_be_run_again(place: Place) -> None:
-    def opened(hold: Holdfast) -> None:
-        with hold.open("nightly") as run:
+    def opened(outlast: Outlast) -> None:
+        with outlast.open("nightly") as run:
             run.step(plan, "tides")
             reach("half")
 
@@ -305,28 +305,28 @@ def test_a_script_is_to_be_run_again(place: Place) -> None:
 
 
 def test_a_flow_whose_file_is_gone_is_to_be_put_back(place: Place) -> None:
-    text = "from holdfast import Run, flow\n\n@flow\ndef breaks(run: Run) -> None:\n    raise ValueError('no')\n"
+    text = "from outlast import Run, flow\n\n@flow\ndef breaks(run: Run) -> None:\n    raise ValueError('no')\n"
     file = place.script("gone.py", text)
-    program = f"import sys; sys.path.insert(0, {str(place.folder)!r})\nfrom holdfast import Holdfast\n"
-    program += f"from holdfast.flows.loading import load\nfound = load({str(file)!r} + ':breaks')\n"
-    program += f"Holdfast({str(place.home)!r}).run(found, task='report')"
+    program = f"import sys; sys.path.insert(0, {str(place.folder)!r})\nfrom outlast import Outlast\n"
+    program += f"from outlast.flows.loading import load\nfound = load({str(file)!r} + ':breaks')\n"
+    program += f"Outlast({str(place.home)!r}).run(found, task='report')"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-    assert composed(place).run.command == f"holdfast resume {place.run_id}"
+    assert composed(place).run.command == f"outlast resume {place.run_id}"
     file.unlink()
-    assert composed(place).run.command == f"put gone.py back, then holdfast resume {place.run_id}"
+    assert composed(place).run.command == f"put gone.py back, then outlast resume {place.run_id}"
 
 
 def test_a_broken_record_is_believed_in_nothing(place: Place) -> None:
     crash(place, "writing")
     place.close()
     edit = "UPDATE journal SET payload = CAST(replace(payload, 'tides', 'Tides') AS BLOB)"
-    program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'holdfast.db')!r}).execute({edit!r})"
+    program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({edit!r})"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     found = composed(place)
     assert [reason.code for reason in found.reasons] == ["integrity_broken"]
     assert "its record is broken" in found.handoff.summary
     assert "ides" not in found.handoff.handoff_text
-    assert found.handoff.next_action == f"continue: holdfast resume {place.run_id}"
+    assert found.handoff.next_action == f"continue: outlast resume {place.run_id}"
 
 
 # -- limits ------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_a_long_run_stays_small_and_says_how_much_is_left_out(place: Place) -> N
     handoff = composed(place).handoff
     assert len(encode_handoff(handoff)) < 150_000
     assert handoff.summary.endswith("1000 steps are done")
-    assert "Done (1000):\n- 950 earlier ones are left out here; see holdfast receipts" in handoff.handoff_text
+    assert "Done (1000):\n- 950 earlier ones are left out here; see outlast receipts" in handoff.handoff_text
     assert "- talk~1000: 999 \\x01é" in handoff.handoff_text
     assert "more characters]" in handoff.handoff_text
     assert len(handoff.state["steps"]) == 200
@@ -429,7 +429,7 @@ def test_a_base_that_leaves_no_room_is_named_and_never_cut(place: Place) -> None
     handoff = composed(place, base=base).handoff
     assert len(encode_handoff(handoff)) <= MAX_BYTES
     assert handoff.acceptance_checks == ()
-    assert "they are too large to repeat here: holdfast handoff show --id h1" in handoff.handoff_text
+    assert "they are too large to repeat here: outlast handoff show --id h1" in handoff.handoff_text
     roomy = replace(base, acceptance_checks=base.acceptance_checks[:190])
     assert composed(place, base=roomy).handoff.acceptance_checks == roomy.acceptance_checks
 
@@ -459,7 +459,7 @@ def tries(run: Run) -> None:
 
 def test_a_step_hands_over_the_envelope_of_its_newest_attempt(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    found = step_handoff(place.hold._runtime, place.run_id[:6], "twice")
+    found = step_handoff(place.outlast._runtime, place.run_id[:6], "twice")
     receipt = place.receipts("twice")[-1]
     assert (found.run_id, found.task, found.step, found.attempt) == (place.run_id, "report", "twice", 2)
     assert (found.done, found.next, found.state) == ("the second time", "rest", {"seen": 1})
@@ -469,7 +469,7 @@ def test_a_step_hands_over_the_envelope_of_its_newest_attempt(place: Place) -> N
 
 def test_a_steps_handoff_has_all_that_the_mirror_writes(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    found = step_handoff(place.hold._runtime, place.run_id, "plan~2")
+    found = step_handoff(place.outlast._runtime, place.run_id, "plan~2")
     wanted = mirrored(place.receipts("plan")[-1])
     assert {name: getattr(found, name) for name in wanted} == wanted | {"artifacts": ()}
     assert found.agent == "planner"
@@ -477,7 +477,7 @@ def test_a_steps_handoff_has_all_that_the_mirror_writes(place: Place) -> None:
 
 def test_a_step_is_found_by_the_rules_that_hold_everywhere(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     with pytest.raises(StepAmbiguous, match="left/count, right/count"):
         step_handoff(runtime, place.run_id, "count")
     with pytest.raises(StepNotFound):
@@ -490,6 +490,6 @@ def test_a_step_that_only_waits_has_handed_nothing_over(tmp_path: Path) -> None:
     try:
         assert folder.run().status == "waiting"
         with pytest.raises(StepNotFound):
-            step_handoff(folder.hold._runtime, folder.run_id, "ask")
+            step_handoff(folder.outlast._runtime, folder.run_id, "ask")
     finally:
         folder.end()

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.clock import micros
-from holdfast.errors import HandoffInvalid
-from holdfast.handoffs.contract import Command, FileRule, command_of, contract_of, draft_of, expiry, rule_of
-from holdfast.handoffs.handoff import (
+from outlast.clock import micros
+from outlast.errors import HandoffInvalid
+from outlast.handoffs.contract import Command, FileRule, command_of, contract_of, draft_of, expiry, rule_of
+from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,
     Contract,
@@ -22,7 +22,7 @@ from holdfast.handoffs.handoff import (
     decode_handoff,
     encode_handoff,
 )
-from holdfast.values.durations import duration
+from outlast.values.durations import duration
 
 UTC = datetime.UTC
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -96,7 +96,7 @@ def test_every_field_comes_back_as_it_was_given() -> None:
 
 
 def test_every_field_of_a_contract_can_be_given() -> None:
-    from holdfast.handoffs.contract import _READERS
+    from outlast.handoffs.contract import _READERS
 
     assert list(_READERS) == list(Contract.__dataclass_fields__)
 
@@ -263,7 +263,7 @@ PATHS: list[tuple[str, Any]] = [
         ("a/../../x", "inside repo_root"),
         (".git/config", "a file of the work"),
         ("sub/.GIT", "a file of the work"),
-        (".holdfast/default/holdfast.db", "a file of the work"),
+        (".outlast/default/outlast.db", "a file of the work"),
         ("./a", "write 'a'"),
         ("a//b", "write 'a/b'"),
         ("a/./b", "write 'a/b'"),

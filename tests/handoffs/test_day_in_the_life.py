@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 from ..crash.clerk import Answer, Clerk
 from ..kit.desk import GOOD, TASK, git
@@ -74,8 +74,8 @@ def test_the_work_outlives_its_workers(tmp_path: Path, repo: Path, office: list[
 
 def _look_back(home: Path) -> None:
     """Everything that happened, in order, and nothing that did not."""
-    with Holdfast(home) as hold:
-        events = hold.handoff.history(TASK)
+    with Outlast(home) as outlast:
+        events = outlast.handoff.history(TASK)
         assert [(event.kind, event.by) for event in events] == [
             ("stored", "ann"),
             ("claimed", "ben"),
@@ -91,9 +91,9 @@ def _look_back(home: Path) -> None:
         settled = events[-1].body
         assert (settled["outcome"], settled["score"], settled["override"]) == ("completed", 100, "")
         assert [(each["passed"], each["runner"]) for each in settled["evidence"]] == [(True, "runner")]
-        found = hold.verify()
+        found = outlast.verify()
         assert (found.ok, found.handoffs, found.entries) == (True, 1, 7)
-        assert [one.anchor for one in hold.handoff.list("finished")] == [TASK]
+        assert [one.anchor for one in outlast.handoff.list("finished")] == [TASK]
 
 
 def test_a_good_handoff_is_trusted_in_an_unchanged_clone(
@@ -101,13 +101,13 @@ def test_a_good_handoff_is_trusted_in_an_unchanged_clone(
 ) -> None:
     clone = tmp_path / "elsewhere" / "clone"
     git(tmp_path, "clone", "-q", str(repo), str(clone))
-    with Holdfast(tmp_path / "home") as hold:
-        hold.handoff.store(**GOOD | {"repo_root": str(repo)}, baseline=True)
+    with Outlast(tmp_path / "home") as outlast:
+        outlast.handoff.store(**GOOD | {"repo_root": str(repo)}, baseline=True)
         repo.rename(tmp_path / "gone")
-        found = hold.handoff.recover(TASK, repo_root=str(clone), run_checks=True)
+        found = outlast.handoff.recover(TASK, repo_root=str(clone), run_checks=True)
         assert (str(found.verdict), found.verdict.reasons, found.root) == ("trusted", (), str(clone))
         monkeypatch.chdir(clone / "src")
-        by_place = hold.handoff.recover(TASK, claim=True)
+        by_place = outlast.handoff.recover(TASK, claim=True)
         assert (str(by_place.verdict), by_place.root, by_place.resume) == ("trusted", str(clone), "attached")
-        by_branch = hold.handoff.recover()
+        by_branch = outlast.handoff.recover()
         assert (by_branch.anchor, by_branch.standing) == (TASK, "claimed")

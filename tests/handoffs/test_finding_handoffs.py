@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HandoffInvalid
-from holdfast.handoffs import find as handoffs
+from outlast.errors import HandoffInvalid
+from outlast.handoffs import find as handoffs
 
 from ..kit.desk import TASK, Desk, git
 
@@ -26,7 +26,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def tamper(desk: Desk, sql: str) -> None:
     """Change the database from another process, with another SQLite."""
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()"
-    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "holdfast.db"), sql], check=True)
+    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "outlast.db"), sql], check=True)
 
 
 def beside(desk: Desk, *anchors: str) -> Path:
@@ -77,9 +77,9 @@ def test_the_newest_of_a_branch_may_have_been_stored_in_a_clone(desk: Desk) -> N
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "3", None])
 def test_a_limit_that_is_no_positive_number_is_refused(desk: Desk, limit: Any) -> None:
     with pytest.raises(HandoffInvalid) as refused:
-        desk.hold.handoff.list(limit=limit)
+        desk.outlast.handoff.list(limit=limit)
     assert refused.value.facts["path"] == "limit"
-    assert desk.hold.handoff.list(limit=1 << 80) == []
+    assert desk.outlast.handoff.list(limit=1 << 80) == []
 
 
 def test_lists_are_whole_over_many_pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +88,8 @@ def test_lists_are_whole_over_many_pages(desk: Desk, monkeypatch: pytest.MonkeyP
     for number, name in enumerate(names):
         desk.store(anchor=name, bind=False, expires="1h" if number % 2 else None)
     desk.recover("task:5", claim=True)
-    desk.hold.handoff.settle("task:4", "completed", override="it is", run_checks=False)
-    listed = desk.hold.handoff.list
+    desk.outlast.handoff.settle("task:4", "completed", override="it is", run_checks=False)
+    listed = desk.outlast.handoff.list
     assert [one.anchor for one in listed()] == names[::-1]
     assert [one.anchor for one in listed("open")] == ["task:3", "task:2", "task:1", "task:0"]
     assert [one.anchor for one in listed("open", limit=3)] == ["task:3", "task:2", "task:1"]
@@ -101,19 +101,19 @@ def test_lists_are_whole_over_many_pages(desk: Desk, monkeypatch: pytest.MonkeyP
 def test_a_record_that_cannot_be_read_is_listed_as_contested_and_hides_no_other(desk: Desk) -> None:
     desk.store()
     beside(desk, "task:damaged")
-    desk.hold.close()
+    desk.outlast.close()
     where = "run = (SELECT -key FROM anchors WHERE anchor = 'task:damaged')"
     tamper(desk, f"UPDATE journal SET payload = CAST('{{}}' AS BLOB) WHERE {where}")
-    hold = desk.sit_down()
+    outlast = desk.sit_down()
     told: list[str] = []
-    hold._runtime.tell = told.append
-    assert desk.recover(None, hold=hold).anchor == TASK
+    outlast._runtime.tell = told.append
+    assert desk.recover(None, outlast=outlast).anchor == TASK
     assert any("task:damaged" in line for line in told)
-    assert desk.recover(None, file_path="src/export.py", hold=hold).anchor == TASK
-    one, other = hold.handoff.list()
+    assert desk.recover(None, file_path="src/export.py", outlast=outlast).anchor == TASK
+    one, other = outlast.handoff.list()
     assert (one.anchor, one.standing, one.summary, other.anchor) == ("task:damaged", "contested", "", TASK)
     assert one.handoff_id
     assert one.verdict is not None
     assert [reason.code for reason in one.verdict.reasons] == ["integrity_broken"]
-    assert [each.anchor for each in hold.handoff.list("open")] == [TASK]
-    assert "task:damaged" in [each.anchor for each in hold.handoff.list("contested")]
+    assert [each.anchor for each in outlast.handoff.list("open")] == [TASK]
+    assert "task:damaged" in [each.anchor for each in outlast.handoff.list("contested")]

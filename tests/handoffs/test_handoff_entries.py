@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ArchiveInvalid, IntegrityBroken
-from holdfast.handoffs.anchor import hold_of, told
-from holdfast.handoffs.entries import KINDS
+from outlast.errors import ArchiveInvalid, IntegrityBroken
+from outlast.handoffs.anchor import hold_of, told
+from outlast.handoffs.entries import KINDS
 
 from ..care.test_bundles import chained, export, forged, import_, members, nothing_in
 from ..kit.anchored import ANCHOR, anchor_row, lease_row, note, revise
@@ -58,33 +58,33 @@ def test_every_kind_of_entry_is_tried_here() -> None:
 
 
 def test_whole_ones_are_read_and_travel(place: Place, other: Place) -> None:
-    revise(place.hold)
+    revise(place.outlast)
     for name, facts in WHOLE.items():
-        note(place.hold, name, facts | ({"files": FILES} if name in ("claimed", "settled") else {}))
-    assert [event.kind for event in place.hold.handoff.history(ANCHOR)] == ["stored", *WHOLE]
+        note(place.outlast, name, facts | ({"files": FILES} if name in ("claimed", "settled") else {}))
+    assert [event.kind for event in place.outlast.handoff.history(ANCHOR)] == ["stored", *WHOLE]
     assert import_(other, export(place).path).added == 1 + len(WHOLE)
-    assert "integrity_broken" not in codes(other.hold.handoff.recover(ANCHOR))
+    assert "integrity_broken" not in codes(other.outlast.handoff.recover(ANCHOR))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=named)
 def test_one_that_is_none_contests_and_is_named(place: Place, wrong: tuple[str, dict[str, Any]]) -> None:
-    revise(place.hold)
-    note(place.hold, *wrong)
-    got = place.hold.handoff.recover(ANCHOR, claim=True)
+    revise(place.outlast)
+    note(place.outlast, *wrong)
+    got = place.outlast.handoff.recover(ANCHOR, claim=True)
     (reason,) = got.verdict.reasons
     assert (reason.code, reason.subject, got.resume) == ("integrity_broken", "entry handoff task:x/2", "lost")
-    for ask in (place.hold.handoff.history, place.hold.handoff.get):
+    for ask in (place.outlast.handoff.history, place.outlast.handoff.get):
         with pytest.raises(IntegrityBroken, match="entry handoff task:x/2"):
             ask(anchor=ANCHOR)
-    assert [problem.record for problem in place.hold.verify().problems] == ["entry handoff task:x/2"]
-    assert place.hold.handoff.list()
+    assert [problem.record for problem in place.outlast.verify().problems] == ["entry handoff task:x/2"]
+    assert place.outlast.handoff.list()
 
 
 @pytest.mark.parametrize("wrong", [each for each in WRONG if each[0] in WHOLE], ids=named)
 def test_one_that_is_none_does_not_come_in(place: Place, other: Place, wrong: tuple[str, dict[str, Any]]) -> None:
     name, facts = wrong
-    revise(place.hold)
-    note(place.hold, name, WHOLE[name])
+    revise(place.outlast)
+    note(place.outlast, name, WHOLE[name])
     content = members(export(place).path)
 
     def change(there: dict[str, Any]) -> None:
@@ -99,10 +99,10 @@ def test_one_that_is_none_does_not_come_in(place: Place, other: Place, wrong: tu
 
 
 def test_a_moment_that_cannot_be_shown_is_none(place: Place) -> None:
-    revise(place.hold)
-    row, lease = anchor_row(place.hold), lease_row(place.hold)
+    revise(place.outlast)
+    row, lease = anchor_row(place.outlast), lease_row(place.outlast)
     entry = told("released", WHOLE["released"], at=2**62, epoch=lease.epoch)
-    place.hold._runtime.store.write(lambda tx: tx.append(hold_of(row, lease), [entry]))
-    assert codes(place.hold.handoff.recover(ANCHOR)) == {"integrity_broken"}
+    place.outlast._runtime.store.write(lambda tx: tx.append(hold_of(row, lease), [entry]))
+    assert codes(place.outlast.handoff.recover(ANCHOR)) == {"integrity_broken"}
     with pytest.raises(IntegrityBroken, match="entry handoff task:x/2"):
-        place.hold.handoff.history(ANCHOR)
+        place.outlast.handoff.history(ANCHOR)

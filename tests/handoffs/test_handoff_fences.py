@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, current, flow, step
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast, Run, current, flow, step
+from outlast.errors import (
     ClaimLost,
     Finished,
     HandoffClaimed,
@@ -32,27 +32,27 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     found.close()
 
 
-def meanwhile(hold: Holdfast, act: Callable[[], Any]) -> None:
+def meanwhile(outlast: Outlast, act: Callable[[], Any]) -> None:
     """Let something happen once, at the moment in which a check is about to be run."""
     acts = [act]
-    hold.listen(None, lambda note: acts.pop()() if acts and note.startswith("check ") else None)
+    outlast.listen(None, lambda note: acts.pop()() if acts and note.startswith("check ") else None)
 
 
 def kinds(desk: Desk, anchor: str = TASK) -> list[str]:
-    return [event.kind for event in desk.hold.handoff.history(anchor)]
+    return [event.kind for event in desk.outlast.handoff.history(anchor)]
 
 
 # -- the run's lease ---------------------------------------------------------------------------------
 
 
-def take_run(hold: Holdfast) -> None:
+def take_run(outlast: Outlast) -> None:
     """As another worker would that found this one silent."""
-    (run,) = hold.runs()
+    (run,) = outlast.runs()
 
     def work(tx: Any) -> None:
         tx.take_lease(tx.lease_of(run.id), "another worker")
 
-    hold._runtime.store.write(work)
+    outlast._runtime.store.write(work)
 
 
 @flow
@@ -76,16 +76,16 @@ def hands_over_by_step(run: Run) -> str:
 @pytest.mark.parametrize("work", [hands_over, hands_over_by_step])
 def test_a_worker_that_lost_its_run_stores_no_handoff_of_it(desk: Desk, work: Any) -> None:
     other = desk.sit_down("other")
-    meanwhile(desk.hold, lambda: take_run(other))
+    meanwhile(desk.outlast, lambda: take_run(other))
     with pytest.raises(LeaseLost):
-        desk.hold.run(work, task="tides")
+        desk.outlast.run(work, task="tides")
     with pytest.raises(HandoffNotFound):
         other.handoff.get(anchor="task:tides")
 
 
 @step
 def loses_it_first(home: str) -> str:
-    with Holdfast(home) as other:
+    with Outlast(home) as other:
         take_run(other)
     return current().handoff("Half way", "Go on from here.", bind=False).id
 
@@ -97,9 +97,9 @@ def loses_it(run: Run, home: str) -> str:
 
 def test_a_step_that_lost_its_run_before_stores_nothing(desk: Desk) -> None:
     with pytest.raises(LeaseLost):
-        desk.hold.run(loses_it, str(desk.home), task="tides")
+        desk.outlast.run(loses_it, str(desk.home), task="tides")
     with pytest.raises(HandoffNotFound):
-        desk.hold.handoff.get(anchor="task:tides")
+        desk.outlast.handoff.get(anchor="task:tides")
 
 
 @step(retries=1)
@@ -119,7 +119,7 @@ def tries_again(run: Run, log: str) -> int:
 
 
 def test_each_call_of_each_attempt_of_a_step_stores_its_own_revision(desk: Desk, tmp_path: Path) -> None:
-    assert desk.hold.run(tries_again, str(tmp_path / "log"), task="tides").unwrap() == 2
+    assert desk.outlast.run(tries_again, str(tmp_path / "log"), task="tides").unwrap() == 2
     assert kinds(desk, "task:tides") == ["stored"] * 4
 
 
@@ -156,7 +156,7 @@ def test_what_happened_while_nobody_held_the_claim_has_the_checks_run_again(desk
             break_it()
 
     seen: list[str] = []
-    desk.hold.listen(None, broken_after_the_first_check)
+    desk.outlast.listen(None, broken_after_the_first_check)
     assert desk.settle("completed").outcome == "completed"
     assert len(seen) == 2
 
@@ -187,7 +187,7 @@ def test_a_claim_is_forgotten_only_once_its_end_is_written(desk: Desk, monkeypat
 def test_the_checks_of_a_revision_that_was_replaced_meanwhile_say_nothing_about_the_next(desk: Desk) -> None:
     desk.store(acceptance_checks=["true"])
     ben = desk.sit_down("ben")
-    meanwhile(desk.hold, lambda: desk.store(ben, acceptance_checks=["false"]))
+    meanwhile(desk.outlast, lambda: desk.store(ben, acceptance_checks=["false"]))
     got = desk.recover(run_checks=True)
     assert got.handoff.revision == 2
     assert [(each.check, each.passed) for each in got.evidence] == [("false", False)]
@@ -206,7 +206,7 @@ def test_a_finished_handoff_is_read_and_not_claimed(desk: Desk) -> None:
 
 def test_two_actors_of_one_process_are_two_claimers(desk: Desk) -> None:
     desk.store()
-    hands = desk.hold.handoff
+    hands = desk.outlast.handoff
     claim = hands.claim(TASK, actor="ann", repo_root=str(desk.repo))
     assert hands.claim(TASK, actor="ann", repo_root=str(desk.repo)).id == claim.id
     with pytest.raises(HandoffClaimed, match="ann"):
@@ -225,14 +225,14 @@ def test_a_claim_of_somebody_else_is_taken_and_never_accepted(desk: Desk) -> Non
     ann.handoff.claim(TASK, repo_root=str(desk.repo))
     for word in ("claimed", f"claimed:{TASK}"):
         with pytest.raises(HandoffInvalid, match="take=True"):
-            desk.recover(hold=ben, accept=[word], why="I am in a hurry")
+            desk.recover(outlast=ben, accept=[word], why="I am in a hurry")
     with pytest.raises(HandoffClaimed):
         cyd.handoff.claim(TASK, repo_root=str(desk.repo))
 
 
 def test_an_acceptance_of_a_claim_that_is_on_record_counts_for_nothing(desk: Desk) -> None:
-    from holdfast.handoffs.recover import standing_reasons
-    from holdfast.ledger.verdict import Reason, judge
+    from outlast.handoffs.recover import standing_reasons
+    from outlast.ledger.verdict import Reason, judge
 
     held, changed = Reason("claimed", "x", "free", "ann", ""), Reason("file_changed", "y", "a", "b", "")
     assert standing_reasons(judge([held, changed]), [held.fingerprint, changed.fingerprint]) == (held,)
@@ -240,12 +240,12 @@ def test_an_acceptance_of_a_claim_that_is_on_record_counts_for_nothing(desk: Des
 
 def test_a_lost_claim_is_named_and_not_told(desk: Desk) -> None:
     desk.store()
-    claim = desk.hold.handoff.claim(TASK, repo_root=str(desk.repo))
+    claim = desk.outlast.handoff.claim(TASK, repo_root=str(desk.repo))
     desk.store(anchor="task:other")
     for use in (
-        lambda: desk.hold.handoff.renew("task:other", claim_id=claim.id),
+        lambda: desk.outlast.handoff.renew("task:other", claim_id=claim.id),
         lambda: desk.store(anchor="task:third", claim_id=claim.id),
-        lambda: desk.hold.tasks.open("fourth", claim_id=claim.id).complete_task(override="it counts"),
+        lambda: desk.outlast.tasks.open("fourth", claim_id=claim.id).complete_task(override="it counts"),
     ):
         with pytest.raises(ClaimLost) as lost:
             use()
@@ -265,13 +265,13 @@ def test_a_rival_contests_until_a_revision_says_that_it_supersedes_it(desk: Desk
     for summary in ("Further on", "Further still"):
         plain = desk.store(ann, summary=summary)
         assert (plain.rival, plain.rival_id) == (rival.rival, rival.id)
-        (reason,) = [one for one in desk.recover(hold=ann).verdict.contesting if one.code == "rival"]
+        (reason,) = [one for one in desk.recover(outlast=ann).verdict.contesting if one.code == "rival"]
         assert rival.id in reason.found
         assert f"--supersedes {rival.id}" in reason.advice
     assert desk.store(ann, supersedes=plain.id).rival == rival.rival
     both = desk.store(ann, supersedes=rival.id)
     assert (both.rival, both.rival_id) == ("", "")
-    assert "rival" not in codes(desk.recover(hold=ann))
+    assert "rival" not in codes(desk.recover(outlast=ann))
     assert desk.store(ann).rival == ""
 
 
@@ -283,7 +283,7 @@ def test_a_claimer_does_not_complete_what_somebody_else_stored_beside_it(desk: D
     with pytest.raises(NotSettled, match=rf"revision 2 is a rival, stored by ben.*--supersedes {rival.id}"):
         desk.settle("completed", ann)
     assert not (desk.repo / "ran").exists()  # nor is its check run
-    desk.recover(hold=ann, claim=True, accept=["rival:revision 2"], why="ben and I talked")
+    desk.recover(outlast=ann, claim=True, accept=["rival:revision 2"], why="ben and I talked")
     assert desk.settle("completed", ann).revision == 2
 
 
@@ -315,7 +315,7 @@ def test_what_was_stored_after_a_claim_had_lapsed_is_read_before_it_is_completed
     assert desk.store(ben).rival == ""
     with pytest.raises(NotSettled, match="revision 2 was stored by ben after your claim"):
         desk.settle("completed", ann)
-    desk.recover(hold=ann, claim=True)
+    desk.recover(outlast=ann, claim=True)
     assert desk.settle("completed", ann).revision == 2
 
 
@@ -337,7 +337,7 @@ def test_a_claim_stays_alive_while_its_checks_are_run(desk: Desk, verb: str) -> 
 
     ann.listen(None, minutes_later)
     if verb == "recover":
-        desk.recover(hold=ann, run_checks=True)
+        desk.recover(outlast=ann, run_checks=True)
     else:
         assert desk.settle("completed", ann).outcome == "completed"
     assert len(refused) == 3
@@ -351,10 +351,10 @@ def test_a_call_that_is_cancelled_while_checks_run_writes_nothing(tmp_path: Path
     desk = Desk(tmp_path)
     check = "touch ../checking; while [ ! -e ../go ]; do sleep 0.02; done"
     desk.store(acceptance_checks=[check])
-    hold = AsyncHoldfast(desk.home)
+    outlast = AsyncOutlast(desk.home)
 
     async def cancelled() -> None:
-        hands, root = hold.handoff, str(desk.repo)
+        hands, root = outlast.handoff, str(desk.repo)
         calls: dict[str, Callable[[], Any]] = {
             "recover": lambda: hands.recover(TASK, repo_root=root, claim=True, run_checks=True),
             "settle": lambda: hands.settle(TASK, "completed", repo_root=root),
@@ -371,9 +371,9 @@ def test_a_call_that_is_cancelled_while_checks_run_writes_nothing(tmp_path: Path
             await work
         (tmp_path / "go").touch()
         assert threading.active_count() <= before + 1
-        await hold.close()
+        await outlast.close()
 
     asyncio.run(cancelled())
     assert kinds(desk) == ["stored"]
-    assert desk.hold.handoff.claim(TASK, repo_root=str(desk.repo)).epoch == 1
+    assert desk.outlast.handoff.claim(TASK, repo_root=str(desk.repo)).epoch == 1
     desk.close()

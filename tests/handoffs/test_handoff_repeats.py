@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import (
+from outlast import Outlast
+from outlast.errors import (
     HandoffClaimed,
     HandoffInvalid,
     HandoffNotFound,
-    HoldfastError,
     NameInvalid,
     OperationConflict,
+    OutlastError,
     SecretFound,
     ValueRefused,
 )
@@ -46,10 +46,10 @@ def test_a_claim_that_was_refused_may_be_asked_for_again_by_the_same_operation(d
 def test_a_repeated_claim_is_answered_as_the_first_time_also_after_the_work_is_completed(desk: Desk) -> None:
     desk.store()
     root = str(desk.repo)
-    first = desk.hold.handoff.claim(TASK, repo_root=root, operation_id="k")
+    first = desk.outlast.handoff.claim(TASK, repo_root=root, operation_id="k")
     got = desk.recover(claim=True, run_checks=True, operation_id="r")
     desk.settle("completed")
-    again = desk.hold.handoff.claim(TASK, repo_root=root, operation_id="k")
+    again = desk.outlast.handoff.claim(TASK, repo_root=root, operation_id="k")
     assert (again.id, again.replayed) == (first.id, True)
     back = desk.recover(claim=True, run_checks=True, operation_id="r")
     assert got.claim is not None
@@ -79,7 +79,7 @@ def test_the_same_operation_with_another_subject_is_a_conflict(desk: Desk, other
 
 def test_verifying_takes_who_and_once(desk: Desk) -> None:
     desk.store()
-    hands, root = desk.hold.handoff, str(desk.repo)
+    hands, root = desk.outlast.handoff, str(desk.repo)
     claim = hands.claim(TASK, repo_root=root, actor="ann")
     for _ in range(2):
         got = hands.verify(TASK, repo_root=root, actor="ben", claim_id=claim.id, operation_id="k")
@@ -89,7 +89,7 @@ def test_verifying_takes_who_and_once(desk: Desk) -> None:
 
 
 def test_a_resume_of_a_task_that_is_repeated_after_its_completion_gives_the_first_claim(desk: Desk) -> None:
-    session = desk.hold.tasks.open("export-repair", repo_root=str(desk.repo))
+    session = desk.outlast.tasks.open("export-repair", repo_root=str(desk.repo))
     session.pause_task("Half way", "Go on from here.", target_files=["src/export.py"], repo_root=str(desk.repo))
     first = session.resume_task(operation_id="k")
     session.complete_task()
@@ -98,61 +98,61 @@ def test_a_resume_of_a_task_that_is_repeated_after_its_completion_gives_the_firs
 
 # -- what cannot be meant ----------------------------------------------------------------------------
 
-Verb = Callable[[Holdfast], Any]
-WRONG: dict[str, tuple[Verb, type[HoldfastError], str]] = {
+Verb = Callable[[Outlast], Any]
+WRONG: dict[str, tuple[Verb, type[OutlastError], str]] = {
     "baseline of objects": (
-        lambda hold: hold.handoff.store(TASK, "a", "b", baseline=[object()], operation_id="k"),  # type: ignore[list-item]
+        lambda outlast: outlast.handoff.store(TASK, "a", "b", baseline=[object()], operation_id="k"),  # type: ignore[list-item]
         HandoffInvalid,
         r"baseline\[0\]",
     ),
     "evidence of objects": (
-        lambda hold: hold.handoff.settle(TASK, "failed", evidence=[{"check": object()}], operation_id="k"),
+        lambda outlast: outlast.handoff.settle(TASK, "failed", evidence=[{"check": object()}], operation_id="k"),
         ValueRefused,
         "evidence",
     ),
     "evidence that is no list": (
-        lambda hold: hold.handoff.settle(TASK, "failed", evidence=5),  # type: ignore[arg-type]
+        lambda outlast: outlast.handoff.settle(TASK, "failed", evidence=5),  # type: ignore[arg-type]
         HandoffInvalid,
         "evidence",
     ),
     "a task's evidence of objects": (
-        lambda hold: hold.tasks.open("x").complete_task([{"check": object()}], operation_id="k"),
+        lambda outlast: outlast.tasks.open("x").complete_task([{"check": object()}], operation_id="k"),
         ValueRefused,
         "evidence",
     ),
-    "why is None": (lambda hold: hold.handoff.claim(TASK, take=True, why=None), HandoffInvalid, "why"),  # type: ignore[arg-type]
-    "accept is a number": (lambda hold: hold.handoff.recover(TASK, accept=5), HandoffInvalid, "accept"),  # type: ignore[arg-type]
+    "why is None": (lambda outlast: outlast.handoff.claim(TASK, take=True, why=None), HandoffInvalid, "why"),  # type: ignore[arg-type]
+    "accept is a number": (lambda outlast: outlast.handoff.recover(TASK, accept=5), HandoffInvalid, "accept"),  # type: ignore[arg-type]
     "accept has a number": (
-        lambda hold: hold.handoff.recover(TASK, accept=[5], why="x"),  # type: ignore[list-item]
+        lambda outlast: outlast.handoff.recover(TASK, accept=[5], why="x"),  # type: ignore[list-item]
         HandoffInvalid,
         r"accept\[0\]",
     ),
-    "limit is text": (lambda hold: hold.handoff.list(limit="3"), HandoffInvalid, "limit"),  # type: ignore[arg-type]
-    "note is a number": (lambda hold: hold.handoff.settle(TASK, "failed", note=5), HandoffInvalid, "note"),  # type: ignore[arg-type]
+    "limit is text": (lambda outlast: outlast.handoff.list(limit="3"), HandoffInvalid, "limit"),  # type: ignore[arg-type]
+    "note is a number": (lambda outlast: outlast.handoff.settle(TASK, "failed", note=5), HandoffInvalid, "note"),  # type: ignore[arg-type]
     "override is a number": (
-        lambda hold: hold.handoff.settle(TASK, "completed", override=5),  # type: ignore[arg-type]
+        lambda outlast: outlast.handoff.settle(TASK, "completed", override=5),  # type: ignore[arg-type]
         HandoffInvalid,
         "override",
     ),
-    "claim_id is a number": (lambda hold: hold.handoff.renew(TASK, claim_id=5), NameInvalid, "claim_id"),  # type: ignore[arg-type]
-    "two names": (lambda hold: hold.handoff.recover(TASK, handoff_id="abc"), HandoffInvalid, "handoff_id"),
+    "claim_id is a number": (lambda outlast: outlast.handoff.renew(TASK, claim_id=5), NameInvalid, "claim_id"),  # type: ignore[arg-type]
+    "two names": (lambda outlast: outlast.handoff.recover(TASK, handoff_id="abc"), HandoffInvalid, "handoff_id"),
     "an id and a revision": (
-        lambda hold: hold.handoff.recover(handoff_id="abc", revision=1),
+        lambda outlast: outlast.handoff.recover(handoff_id="abc", revision=1),
         HandoffInvalid,
         "revision",
     ),
     "take without claim": (
-        lambda hold: hold.handoff.recover(TASK, take=True, why="x"),
+        lambda outlast: outlast.handoff.recover(TASK, take=True, why="x"),
         HandoffInvalid,
         "claim=True",
     ),
     "a secret in why": (
-        lambda hold: hold.handoff.claim(TASK, take=True, why=f"key {SECRET}"),
+        lambda outlast: outlast.handoff.claim(TASK, take=True, why=f"key {SECRET}"),
         SecretFound,
         "why",
     ),
     "a secret in acknowledged": (
-        lambda hold: hold.handoff.settle(TASK, "failed", acknowledged=[SECRET]),
+        lambda outlast: outlast.handoff.settle(TASK, "failed", acknowledged=[SECRET]),
         SecretFound,
         r"acknowledged\[0\]",
     ),
@@ -162,39 +162,39 @@ WRONG: dict[str, tuple[Verb, type[HoldfastError], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_meant_is_refused_by_its_field_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     verb, error, words = WRONG[name]
-    with Holdfast(tmp_path) as hold:
-        hold.handoff.store(TASK, "a", "b", bind=False)
+    with Outlast(tmp_path) as outlast:
+        outlast.handoff.store(TASK, "a", "b", bind=False)
         with pytest.raises(error, match=words):
-            verb(hold)
-        assert [event.kind for event in hold.handoff.history(TASK)] == ["stored"]
+            verb(outlast)
+        assert [event.kind for event in outlast.handoff.history(TASK)] == ["stored"]
 
 
-OPERATIONS: dict[str, Callable[[Holdfast, Any], Any]] = {
-    "store": lambda hold, key: hold.handoff.store(TASK, "a", "b", bind=False, operation_id=key),
-    "recover": lambda hold, key: hold.handoff.recover(TASK, operation_id=key),
-    "verify": lambda hold, key: hold.handoff.verify(TASK, operation_id=key),
-    "claim": lambda hold, key: hold.handoff.claim(TASK, operation_id=key),
-    "settle": lambda hold, key: hold.handoff.settle(TASK, "failed", operation_id=key),
-    "open": lambda hold, key: hold.tasks.open("x", operation_id=key),
-    "pause": lambda hold, key: hold.tasks.open("x").pause_task("a", "b", bind=False, operation_id=key),
-    "resume": lambda hold, key: hold.tasks.open("x").resume_task(operation_id=key),
-    "complete": lambda hold, key: hold.tasks.open("x").complete_task(operation_id=key),
-    "event": lambda hold, key: hold.tasks.open("x").record_event("seen", operation_id=key),
+OPERATIONS: dict[str, Callable[[Outlast, Any], Any]] = {
+    "store": lambda outlast, key: outlast.handoff.store(TASK, "a", "b", bind=False, operation_id=key),
+    "recover": lambda outlast, key: outlast.handoff.recover(TASK, operation_id=key),
+    "verify": lambda outlast, key: outlast.handoff.verify(TASK, operation_id=key),
+    "claim": lambda outlast, key: outlast.handoff.claim(TASK, operation_id=key),
+    "settle": lambda outlast, key: outlast.handoff.settle(TASK, "failed", operation_id=key),
+    "open": lambda outlast, key: outlast.tasks.open("x", operation_id=key),
+    "pause": lambda outlast, key: outlast.tasks.open("x").pause_task("a", "b", bind=False, operation_id=key),
+    "resume": lambda outlast, key: outlast.tasks.open("x").resume_task(operation_id=key),
+    "complete": lambda outlast, key: outlast.tasks.open("x").complete_task(operation_id=key),
+    "event": lambda outlast, key: outlast.tasks.open("x").record_event("seen", operation_id=key),
 }
 
 
 @pytest.mark.parametrize("verb", OPERATIONS)
 def test_an_operation_is_named_by_a_text_that_can_be_printed(tmp_path: Path, verb: str) -> None:
-    with Holdfast(tmp_path) as hold:
-        hold.handoff.store(TASK, "a", "b", bind=False)
+    with Outlast(tmp_path) as outlast:
+        outlast.handoff.store(TASK, "a", "b", bind=False)
         for key in (5, "", "a\nb", "x" * 501):
             with pytest.raises(NameInvalid, match="operation_id"):
-                OPERATIONS[verb](hold, key)
+                OPERATIONS[verb](outlast, key)
 
 
 def test_an_id_of_another_scope_is_not_found_here(desk: Desk) -> None:
     stored = desk.store(scope="elsewhere")
-    hands = desk.hold.handoff
+    hands = desk.outlast.handoff
     for find in (lambda **how: hands.recover(handoff_id=stored.id, **how), lambda **how: hands.get(stored.id, **how)):
         with pytest.raises(HandoffNotFound):
             find()

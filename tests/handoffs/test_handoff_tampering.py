@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import HoldfastError, IntegrityBroken
+from outlast import Outlast
+from outlast.errors import IntegrityBroken, OutlastError
 
 from ..crash.clerk import tamper
 from ..kit.desk import TASK, Desk
@@ -101,28 +101,28 @@ EDITS = {
 }
 
 
-def calls(desk: Desk, hold: Holdfast) -> dict[str, Callable[[], Any]]:
+def calls(desk: Desk, outlast: Outlast) -> dict[str, Callable[[], Any]]:
     """Everything that can be asked for. Those that write come last."""
     return {
-        "get": lambda: hold.handoff.get(anchor=TASK),
-        "get a revision": lambda: hold.handoff.get(anchor=TASK, revision=1),
-        "history": lambda: hold.handoff.history(TASK),
-        "list": lambda: hold.handoff.list(),
-        "list with a look": lambda: hold.handoff.list(look=True),
-        "list claimed": lambda: hold.handoff.list("claimed"),
-        "list finished": lambda: hold.handoff.list("finished"),
-        "diff": lambda: hold.handoff.diff(TASK, repo_root=str(desk.repo)),
-        "recover": lambda: desk.recover(hold=hold),
-        "recover by file": lambda: desk.recover(None, hold=hold, file_path="src/export.py"),
-        "recover by branch": lambda: desk.recover(None, hold=hold),
-        "recover finished": lambda: desk.recover(hold=hold, include_finished=True),
-        "recover another": lambda: desk.recover(OTHER, hold=hold),
-        "recover and claim": lambda: desk.recover(hold=hold, claim=True, run_checks=True),
-        "claim": lambda: hold.handoff.claim(TASK, repo_root=str(desk.repo), take=True, why="to see"),
-        "renew": lambda: hold.handoff.renew(TASK),
-        "export": lambda: hold.handoff.export(TASK, desk.folder / "out.hold"),
-        "settle": lambda: desk.settle("failed", hold),
-        "store": lambda: desk.store(hold, summary="And further"),
+        "get": lambda: outlast.handoff.get(anchor=TASK),
+        "get a revision": lambda: outlast.handoff.get(anchor=TASK, revision=1),
+        "history": lambda: outlast.handoff.history(TASK),
+        "list": lambda: outlast.handoff.list(),
+        "list with a look": lambda: outlast.handoff.list(look=True),
+        "list claimed": lambda: outlast.handoff.list("claimed"),
+        "list finished": lambda: outlast.handoff.list("finished"),
+        "diff": lambda: outlast.handoff.diff(TASK, repo_root=str(desk.repo)),
+        "recover": lambda: desk.recover(outlast=outlast),
+        "recover by file": lambda: desk.recover(None, outlast=outlast, file_path="src/export.py"),
+        "recover by branch": lambda: desk.recover(None, outlast=outlast),
+        "recover finished": lambda: desk.recover(outlast=outlast, include_finished=True),
+        "recover another": lambda: desk.recover(OTHER, outlast=outlast),
+        "recover and claim": lambda: desk.recover(outlast=outlast, claim=True, run_checks=True),
+        "claim": lambda: outlast.handoff.claim(TASK, repo_root=str(desk.repo), take=True, why="to see"),
+        "renew": lambda: outlast.handoff.renew(TASK),
+        "export": lambda: outlast.handoff.export(TASK, desk.folder / "out.hold"),
+        "settle": lambda: desk.settle("failed", outlast),
+        "store": lambda: desk.store(outlast, summary="And further"),
     }
 
 
@@ -130,7 +130,7 @@ def outcome_of(call: Callable[[], Any]) -> str:
     """`given`, or what the error says. Anything else that is raised falls through."""
     try:
         call()
-    except HoldfastError as error:
+    except OutlastError as error:
         return str(error)
     return "given"
 
@@ -138,12 +138,12 @@ def outcome_of(call: Callable[[], Any]) -> str:
 @pytest.mark.parametrize("edit", EDITS)
 def test_verify_names_what_was_changed_and_nothing_falls_over_it(desk: Desk, edit: str) -> None:
     tamper(desk.home, EDITS[edit])
-    hold = desk.sit_down()
-    found = hold.verify()
+    outlast = desk.sit_down()
+    found = outlast.verify()
     assert not found.ok, "nobody noticed"
     text = "; ".join(f"{problem.record}: {problem.why}" for problem in found.problems)
     assert any(word in text for word in (TASK, "task:renamed", "anchor number", "handoff lease", "run nobody")), text
-    said = {name: outcome_of(call) for name, call in calls(desk, hold).items()}
+    said = {name: outcome_of(call) for name, call in calls(desk, outlast).items()}
     assert all(said.values()), said
 
 
@@ -171,11 +171,11 @@ BROKEN = {
 }
 
 
-def believed(desk: Desk, hold: Holdfast) -> str:
+def believed(desk: Desk, outlast: Outlast) -> str:
     """The claim that was given, or why there is none: the code of the only reason, or of the error."""
     try:
-        got = desk.recover(hold=hold, claim=True)
-    except HoldfastError as error:
+        got = desk.recover(outlast=outlast, claim=True)
+    except OutlastError as error:
         return error.code
     codes = ", ".join(reason.code for reason in got.reasons)
     return codes if got.claim is None else f"claimed, {codes}"
@@ -184,27 +184,27 @@ def believed(desk: Desk, hold: Holdfast) -> str:
 @pytest.mark.parametrize("edit", sorted(BROKEN))
 def test_what_was_stored_is_not_believed_when_its_record_is_broken(desk: Desk, edit: str) -> None:
     tamper(desk.home, EDITS[edit])
-    hold = desk.sit_down()
-    assert believed(desk, hold) in ("integrity_broken", "handoff_not_found")
+    outlast = desk.sit_down()
+    assert believed(desk, outlast) in ("integrity_broken", "handoff_not_found")
 
 
 @pytest.mark.parametrize("edit", ["the end has another hash", "a revision has another id", "an entry has no content"])
 def test_nothing_is_stored_or_settled_after_a_broken_record(desk: Desk, edit: str) -> None:
     tamper(desk.home, EDITS[edit])
-    hold = desk.sit_down()
-    before = hold.verify()
+    outlast = desk.sit_down()
+    before = outlast.verify()
     with pytest.raises(IntegrityBroken):
-        desk.store(hold, summary="And further")
+        desk.store(outlast, summary="And further")
     with pytest.raises(IntegrityBroken):
-        desk.settle("failed", hold)
-    desk.recover(hold=hold, claim=True, run_checks=True)
-    assert hold.verify() == before
-    assert desk.store(hold, anchor="task:anew").revision == 1
+        desk.settle("failed", outlast)
+    desk.recover(outlast=outlast, claim=True, run_checks=True)
+    assert outlast.verify() == before
+    assert desk.store(outlast, anchor="task:anew").revision == 1
 
 
 def test_rows_that_only_help_to_find_things_change_nothing_that_was_stored(desk: Desk) -> None:
     tamper(desk.home, anchor("branch = 'side', root = '/elsewhere', score = 1, expires_at = 1"))
-    hold = desk.sit_down()
-    got = desk.recover(hold=hold)
-    assert (got.handoff.lint.score, got.summary) == (hold.handoff.get(anchor=TASK).lint.score, "Further on")
+    outlast = desk.sit_down()
+    got = desk.recover(outlast=outlast)
+    assert (got.handoff.lint.score, got.summary) == (outlast.handoff.get(anchor=TASK).lint.score, "Further on")
     assert "stale" not in [reason.code for reason in got.reasons]

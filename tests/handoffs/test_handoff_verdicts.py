@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.handoffs.recovered import Recovered
-from holdfast.ledger.verdict import CONTESTS, NOTES, WEAKENS
+from outlast.handoffs.recovered import Recovered
+from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 
 from ..kit.desk import TASK, Desk, codes, git
 
@@ -452,7 +452,7 @@ def what_must_change_is_not_asked_yet(desk: Desk) -> Recovered:
 @case("contested", "claimed")
 def claimed_by_somebody_else(desk: Desk) -> Recovered:
     desk.store()
-    desk.recover(claim=True, hold=desk.sit_down("ben"))
+    desk.recover(claim=True, outlast=desk.sit_down("ben"))
     return desk.recover()
 
 
@@ -466,7 +466,7 @@ def claimed_by_me(desk: Desk) -> Recovered:
 @case("trusted")
 def the_claim_ran_out(desk: Desk) -> Recovered:
     desk.store()
-    desk.recover(claim=True, hold=desk.sit_down("ben"))
+    desk.recover(claim=True, outlast=desk.sit_down("ben"))
     desk.clock.advance(15 * 60 + 1)
     return desk.recover()
 
@@ -482,7 +482,7 @@ def changed_under_my_claim(desk: Desk) -> Recovered:
 @case("candidate", "partial_work")
 def changed_under_a_claim_that_ran_out(desk: Desk) -> Recovered:
     desk.store()
-    desk.recover(claim=True, hold=desk.sit_down("ben"))
+    desk.recover(claim=True, outlast=desk.sit_down("ben"))
     desk.write("src/export.py", "further\n")
     desk.clock.advance(15 * 60 + 1)
     return desk.recover()
@@ -535,7 +535,7 @@ def changed_after_storing_under_the_claim(desk: Desk) -> Recovered:
 @case("contested", "rival", "claimed")
 def stored_by_another_while_it_was_claimed(desk: Desk) -> Recovered:
     desk.store()
-    desk.recover(claim=True, hold=desk.sit_down("ben"))
+    desk.recover(claim=True, outlast=desk.sit_down("ben"))
     desk.store(summary="Mine instead")
     return desk.recover()
 
@@ -543,7 +543,7 @@ def stored_by_another_while_it_was_claimed(desk: Desk) -> Recovered:
 @case("contested", "rival")
 def a_rival_outlives_the_claim(desk: Desk) -> Recovered:
     desk.store()
-    desk.recover(claim=True, hold=desk.sit_down("ben"))
+    desk.recover(claim=True, outlast=desk.sit_down("ben"))
     desk.store(summary="Mine instead")
     desk.clock.advance(15 * 60 + 1)
     return desk.recover()
@@ -553,7 +553,7 @@ def a_rival_outlives_the_claim(desk: Desk) -> Recovered:
 def a_rival_was_superseded(desk: Desk) -> Recovered:
     desk.store()
     ben = desk.sit_down("ben")
-    desk.recover(claim=True, hold=ben)
+    desk.recover(claim=True, outlast=ben)
     mine = desk.store(summary="Mine instead")
     desk.clock.advance(15 * 60 + 1)
     desk.store(summary="Both of it", supersedes=mine.id)

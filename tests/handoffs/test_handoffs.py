@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast
+from outlast.errors import (
     ClaimLost,
     Conflict,
     Finished,
@@ -32,7 +32,7 @@ from holdfast.errors import (
     SecretFound,
     StoreFailed,
 )
-from holdfast.handoffs.handoff import encode_handoff
+from outlast.handoffs.handoff import encode_handoff
 
 from ..kit.desk import GOOD, TASK, Desk, codes
 
@@ -64,7 +64,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_the_two_calls_of_the_source_work_word_for_word(desk: Desk) -> None:
-    desk.hold.handoff.store(
+    desk.outlast.handoff.store(
         tenant_id="default",
         scope="repair-flow",
         anchor="task:export-repair",
@@ -74,7 +74,7 @@ def test_the_two_calls_of_the_source_work_word_for_word(desk: Desk) -> None:
         next_action="Patch the export serializer and rerun the relevant checks.",
         acceptance_checks=["npm run -s test:lite -- export"],
     )
-    recovered = desk.hold.handoff.recover(tenant_id="default", scope="repair-flow", anchor="task:export-repair")
+    recovered = desk.outlast.handoff.recover(tenant_id="default", scope="repair-flow", anchor="task:export-repair")
     assert recovered.summary == "Pause after diagnosis"
     assert recovered.target_files == ("src/routes/export.ts",)
     assert recovered.next_action == "Patch the export serializer and rerun the relevant checks."
@@ -86,7 +86,7 @@ def test_another_tenant_is_not_reached_from_here(desk: Desk) -> None:
     with pytest.raises(NameInvalid, match="tenant"):
         desk.recover(tenant_id="acme")
     desk.store()
-    with Holdfast(desk.home, tenant="acme") as acme, pytest.raises(HandoffNotFound):
+    with Outlast(desk.home, tenant="acme") as acme, pytest.raises(HandoffNotFound):
         acme.handoff.recover(TASK)
 
 
@@ -95,7 +95,7 @@ def test_another_tenant_is_not_reached_from_here(desk: Desk) -> None:
 
 def test_every_field_comes_back_after_a_restart(desk: Desk) -> None:
     stored = desk.store(**EVERYTHING)
-    desk.hold.close()
+    desk.outlast.close()
     back = desk.sit_down().handoff.get(stored.id)
     assert back == stored
     assert encode_handoff(back) == encode_handoff(stored)
@@ -105,7 +105,7 @@ def test_every_field_comes_back_after_a_restart(desk: Desk) -> None:
 def test_packets_are_carried_byte_for_byte(desk: Desk) -> None:
     packet = b'{ "b":1.50 ,"a": 123456789012345678901234567890, "u":"\\u00e9", "e": 1E5 }'
     stored = desk.store(execution_packet_v1=packet, execution_state_v1=packet.decode())
-    desk.hold.close()
+    desk.outlast.close()
     back = desk.sit_down().handoff.get(stored.id)
     assert isinstance(back.execution_packet_v1, msgspec.Raw)
     assert bytes(back.execution_packet_v1) == bytes(back.execution_state_v1 or b"") == packet
@@ -115,7 +115,7 @@ def test_packets_are_carried_byte_for_byte(desk: Desk) -> None:
 def test_a_taken_anchor_gets_its_next_revision_and_the_old_one_stays(desk: Desk) -> None:
     first, second = desk.store(), desk.store(summary="Further on")
     assert (first.revision, second.revision) == (1, 2)
-    assert desk.hold.handoff.get(first.id) == first
+    assert desk.outlast.handoff.get(first.id) == first
     assert desk.recover().summary == "Further on"
     assert desk.recover(revision=1).handoff == first
 
@@ -131,9 +131,9 @@ def test_of_two_stores_with_one_expected_revision_one_wins(desk: Desk) -> None:
     desk.store()
     people = [desk.sit_down(f"agent-{number}") for number in range(8)]
 
-    def store(hold: Holdfast) -> int | str:
+    def store(outlast: Outlast) -> int | str:
         try:
-            return desk.store(hold, expected_revision=1).revision
+            return desk.store(outlast, expected_revision=1).revision
         except Conflict as error:
             return error.code
 
@@ -228,7 +228,7 @@ def test_bad_input_is_refused_by_name_and_nothing_is_written(desk: Desk, field: 
     told = caught.value.to_dict()
     assert path in f"{told['path']} {told['detail']}"
     assert told["advice"] or told["detail"]
-    assert desk.hold.handoff.list() == []
+    assert desk.outlast.handoff.list() == []
     assert list((desk.home / "default" / "blobs").rglob("*")) == []
 
 
@@ -240,14 +240,14 @@ def test_what_is_no_plain_file_is_refused_by_name(desk: Desk) -> None:
         with pytest.raises(HandoffInvalid) as caught:
             desk.store(target_files=["src/export.py", name])
         assert caught.value.path == "target_files[1]"
-    assert desk.hold.handoff.list() == []
+    assert desk.outlast.handoff.list() == []
 
 
 def test_an_unknown_field_is_refused_by_name(desk: Desk) -> None:
     with pytest.raises(TypeError, match="next_step"):
         desk.store(next_step="x")
     with pytest.raises(HandoffInvalid, match="next_step"):
-        desk.hold.handoff.lint(summary="x", next_step="y")
+        desk.outlast.handoff.lint(summary="x", next_step="y")
 
 
 # -- recovering --------------------------------------------------------------------------------------
@@ -295,9 +295,9 @@ def test_a_handoff_is_found_by_a_unique_prefix_of_its_id(desk: Desk) -> None:
 
 def test_recovering_writes_nothing_unless_it_is_asked_to(desk: Desk) -> None:
     desk.store()
-    before = len(desk.hold.handoff.history(TASK))
+    before = len(desk.outlast.handoff.history(TASK))
     desk.recover()
-    assert len(desk.hold.handoff.history(TASK)) == before
+    assert len(desk.outlast.handoff.history(TASK)) == before
 
 
 # -- claims ------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_a_claim_is_exclusive_and_names_its_holder(desk: Desk) -> None:
     with pytest.raises(HandoffClaimed, match="ann"):
         desk.settle("completed", ben)
     assert ann.handoff.claim(TASK, repo_root=str(desk.repo)).id == claim.id
-    assert desk.recover(hold=ben, claim=True).resume == "lost"
+    assert desk.recover(outlast=ben, claim=True).resume == "lost"
 
 
 def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
@@ -321,7 +321,7 @@ def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
     claim = ann.handoff.claim(TASK, repo_root=str(desk.repo))
     for _ in range(3):
         desk.clock.advance(14 * 60)
-        desk.recover(hold=ann)
+        desk.recover(outlast=ann)
     with pytest.raises(HandoffClaimed):
         ben.handoff.claim(TASK, repo_root=str(desk.repo))
     with pytest.raises(HandoffInvalid, match="needs a reason"):
@@ -332,7 +332,7 @@ def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
         lambda: ann.handoff.renew(TASK, claim_id=claim.id),
         lambda: desk.settle("completed", ann, claim_id=claim.id),
         lambda: desk.store(ann, claim_id=claim.id),
-        lambda: desk.recover(hold=ann, claim_id=claim.id),
+        lambda: desk.recover(outlast=ann, claim_id=claim.id),
     ):
         with pytest.raises(ClaimLost, match=r"ben took it over on .*: ann is on leave"):
             use()
@@ -341,7 +341,7 @@ def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
             use()
     with pytest.raises(HandoffClaimed, match="ben"):
         desk.sit_down("eve").handoff.renew(TASK)
-    events = desk.hold.handoff.history(TASK)
+    events = desk.outlast.handoff.history(TASK)
     assert [event.body["why"] for event in events if event.kind == "claimed" and event.body.get("taken_from")] == [
         "ann is on leave"
     ]
@@ -349,9 +349,9 @@ def test_a_claim_is_renewed_by_use_and_lost_to_who_takes_it(desk: Desk) -> None:
 
 def test_who_renews_what_nobody_claimed_is_told_so(desk: Desk) -> None:
     desk.store()
-    with pytest.raises(HandoffInvalid, match=f"nobody holds a claim on it now.*holdfast handoff claim {TASK}"):
-        desk.hold.handoff.renew(TASK)
-    assert desk.hold.handoff.history(TASK)[-1].kind == "stored"
+    with pytest.raises(HandoffInvalid, match=f"nobody holds a claim on it now.*outlast handoff claim {TASK}"):
+        desk.outlast.handoff.renew(TASK)
+    assert desk.outlast.handoff.history(TASK)[-1].kind == "stored"
 
 
 def test_who_shows_the_claim_is_the_claimer_in_any_process(desk: Desk) -> None:
@@ -365,13 +365,13 @@ def test_who_shows_the_claim_is_the_claimer_in_any_process(desk: Desk) -> None:
 def test_the_claim_of_a_dead_process_is_taken_at_once(desk: Desk) -> None:
     desk.store()
     code = (
-        "import os, signal, sys; from holdfast import Holdfast\n"
-        "hold = Holdfast(sys.argv[1], actor='dead')\n"
-        f"hold.handoff.claim({TASK!r}, repo_root=sys.argv[2])\n"
+        "import os, signal, sys; from outlast import Outlast\n"
+        "outlast = Outlast(sys.argv[1], actor='dead')\n"
+        f"outlast.handoff.claim({TASK!r}, repo_root=sys.argv[2])\n"
         "print('claimed', flush=True); sys.stdin.read()\n"
     )
     argv = [sys.executable, "-c", code, str(desk.home), str(desk.repo)]
-    ben = Holdfast(desk.home, actor="ben")  # by the machine's own clock, as the other process is
+    ben = Outlast(desk.home, actor="ben")  # by the machine's own clock, as the other process is
     desk.opened.append(ben)
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -387,7 +387,7 @@ def test_what_contests_is_accepted_as_found_and_only_so(desk: Desk) -> None:
     desk.store()
     desk.write("src/export.py", "edited\n")
     with pytest.raises(HandoffContested, match="file_changed"):
-        desk.hold.handoff.claim(TASK, repo_root=str(desk.repo))
+        desk.outlast.handoff.claim(TASK, repo_root=str(desk.repo))
     with pytest.raises(HandoffInvalid, match="needs a reason"):
         desk.recover(claim=True, accept=["file_changed"])
     with pytest.raises(HandoffInvalid, match="no contesting reason"):
@@ -399,7 +399,7 @@ def test_what_contests_is_accepted_as_found_and_only_so(desk: Desk) -> None:
     desk.settle("released")
     desk.write("src/export.py", "edited again\n")
     assert desk.recover(claim=True).resume == "lost"
-    accepted = [event for event in desk.hold.handoff.history(TASK) if event.kind == "accepted"]
+    accepted = [event for event in desk.outlast.handoff.history(TASK) if event.kind == "accepted"]
     assert [(event.by, event.body["why"]) for event in accepted] == [("local", "the edit is mine")]
 
 
@@ -409,7 +409,7 @@ def test_whether_the_resume_worked_is_on_record_apart_from_the_task(desk: Desk) 
     desk.settle("failed", note="the serializer is not ours")
     desk.write("src/export.py", "edited\n")
     desk.recover(claim=True, run_checks=True)
-    kinds = [event.kind for event in desk.hold.handoff.history(TASK)]
+    kinds = [event.kind for event in desk.outlast.handoff.history(TASK)]
     assert kinds == ["stored", "checked", "claimed", "attached", "settled", "checked", "lost"]
 
 
@@ -449,11 +449,11 @@ def test_a_report_does_not_complete_and_an_override_says_why(desk: Desk) -> None
 def test_released_says_what_the_handoff_lacked_and_frees_it(desk: Desk) -> None:
     desk.store()
     ann, ben = desk.sit_down("ann"), desk.sit_down("ben")
-    desk.recover(hold=ann, claim=True)
+    desk.recover(outlast=ann, claim=True)
     settled = desk.settle("released", ann, missing=["which serializer"], note="not enough to go on")
     assert settled.missing == ("which serializer",)
-    assert desk.recover(hold=ben, claim=True).resume == "attached"
-    assert desk.recover(hold=ben).outcome == "released"
+    assert desk.recover(outlast=ben, claim=True).resume == "attached"
+    assert desk.recover(outlast=ben).outcome == "released"
     assert settled.score == 100
 
 
@@ -480,12 +480,12 @@ def test_handoffs_are_listed_by_how_they_stand(desk: Desk, monkeypatch: pytest.M
         files = ["src/other.py"] if name == "contested" else ["src/export.py"]
         desk.store(anchor=f"task:{name}", target_files=files, expires="1h" if name == "expired" else None)
     desk.recover("task:claimed", claim=True)
-    desk.hold.handoff.settle("task:finished", "completed", repo_root=str(desk.repo))
+    desk.outlast.handoff.settle("task:finished", "completed", repo_root=str(desk.repo))
     desk.clock.advance(3600)
     desk.recover("task:claimed")
     desk.write("src/other.py", "edited\n")
     monkeypatch.chdir(desk.repo)
-    listed = desk.hold.handoff.list
+    listed = desk.outlast.handoff.list
     for name in ("open", "claimed", "contested", "finished", "expired"):
         wanted: Any = name
         names = {each.anchor for each in listed(wanted)}
@@ -500,7 +500,7 @@ def test_handoffs_are_listed_by_how_they_stand(desk: Desk, monkeypatch: pytest.M
 def test_the_score_stands_beside_the_outcome(desk: Desk) -> None:
     desk.store(acceptance_checks=[])
     desk.settle("completed")
-    (one,) = desk.hold.handoff.list("finished")
+    (one,) = desk.outlast.handoff.list("finished")
     assert (one.score, one.outcome) == (80, "completed")
 
 
@@ -510,7 +510,7 @@ def test_the_score_stands_beside_the_outcome(desk: Desk) -> None:
 def tamper(desk: Desk, sql: str) -> None:
     """Change the database from another process, with another SQLite."""
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()"
-    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "holdfast.db"), sql], check=True)
+    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "outlast.db"), sql], check=True)
 
 
 @pytest.mark.parametrize(
@@ -526,24 +526,24 @@ def tamper(desk: Desk, sql: str) -> None:
 def test_a_tampered_record_is_contested_and_cannot_be_claimed(desk: Desk, sql: str) -> None:
     desk.store()
     desk.recover(run_checks=True)
-    desk.hold.close()
+    desk.outlast.close()
     tamper(desk, sql)
-    hold = desk.sit_down()
+    outlast = desk.sit_down()
     if "revision = 7" in sql:
         with pytest.raises(HandoffNotFound):
-            desk.recover(hold=hold)
+            desk.recover(outlast=outlast)
         return
-    got = desk.recover(hold=hold, claim=True)
+    got = desk.recover(outlast=outlast, claim=True)
     assert (str(got.verdict), codes(got), got.resume) == ("contested", {"integrity_broken"}, "lost")
-    assert not hold.verify().ok
+    assert not outlast.verify().ok
 
 
 def test_a_record_that_cannot_be_read_at_all_is_an_error_by_name(desk: Desk) -> None:
     desk.store()
-    desk.hold.close()
+    desk.outlast.close()
     tamper(desk, "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE run < 0")
     with pytest.raises(IntegrityBroken, match=TASK):
-        desk.recover(hold=desk.sit_down())
+        desk.recover(outlast=desk.sit_down())
 
 
 @pytest.mark.parametrize(("damage", "code"), [("flip", "artifact_corrupt"), ("remove", "artifact_missing")])
@@ -558,7 +558,7 @@ def test_kept_content_that_is_damaged_is_contested(desk: Desk, damage: str, code
         blob.unlink()
     got = desk.recover()
     assert (str(got.verdict), codes(got)) == ("contested", {code, "checks_not_run"})
-    assert [problem.record for problem in desk.hold.verify().problems] == [f"blob {kept[:12]}"]
+    assert [problem.record for problem in desk.outlast.verify().problems] == [f"blob {kept[:12]}"]
 
 
 # -- on an event loop --------------------------------------------------------------------------------
@@ -566,10 +566,10 @@ def test_kept_content_that_is_damaged_is_contested(desk: Desk, damage: str, code
 
 def test_the_same_is_awaited_on_an_event_loop(desk: Desk) -> None:
     async def work() -> tuple[int, str, str]:
-        async with AsyncHoldfast(desk.home) as hold:
-            stored = await hold.handoff.store(**GOOD | {"repo_root": str(desk.repo)})
-            recovered = await hold.handoff.recover(TASK, repo_root=str(desk.repo), claim=True, run_checks=True)
-            settled = await hold.handoff.settle(TASK, "completed", repo_root=str(desk.repo))
+        async with AsyncOutlast(desk.home) as outlast:
+            stored = await outlast.handoff.store(**GOOD | {"repo_root": str(desk.repo)})
+            recovered = await outlast.handoff.recover(TASK, repo_root=str(desk.repo), claim=True, run_checks=True)
+            settled = await outlast.handoff.settle(TASK, "completed", repo_root=str(desk.repo))
             return stored.revision, recovered.resume, settled.outcome
 
     assert asyncio.run(work()) == (1, "attached", "completed")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast
-from holdfast.errors import HandoffClaimed
-from holdfast.handoffs import anchor as anchors
-from holdfast.handoffs.find import Asked, place_of
-from holdfast.handoffs.verdict import Holder
-from holdfast.home.claimer import nobody
+from outlast import Outlast
+from outlast.errors import HandoffClaimed
+from outlast.handoffs import anchor as anchors
+from outlast.handoffs.find import Asked, place_of
+from outlast.handoffs.verdict import Holder
+from outlast.home.claimer import nobody
 
 from ..kit.desk import TASK, Desk, codes
 
@@ -22,16 +22,16 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     one.close()
 
 
-def holder(hold: Holdfast, actor: str | None = None, claim_id: str | None = None) -> Holder | None:
-    place = place_of(hold._runtime, Asked("default", TASK))
+def holder(outlast: Outlast, actor: str | None = None, claim_id: str | None = None) -> Holder | None:
+    place = place_of(outlast._runtime, Asked("default", TASK))
     assert place is not None
-    return hold._runtime.store.read(
-        lambda look: anchors.holder_of(hold._runtime, look, anchors.find(look, *place), actor, claim_id=claim_id)
+    return outlast._runtime.store.read(
+        lambda look: anchors.holder_of(outlast._runtime, look, anchors.find(look, *place), actor, claim_id=claim_id)
     )
 
 
-def mine(hold: Holdfast, actor: str | None = None, claim_id: str | None = None) -> bool:
-    found = holder(hold, actor, claim_id)
+def mine(outlast: Outlast, actor: str | None = None, claim_id: str | None = None) -> bool:
+    found = holder(outlast, actor, claim_id)
     assert found is not None
     return found.mine
 
@@ -40,7 +40,7 @@ def test_two_actors_of_one_object_are_two_claimers(desk: Desk) -> None:
     desk.store()
     claim = desk.recover(claim=True, actor="ann").claim
     assert claim is not None
-    assert [mine(desk.hold, actor) for actor in ("ann", "ben", None)] == [True, False, True]
+    assert [mine(desk.outlast, actor) for actor in ("ann", "ben", None)] == [True, False, True]
 
 
 def test_who_shows_a_claim_is_the_claimer_whatever_the_name(desk: Desk) -> None:
@@ -58,7 +58,7 @@ def test_a_command_line_is_one_claimer_by_any_name(desk: Desk) -> None:
     command = desk.sit_down("ben")
     command._runtime.claimer = nobody()
     assert not mine(command, "ben")
-    command._runtime.tokens.add(claim.id)  # as HOLDFAST_CLAIM does
+    command._runtime.tokens.add(claim.id)  # as OUTLAST_CLAIM does
     assert mine(command, "ben")
 
 
@@ -66,8 +66,8 @@ def test_a_claimer_is_known_by_name_also_when_somebody_else_stored_since(desk: D
     desk.store()
     assert desk.recover(claim=True, actor="ann").claim
     assert desk.store(desk.sit_down("ben"), summary="Meanwhile").rival
-    assert [mine(desk.hold, actor) for actor in ("ann", "ben")] == [True, False]
-    found = holder(desk.hold)
+    assert [mine(desk.outlast, actor) for actor in ("ann", "ben")] == [True, False]
+    found = holder(desk.outlast)
     assert found is not None
     assert found.who.startswith("ann (")
 
@@ -76,7 +76,7 @@ def test_an_old_revision_is_shown_while_a_newer_one_was_stored_under_the_claim(d
     desk.store()
     desk.recover(claim=True)
     desk.store(summary="Further on")
-    got = desk.recover(revision=1, hold=desk.sit_down("ben"))
+    got = desk.recover(revision=1, outlast=desk.sit_down("ben"))
     assert {"superseded", "claimed"} <= codes(got)
 
 

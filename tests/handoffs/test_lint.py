@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.handoffs.handoff import Contract, Finding, Lint
-from holdfast.handoffs.lint import PENALTIES, lint, unstable
-from holdfast.handoffs.wording import commands_in, last_order, only_past, paths_in, tense_of
+from outlast.handoffs.handoff import Contract, Finding, Lint
+from outlast.handoffs.lint import PENALTIES, lint, unstable
+from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, tense_of
 
 SEED = Contract(
     anchor="task:export-repair",

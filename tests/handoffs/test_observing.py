@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.files import bound as bound_files
-from holdfast.handoffs.binding import bind, observe, place_of
-from holdfast.handoffs.handoff import ABSENT, key_of
-from holdfast.home.home import Runtime
+from outlast.files import bound as bound_files
+from outlast.handoffs.binding import bind, observe, place_of
+from outlast.handoffs.handoff import ABSENT, key_of
+from outlast.home.home import Runtime
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place
@@ -29,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runtime(place: Place) -> Runtime:
-    return place.hold._runtime
+    return place.outlast._runtime
 
 
 @pytest.fixture
@@ -180,15 +180,15 @@ def test_where_git_cannot_tell_files_are_bound_all_the_same(
 WATCHED = """
 import json, os, sys
 from pathlib import Path
-from holdfast import Holdfast
-from holdfast.handoffs.handoff import Contract, Handoff, Lint
-from holdfast.handoffs.binding import bind, observe
+from outlast import Outlast
+from outlast.handoffs.handoff import Contract, Handoff, Lint
+from outlast.handoffs.binding import bind, observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))
-runtime = Holdfast(home)._runtime
+runtime = Outlast(home)._runtime
 import concurrent.futures, selectors, shutil, subprocess
-import holdfast.handoffs.contract, holdfast.secrets.find, holdfast.handoffs.checks
+import outlast.handoffs.contract, outlast.secrets.find, outlast.handoffs.checks
 opened, listed, spawned = [], [], []
 
 def watch(event, args):
@@ -217,11 +217,11 @@ print(json.dumps(told))
 
 
 def test_in_a_large_repository_only_bound_files_are_opened(tmp_path: Path) -> None:
-    """Of 20,000 files five hundred are checked out; with HOLDFAST_TEST_FILES there are so many, and all are."""
-    everything = os.environ.get("HOLDFAST_TEST_FILES")
+    """Of 20,000 files five hundred are checked out; with OUTLAST_TEST_FILES there are so many, and all are."""
+    everything = os.environ.get("OUTLAST_TEST_FILES")
     root = tmp_path / "large"
     git_of_many(root, folders=int(everything or 20_000) // 100, there=None if everything else 5)
-    words = [sys.executable, "-c", WATCHED, str(root), str(tmp_path / ".holdfast")]
+    words = [sys.executable, "-c", WATCHED, str(root), str(tmp_path / ".outlast")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     bound, seen = json.loads(done.stdout)

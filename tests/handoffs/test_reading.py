@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.clock import micros
-from holdfast.errors import HandoffInvalid
-from holdfast.handoffs.handoff import Binding, Bound, Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
-from holdfast.handoffs.reading import handoff_in_order, headline, in_order, prompt, tokens_of
-from holdfast.handoffs.recovered import Recovered, TaskRun
-from holdfast.ledger.verdict import WEIGHTS, Reason, judge
+from outlast.clock import micros
+from outlast.errors import HandoffInvalid
+from outlast.handoffs.handoff import Binding, Bound, Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
+from outlast.handoffs.reading import handoff_in_order, headline, in_order, prompt, tokens_of
+from outlast.handoffs.recovered import Recovered, TaskRun
+from outlast.ledger.verdict import WEIGHTS, Reason, judge
 
 STORED = micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
 PACKET = b'{ "b": 1,\n  "a": 1.50, "b2": "\\u00e9" }'
@@ -52,11 +52,11 @@ HANDOFF = Handoff(
     ),
     baseline=(CHECKED,),
 )
-CHANGED = Reason("file_changed", "src/b.ts", "file ddd", "file eee", "holdfast handoff diff task:export-repair")
+CHANGED = Reason("file_changed", "src/b.ts", "file ddd", "file eee", "outlast handoff diff task:export-repair")
 STALE = Reason("stale", "task:export-repair", "used before 2026-01-02", "stored 2026-01-01", "run its checks")
 NOTED = Reason("head_moved", "commit", "ccc", "fff", "nothing to do")
 CLAIM = HandoffClaim("tok_en", HANDOFF.anchor, "abc123", 3, 7, "bob", datetime(2026, 1, 1, 13, tzinfo=UTC))
-RUN = TaskRun("run1", "build", "crashed", "holdfast resume run1")
+RUN = TaskRun("run1", "build", "crashed", "outlast resume run1")
 RECOVERED = Recovered(judge([CHANGED, STALE, NOTED]), HANDOFF, "open", claim=CLAIM, run=RUN, evidence=(CHECKED,))
 TRUSTED = Recovered(judge([]), HANDOFF, "open")
 
@@ -162,7 +162,7 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
     text = prompt(RECOVERED)
     told = [
         "# Verdict: contested",
-        "file_changed (contests) src/b.ts: expected file ddd, found file eee. Advice: holdfast handoff diff",
+        "file_changed (contests) src/b.ts: expected file ddd, found file eee. Advice: outlast handoff diff",
         "stale (weakens)",
         "head_moved (notes)",
         "Anchor: task:export-repair (revision 3, open)",
@@ -182,8 +182,8 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
         "commit cccccccccccc on main, 1 files",
         "src/b.ts was file dddddddddddd",
         '>   "a": 1.50',
-        "holdfast resume run1",
-        "holdfast handoff settle task:export-repair completed --claim-id tok_en",
+        "outlast resume run1",
+        "outlast handoff settle task:export-repair completed --claim-id tok_en",
     ]
     assert [text.find(each) for each in told] == sorted(text.find(each) for each in told)
     assert text.find(told[0]) == 0
@@ -192,7 +192,7 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
 
 
 def test_without_a_claim_the_prompt_says_how_to_get_one() -> None:
-    assert "holdfast handoff claim task:export-repair" in prompt(TRUSTED)
+    assert "outlast handoff claim task:export-repair" in prompt(TRUSTED)
     assert "--claim" not in prompt(TRUSTED)
     assert "Nothing speaks against it." in prompt(TRUSTED)
 
@@ -233,7 +233,7 @@ def test_a_long_text_is_cut_after_a_sentence_with_the_number_of_characters_left(
     cut = next(line for line in said.split("\n") if line.startswith("> Sentence number 0"))
     left = len(text) - len(cut.removeprefix("> "))
     assert cut.endswith("is here.")
-    assert f"… ({left} more characters: holdfast handoff show task:export-repair)" in said
+    assert f"… ({left} more characters: outlast handoff show task:export-repair)" in said
 
 
 def test_a_list_is_cut_after_an_item_with_the_number_left() -> None:
@@ -261,7 +261,7 @@ def test_what_must_not_be_left_out_is_there_in_the_smallest_prompt() -> None:
     assert "Anchor: task:export-repair" in text
     assert "> Patch the export serializer." in text
     assert musts_in(text) == ["the serializer", '{"file":"old.ts","absent":true}', "the public API", "the file format"]
-    assert "holdfast handoff settle task:export-repair completed" in text
+    assert "outlast handoff settle task:export-repair completed" in text
 
 
 def test_every_reason_that_contests_is_in_the_smallest_prompt_with_its_advice() -> None:

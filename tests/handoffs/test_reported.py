@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HandoffInvalid
-from holdfast.handoffs.checks import reported
-from holdfast.handoffs.handoff import Contract, Evidence, Form
+from outlast.errors import HandoffInvalid
+from outlast.handoffs.checks import reported
+from outlast.handoffs.handoff import Contract, Evidence, Form
 
 CHECKS: tuple[Form, ...] = ("pytest -q", {"run": "make lint", "cwd": "sub", "exit": 2}, {"file": "a", "exists": True})
 CONTRACT = Contract(anchor="a", summary="s", handoff_text="t", acceptance_checks=CHECKS)

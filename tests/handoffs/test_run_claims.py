@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 import pytest
 
-from holdfast import Holdfast, Run, effect, flow, inject, step
-from holdfast.errors import Contested, Invalid, RunFinished, RunHeld, RunNotFound, RunSealed
-from holdfast.handoffs.compose import Claiming, compose, give_back, take_run
-from holdfast.home import tokens
-from holdfast.home.claimer import nobody
-from holdfast.home.home import Runtime
-from holdfast.ledger.lease import Beat
+from outlast import Outlast, Run, effect, flow, inject, step
+from outlast.errors import Contested, Invalid, RunFinished, RunHeld, RunNotFound, RunSealed
+from outlast.handoffs.compose import Claiming, compose, give_back, take_run
+from outlast.home import tokens
+from outlast.home.claimer import nobody
+from outlast.home.home import Runtime
+from outlast.ledger.lease import Beat
 
 from ..crash.command_folder import Folder
 from ..kit.place import Place, ran, reach
@@ -133,7 +133,7 @@ def claimer(place: Place, crashed: str) -> Iterator[Claimer]:
 
 def _claim_and_stay(place: Place, run_id: str, writing: int) -> NoReturn:
     try:
-        claim(place.hold._runtime, run_id)
+        claim(place.outlast._runtime, run_id)
         os.write(writing, b"claimed")
         while True:
             signal.pause()
@@ -147,151 +147,151 @@ def _claim_and_stay(place: Place, run_id: str, writing: int) -> NoReturn:
 
 
 def test_who_claimed_a_run_resumes_it(place: Place, crashed: str) -> None:
-    claim(place.hold._runtime, crashed)
-    assert place.hold.resume(crashed).result == [1, 2]
+    claim(place.outlast._runtime, crashed)
+    assert place.outlast.resume(crashed).result == [1, 2]
     assert place.count("first") == 1
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 def test_the_same_call_in_the_claiming_runtime_goes_on_too(place: Place, crashed: str) -> None:
-    claim(place.hold._runtime, crashed)
+    claim(place.outlast._runtime, crashed)
     assert place.run(works, task="report").run_id == crashed
 
 
 def test_another_process_is_refused_and_told_who_claimed_it(place: Place, crashed: str, claimer: Claimer) -> None:
     with pytest.raises(RunHeld, match=rf"claim word-o of ann \(pid {claimer.pid} on "):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
     with pytest.raises(RunHeld):
         place.run(works, task="report")
     with pytest.raises(RunHeld):
-        claim(place.hold._runtime, crashed, "another")
-    assert place.hold.due() == []
+        claim(place.outlast._runtime, crashed, "another")
+    assert place.outlast.due() == []
     assert place.count("second") == 1
-    found = compose(place.hold._runtime, "default", "report")
+    found = compose(place.outlast._runtime, "default", "report")
     assert found is not None
     assert "claimed" in [reason.code for reason in found.reasons]
 
 
 def test_a_claim_is_free_at_once_when_its_process_was_killed(place: Place, crashed: str, claimer: Claimer) -> None:
     claimer.kill()
-    assert [one.run_id for one in place.hold.due()] == [crashed]
-    assert place.hold.resume(crashed).status == "succeeded"
+    assert [one.run_id for one in place.outlast.due()] == [crashed]
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_whoever_shows_the_token_goes_on_from_any_process(place: Place, crashed: str, claimer: Claimer) -> None:
-    place.hold._runtime.tokens.add(TOKEN)
-    assert place.hold.resume(crashed).status == "succeeded"
+    place.outlast._runtime.tokens.add(TOKEN)
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_who_acts_for_the_same_claimer_goes_on_without_the_token(place: Place, crashed: str, claimer: Claimer) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     beat = runtime.store.read(lambda look: look.beat_of(TOKEN))
     assert beat is not None
     runtime.claimer = msgspec.structs.replace(beat.process, id="")
-    assert place.hold.resume(crashed).status == "succeeded"
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_a_run_that_executes_is_not_ours_because_its_process_is(place: Place) -> None:
-    with Holdfast(place.home, clock=place.clock) as other:
+    with Outlast(place.home, clock=place.clock) as other:
         held = other._begin(works, (), {}, {"task": None, "fresh": False})[1]
         assert not hasattr(held, "interrupts")
-        place.hold._runtime.claimer = other._runtime.process  # this very process
+        place.outlast._runtime.claimer = other._runtime.process  # this very process
         with pytest.raises(RunHeld):
-            place.hold.resume(place.run_id)
+            place.outlast.resume(place.run_id)
         with pytest.raises(RunHeld):
-            claim(place.hold._runtime, place.run_id, take="I am in a hurry")
+            claim(place.outlast._runtime, place.run_id, take="I am in a hurry")
 
 
 def test_a_claim_that_nobody_stands_behind_lasts_for_its_time(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     by_nobody(runtime, crashed)
     forget(runtime)
     place.clock.advance(runtime.settings.claim_seconds - 1)
     with pytest.raises(RunHeld, match=r"claim word-o of ann \(on "):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
     place.clock.advance(2)
-    assert place.hold.resume(crashed).status == "succeeded"
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_a_claim_is_taken_over_with_a_reason_that_is_on_the_record(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     by_nobody(runtime, crashed)
     forget(runtime)
     assert claim(runtime, crashed, "another", take="ann is on leave") == 3
     assert [event.body["why"] for event in place.events("run.claimed")[1:]] == ["ann is on leave"]
     runtime.tokens = {TOKEN}
     with pytest.raises(RunHeld):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
 
 
 def test_claiming_again_with_the_same_token_renews_the_claim(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     epoch = by_nobody(runtime, crashed)
     place.clock.advance(800)
     assert by_nobody(runtime, crashed) == epoch
     forget(runtime)
     place.clock.advance(800)
     with pytest.raises(RunHeld):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
     assert len(place.events("run.claimed")) == 1
 
 
 def test_a_claim_that_is_given_back_leaves_the_run_as_it_was(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     by_nobody(runtime, crashed)
     assert release(runtime, crashed, "another") is False
     assert release(runtime, crashed, TOKEN) is True
     assert release(runtime, crashed, TOKEN) is False
-    assert place.hold.get(crashed).status == "crashed"
-    assert place.hold.resume(crashed).status == "succeeded"
+    assert place.outlast.get(crashed).status == "crashed"
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_a_run_that_cannot_go_on_yet_stays_claimed(place: Place) -> None:
-    def start(hold: Holdfast) -> None:
-        hold.resource("engine", "steam")
-        hold.run(searches)
+    def start(outlast: Outlast) -> None:
+        outlast.resource("engine", "steam")
+        outlast.run(searches)
 
     place.killed(start, at="first")
-    runtime, run_id = place.hold._runtime, place.run_id
+    runtime, run_id = place.outlast._runtime, place.run_id
     by_nobody(runtime, run_id)
     with pytest.raises(Contested):
-        place.hold.resume(run_id)
+        place.outlast.resume(run_id)
     forget(runtime)
     with pytest.raises(RunHeld, match="claim word-o"):
-        place.hold.resume(run_id)
+        place.outlast.resume(run_id)
     runtime.tokens.add(TOKEN)
-    place.hold.resource("engine", "steam")
-    assert place.hold.resume(run_id).result == "steam"
-    assert place.hold.verify().ok
+    place.outlast.resource("engine", "steam")
+    assert place.outlast.resume(run_id).result == "steam"
+    assert place.outlast.verify().ok
 
 
 def test_a_waiting_run_is_claimed_as_it_is_and_can_still_be_answered(place: Place) -> None:
     place.crash(sends, at="sending", task="report")
     (wait,) = place.run(sends, task="report").interrupts
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     by_nobody(runtime, place.run_id)
     forget(runtime)
-    assert place.hold.get(place.run_id).status == "waiting"
-    place.hold.answer(wait.id, {"choice": "retry", "why": "nothing came"})
+    assert place.outlast.get(place.run_id).status == "waiting"
+    place.outlast.answer(wait.id, {"choice": "retry", "why": "nothing came"})
     with pytest.raises(RunHeld):
-        place.hold.resume(place.run_id)
+        place.outlast.resume(place.run_id)
     runtime.tokens.add(TOKEN)
-    assert place.hold.resume(place.run_id).result == "sent"
+    assert place.outlast.resume(place.run_id).result == "sent"
 
 
 def test_a_claimed_run_cannot_be_asked_to_stop_since_nobody_executes_it(place: Place, crashed: str) -> None:
-    by_nobody(place.hold._runtime, crashed)
-    forget(place.hold._runtime)
+    by_nobody(place.outlast._runtime, crashed)
+    forget(place.outlast._runtime)
     with pytest.raises(Invalid, match="is crashed; only a running one can be asked to stop"):
-        place.hold.pause(crashed)
+        place.outlast.pause(crashed)
 
 
 # -- what cannot be claimed --------------------------------------------------------------------------
 
 
 def test_finished_moved_and_missing_runs_cannot_be_claimed(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
-    place.hold.export(crashed, place.folder / "run.hold", move=True)
+    runtime = place.outlast._runtime
+    place.outlast.export(crashed, place.folder / "run.hold", move=True)
     with pytest.raises(RunSealed):
         claim(runtime, crashed)
     done = place.run(works, task="another")
@@ -307,21 +307,21 @@ def test_finished_moved_and_missing_runs_cannot_be_claimed(place: Place, crashed
 
 
 def test_a_claimed_run_is_shown_as_crashed_and_held(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
-    before = place.hold.get(crashed)
+    runtime = place.outlast._runtime
+    before = place.outlast.get(crashed)
     by_nobody(runtime, crashed)
     forget(runtime)
-    record = place.hold.get(crashed)
+    record = place.outlast.get(crashed)
     assert (record.status, before.status, record.updated_at) == ("crashed", "crashed", before.updated_at)
     assert record.holder.startswith("claim word-o of ann")
     assert TOKEN not in record.holder
-    assert [run.id for run in place.hold.runs(status="crashed")] == [crashed]
-    assert place.hold.runs(status="running") == []
-    assert place.hold.verify().ok
+    assert [run.id for run in place.outlast.runs(status="crashed")] == [crashed]
+    assert place.outlast.runs(status="running") == []
+    assert place.outlast.verify().ok
 
 
 def test_a_claim_does_not_make_the_run_look_newer(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     before = compose(runtime, "default", "report")
     place.clock.advance(60)
     claim(runtime, crashed)
@@ -336,7 +336,7 @@ def test_the_command_line_shows_who_claimed_a_run(tmp_path: Path) -> None:
     try:
         assert folder.run().status == "failed"
         run_id = folder.run_id
-        by_nobody(folder.hold._runtime, run_id)
+        by_nobody(folder.outlast._runtime, run_id)
         said = folder.cli("show", run_id)
         assert "claim word-o of ann" in said.out
         assert "failed" in said.out
@@ -347,31 +347,31 @@ def test_the_command_line_shows_who_claimed_a_run(tmp_path: Path) -> None:
 
 
 def test_a_claim_outlives_other_work_and_gc_in_the_same_home(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     by_nobody(runtime, crashed)
     forget(runtime)
     place.clock.advance(600)
     place.run(works, task="another")  # signs in, beats, and forgets who is silent
     place.reopen()
-    place.hold.gc(older_than=0, dry_run=False)
+    place.outlast.gc(older_than=0, dry_run=False)
     with pytest.raises(RunHeld, match="claim word-o"):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
 
 
 def test_an_old_claim_neither_keeps_gc_from_its_work_nor_is_forgotten(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     claim(runtime, crashed)  # by this process, which lives on
     place.clock.advance(3 * DAY)
     place.run(works, task="another")
-    swept = place.hold.gc(older_than=0, dry_run=False, vacuum=True)
+    swept = place.outlast.gc(older_than=0, dry_run=False, vacuum=True)
     assert swept.vacuumed
     assert swept.troubles == ()
     assert runtime.store.read(lambda look: look.beat_of(TOKEN)) is not None
-    assert place.hold.resume(crashed).status == "succeeded"
+    assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_when_the_owner_died_is_remembered_over_claims(place: Place, crashed: str) -> None:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     died_by = place.clock.now() + 6_000_000  # the next beat was due after 5 s
     for token in ("one", "two"):
         place.clock.advance(1_000)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.handoffs.handoff import ABSENT, Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
-from holdfast.handoffs.verdict import (
+from outlast.handoffs.handoff import ABSENT, Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
+from outlast.handoffs.verdict import (
     CLEARED_BY_CHECKS,
     Holder,
     Known,
@@ -18,7 +18,7 @@ from holdfast.handoffs.verdict import (
     reasons_of,
     verdict_of,
 )
-from holdfast.ledger.verdict import WEIGHTS, Reason, Verdict, judge, unaccepted
+from outlast.ledger.verdict import WEIGHTS, Reason, Verdict, judge, unaccepted
 
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000

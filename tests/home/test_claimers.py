@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.home.claimer import nobody, same_claimer, terminal_leader
-from holdfast.home.process import is_alive, started_at, this_place, this_process
-from holdfast.ids import random_id
-from holdfast.ledger.lease import Beat, Process, is_over
+from outlast.home.claimer import nobody, same_claimer, terminal_leader
+from outlast.home.process import is_alive, started_at, this_place, this_process
+from outlast.ids import random_id
+from outlast.ledger.lease import Beat, Process, is_over
 
 from ..kit.commands import PATIENCE_SECONDS, lives, wait_until
 
 ASK = """
 import json, os, sys, time
 from msgspec import to_builtins
-from holdfast.home.claimer import terminal_leader
-from holdfast.home.process import started_at
+from outlast.home.claimer import terminal_leader
+from outlast.home.process import started_at
 while sys.argv[1:] and started_at(int(sys.argv[1])) is not None:
     time.sleep(0.005)
 print(json.dumps([os.getpid(), os.getsid(0), to_builtins(terminal_leader())]), flush=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, flow
-from holdfast.errors import DiskFull, HoldfastError
+from outlast import AsyncOutlast, Outlast, Run, flow
+from outlast.errors import DiskFull, OutlastError
 
 from ..kit.place import Place
 
@@ -23,33 +23,33 @@ def full(work: Callable[..., Any]) -> Any:
 
 
 def test_closing_twice_is_harmless(place: Place) -> None:
-    hold = Holdfast(place.home)
-    hold.run(nothing)
-    hold.close()
-    hold.close()
-    with pytest.raises(HoldfastError):
-        hold.run(nothing)
+    outlast = Outlast(place.home)
+    outlast.run(nothing)
+    outlast.close()
+    outlast.close()
+    with pytest.raises(OutlastError):
+        outlast.run(nothing)
 
 
 def test_closing_an_async_home_twice_is_harmless(place: Place) -> None:
     async def twice() -> None:
-        async with AsyncHoldfast(place.home) as hold:
-            await hold.close()
-        with pytest.raises(HoldfastError):
-            await hold.run(nothing)
+        async with AsyncOutlast(place.home) as outlast:
+            await outlast.close()
+        with pytest.raises(OutlastError):
+            await outlast.run(nothing)
 
     asyncio.run(twice())
 
 
 def test_threads_that_close_together_close_once(place: Place) -> None:
-    hold = Holdfast(place.home)
+    outlast = Outlast(place.home)
     raised: list[BaseException] = []
     ready = threading.Barrier(4)
 
     def close() -> None:
         ready.wait(10)
         try:
-            hold.close()
+            outlast.close()
         except BaseException as error:
             raised.append(error)
 
@@ -64,18 +64,18 @@ def test_threads_that_close_together_close_once(place: Place) -> None:
 def test_a_store_that_refuses_the_last_word_is_closed_all_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = Holdfast(place.home)
-    monkeypatch.setattr(hold._runtime.store, "write", full)
-    hold.close()
-    with pytest.raises(HoldfastError, match="closed"):
-        hold._runtime.store.read(lambda look: look.count_runs())
+    outlast = Outlast(place.home)
+    monkeypatch.setattr(outlast._runtime.store, "write", full)
+    outlast.close()
+    with pytest.raises(OutlastError, match="closed"):
+        outlast._runtime.store.read(lambda look: look.count_runs())
     assert place.run(nothing).result == "done"
 
 
 def test_the_user_s_exception_is_not_hidden_by_one_of_the_store(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
-        with Holdfast(place.home) as hold:
-            monkeypatch.setattr(hold._runtime.store, "write", full)
+        with Outlast(place.home) as outlast:
+            monkeypatch.setattr(outlast._runtime.store, "write", full)
             raise ValueError("the user's own")
 
     with pytest.raises(ValueError, match="the user's"):

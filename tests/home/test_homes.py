@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import HomeNotFound, NameInvalid, StoreReadOnly
-from holdfast.home.place import check_name, find_home, tenant_folder
+from outlast.errors import HomeNotFound, NameInvalid, StoreReadOnly
+from outlast.home.place import check_name, find_home, tenant_folder
 
 
 @given(st.text(max_size=70) | st.sampled_from(["..", ".", "a/b", "../x", "/etc", "a\x00", "-a", "a" * 65, "a\n"]))
@@ -49,13 +49,13 @@ def test_a_name_for_people_is_printable_short_and_not_empty(name: str) -> None:
 def test_the_nearest_home_upward_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
-    monkeypatch.delenv("HOLDFAST_HOME", raising=False)
+    monkeypatch.delenv("OUTLAST_HOME", raising=False)
     monkeypatch.chdir(deep)
-    (tmp_path / ".holdfast").mkdir()
-    assert find_home() == tmp_path / ".holdfast"
-    (tmp_path / "a" / ".holdfast").mkdir()
-    assert find_home() == tmp_path / "a" / ".holdfast"
-    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "other"))
+    (tmp_path / ".outlast").mkdir()
+    assert find_home() == tmp_path / ".outlast"
+    (tmp_path / "a" / ".outlast").mkdir()
+    assert find_home() == tmp_path / "a" / ".outlast"
+    monkeypatch.setenv("OUTLAST_HOME", str(tmp_path / "other"))
     assert find_home() == tmp_path / "other"
     assert find_home(tmp_path / "given") == tmp_path / "given"
     with pytest.raises(HomeNotFound, match="other"):

@@ -6,44 +6,44 @@ from typing import Any
 
 import msgspec
 
-from holdfast import Holdfast
-from holdfast.handoffs.anchor import hold_of, told
-from holdfast.handoffs.anchor_journal import row_of
-from holdfast.handoffs.handoff import Binding, Bound, Evidence, Handoff, Lint, encode_handoff
-from holdfast.home.tokens import print_of
-from holdfast.ledger.journal import Row, genesis_of_anchor
-from holdfast.ledger.lease import Beat, Process
-from holdfast.store.contract import AnchorRow, LeaseRow
+from outlast import Outlast
+from outlast.handoffs.anchor import hold_of, told
+from outlast.handoffs.anchor_journal import row_of
+from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff, Lint, encode_handoff
+from outlast.home.tokens import print_of
+from outlast.ledger.journal import Row, genesis_of_anchor
+from outlast.ledger.lease import Beat, Process
+from outlast.store.contract import AnchorRow, LeaseRow
 
 ANCHOR = "task:x"
 
 
-def anchor_row(hold: Holdfast, anchor: str = ANCHOR, scope: str = "default") -> AnchorRow:
-    found = hold._runtime.store.read(lambda look: look.anchor_of(scope, anchor))
+def anchor_row(outlast: Outlast, anchor: str = ANCHOR, scope: str = "default") -> AnchorRow:
+    found = outlast._runtime.store.read(lambda look: look.anchor_of(scope, anchor))
     assert found is not None
     return found
 
 
-def lease_row(hold: Holdfast, anchor: str = ANCHOR) -> LeaseRow:
-    row = anchor_row(hold, anchor)
-    found = hold._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
+def lease_row(outlast: Outlast, anchor: str = ANCHOR) -> LeaseRow:
+    row = anchor_row(outlast, anchor)
+    found = outlast._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
     assert found is not None
     return found
 
 
-def journal(hold: Holdfast, anchor: str = ANCHOR) -> list[Row]:
-    row = anchor_row(hold, anchor)
-    return hold._runtime.store.read(lambda look: look.journal_of(-row.key))
+def journal(outlast: Outlast, anchor: str = ANCHOR) -> list[Row]:
+    row = anchor_row(outlast, anchor)
+    return outlast._runtime.store.read(lambda look: look.journal_of(-row.key))
 
 
-def evidence(hold: Holdfast, output: bytes, **given: Any) -> Evidence:
+def evidence(outlast: Outlast, output: bytes, **given: Any) -> Evidence:
     """What came of a check that printed this."""
     fields = {"passed": True, "at": 1, "by": "ann", "where": "here", "runner": "runner", "when": "verify"} | given
-    return Evidence(check="make test", output=hold._runtime.blobs.put(output), **fields)
+    return Evidence(check="make test", output=outlast._runtime.blobs.put(output), **fields)
 
 
 def revise(
-    hold: Holdfast,
+    outlast: Outlast,
     anchor: str = ANCHOR,
     *,
     scope: str = "default",
@@ -53,7 +53,7 @@ def revise(
     **changed: Any,
 ) -> Handoff:
     """The next revision, bound to `src/a.py` of this content."""
-    runtime = hold._runtime
+    runtime = outlast._runtime
     kept, patched = (runtime.blobs.put(each) if each else "" for each in (content, patch))
     files = {"src/a.py": Bound("file", "d" * 64, size=len(content), kept=kept)}
     given: dict[str, Any] = {
@@ -69,7 +69,7 @@ def revise(
         "expires_us": runtime.clock.now() + 86_400_000_000,
         "lint": Lint(90),
         "binding": Binding(root="/repo", host="here", files=files, branch="main", patch=patched),
-        "baseline": (evidence(hold, output, when="store"),) if output else (),
+        "baseline": (evidence(outlast, output, when="store"),) if output else (),
     }
 
     def work(tx: Any) -> Handoff:
@@ -88,59 +88,59 @@ def revise(
     return runtime.store.write(work)
 
 
-def note(hold: Holdfast, name: str, facts: dict[str, Any], blobs: Iterable[str] = (), anchor: str = ANCHOR) -> None:
+def note(outlast: Outlast, name: str, facts: dict[str, Any], blobs: Iterable[str] = (), anchor: str = ANCHOR) -> None:
     """An entry about the newest revision."""
 
     def work(tx: Any) -> None:
         row = tx.anchor_of("default", anchor)
         lease = tx.lease_of_anchor(row.id)
         tx.append(
-            hold_of(row, lease), [told(name, facts, at=hold._runtime.clock.now(), epoch=lease.epoch, blobs=blobs)]
+            hold_of(row, lease), [told(name, facts, at=outlast._runtime.clock.now(), epoch=lease.epoch, blobs=blobs)]
         )
 
-    hold._runtime.store.write(work)
+    outlast._runtime.store.write(work)
 
 
-def checked(hold: Holdfast, output: bytes, anchor: str = ANCHOR) -> str:
+def checked(outlast: Outlast, output: bytes, anchor: str = ANCHOR) -> str:
     """Evidence, whose output is a blob."""
-    found = evidence(hold, output)
-    note(hold, "checked", {"by": "ann", "evidence": [asdict(found)]}, [found.output], anchor)
+    found = evidence(outlast, output)
+    note(outlast, "checked", {"by": "ann", "evidence": [asdict(found)]}, [found.output], anchor)
     return found.output
 
 
-def settle(hold: Holdfast, outcome: str, anchor: str = ANCHOR) -> None:
+def settle(outlast: Outlast, outcome: str, anchor: str = ANCHOR) -> None:
     facts = {"by": "ann", "outcome": outcome, "evidence": [], "missing": [], "override": "", "note": ""}
-    note(hold, "settled", facts, (), anchor)
-    row = anchor_row(hold, anchor)
+    note(outlast, "settled", facts, (), anchor)
+    row = anchor_row(outlast, anchor)
     status = "finished" if outcome == "completed" else "open"
-    hold._runtime.store.write(lambda tx: tx.settle_anchor(row.key, status, outcome))
+    outlast._runtime.store.write(lambda tx: tx.settle_anchor(row.key, status, outcome))
 
 
-def beat(hold: Holdfast, token: str, *, pid: int = 0, started: int = 0) -> Beat:
+def beat(outlast: Outlast, token: str, *, pid: int = 0, started: int = 0) -> Beat:
     """A claim's sign of life, now; pid 0: there is no process behind it."""
-    runtime = hold._runtime
+    runtime = outlast._runtime
     me = runtime.process
     process = Process(token, me.host, me.boot_id, me.pid_namespace, pid, started)
     return Beat(process, runtime.clock.boot(), runtime.clock.now(), 900.0)
 
 
-def claim(hold: Holdfast, token: str, anchor: str = ANCHOR, **process: int) -> None:
+def claim(outlast: Outlast, token: str, anchor: str = ANCHOR, **process: int) -> None:
     """Somebody claims it."""
-    row, lease = anchor_row(hold, anchor), lease_row(hold, anchor)
+    row, lease = anchor_row(outlast, anchor), lease_row(outlast, anchor)
 
     def work(tx: Any) -> None:
-        tx.beat(beat(hold, token, **process))
+        tx.beat(beat(outlast, token, **process))
         assert tx.take_lease(lease, token)
         facts = {"by": "bob", "claim": print_of(token)}
-        entries = [told("claimed", facts, at=hold._runtime.clock.now(), epoch=lease.epoch + 1)]
+        entries = [told("claimed", facts, at=outlast._runtime.clock.now(), epoch=lease.epoch + 1)]
         tx.append(hold_of(row, lease, lease.epoch + 1), entries)
 
-    hold._runtime.store.write(work)
+    outlast._runtime.store.write(work)
 
 
-def story(hold: Holdfast, anchor: str = ANCHOR) -> list[Handoff]:
+def story(outlast: Outlast, anchor: str = ANCHOR) -> list[Handoff]:
     """A history of everything: revisions with content, patch and output, evidence, an end and a new beginning."""
-    first = revise(hold, anchor, content=b"a = 1\n", output=b"1 failed\n")
-    checked(hold, b"all passed\n", anchor)
-    settle(hold, "completed", anchor)
-    return [first, revise(hold, anchor, content=b"a = 2\n", patch=b"+a = 2\n", reopened=True)]
+    first = revise(outlast, anchor, content=b"a = 1\n", output=b"1 failed\n")
+    checked(outlast, b"all passed\n", anchor)
+    settle(outlast, "completed", anchor)
+    return [first, revise(outlast, anchor, content=b"a = 2\n", patch=b"+a = 2\n", reopened=True)]

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.handoffs.binding import bind, observe
-from holdfast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
-from holdfast.handoffs.verdict import Observed
-from holdfast.home.home import Runtime
+from outlast.handoffs.binding import bind, observe
+from outlast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
+from outlast.handoffs.verdict import Observed
+from outlast.home.home import Runtime
 
 Change = Callable[[], object]
 

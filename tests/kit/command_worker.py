@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast.commands.guard import Guard
-from holdfast.commands.process import Held, hold
-from holdfast.commands.transcript import Transcript
+from outlast.commands.guard import Guard
+from outlast.commands.process import Held, hold
+from outlast.commands.transcript import Transcript
 
 
 def say(*words: Any) -> None:
@@ -28,7 +28,7 @@ def main(folder: Path, settings: dict[str, Any]) -> None:
     if settings.get("deaf"):
         signal.signal(signal.SIGINT, lambda *_: say("deaf"))
     guard = Guard(settings["guard"]) if "guard" in settings else None
-    environment = os.environ | {"HOLDFAST_RUN": str(folder)}
+    environment = os.environ | {"OUTLAST_RUN": str(folder)}
     helds = [hold(command, cwd=folder, env=environment, output=None) for command in settings["commands"]]
     for held in helds:
         if guard:

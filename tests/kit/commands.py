@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.commands.process import Group
+from outlast.commands.process import Group
 
 SCRIPT = Path(__file__).with_name("command_worker.py")
 PATIENCE_SECONDS = 60.0

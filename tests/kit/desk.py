@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.clock import ManualClock
-from holdfast.handoffs.handoff import Handoff
-from holdfast.handoffs.recovered import Recovered
+from outlast import Outlast
+from outlast.clock import ManualClock
+from outlast.handoffs.handoff import Handoff
+from outlast.handoffs.recovered import Recovered
 
 WHO = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -37,7 +37,7 @@ def git(folder: Path, *words: str) -> str:
 @functools.cache
 def _template() -> "tempfile.TemporaryDirectory[str]":
     """The repository that every desk begins with, made once."""
-    made = tempfile.TemporaryDirectory(prefix="holdfast-desk-")
+    made = tempfile.TemporaryDirectory(prefix="outlast-desk-")
     root = Path(made.name, "repo")
     (root / "src").mkdir(parents=True)
     (root / "src/export.py").write_text("def export():\n    return 1\n")
@@ -54,23 +54,23 @@ class Desk:
 
     folder: Path
     clock: ManualClock = field(default_factory=ManualClock)
-    opened: list[Holdfast] = field(default_factory=list)
+    opened: list[Outlast] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.repo, self.home = self.folder / "repo", self.folder / "home"
         shutil.copytree(Path(_template().name, "repo"), self.repo, dirs_exist_ok=True)
         self.git("update-index", "-q", "--refresh")  # the copies are other files than the index knows
-        self.hold = self.sit_down()
+        self.outlast = self.sit_down()
 
-    def sit_down(self, actor: str = "local", **settings: Any) -> Holdfast:
+    def sit_down(self, actor: str = "local", **settings: Any) -> Outlast:
         """The home, opened by somebody."""
-        hold = Holdfast(self.home, actor=actor, clock=self.clock, **settings)
-        self.opened.append(hold)
-        return hold
+        outlast = Outlast(self.home, actor=actor, clock=self.clock, **settings)
+        self.opened.append(outlast)
+        return outlast
 
     def close(self) -> None:
-        for hold in self.opened:
-            hold.close()
+        for outlast in self.opened:
+            outlast.close()
 
     # -- the repository --------------------------------------------------------------------------
 
@@ -90,16 +90,16 @@ class Desk:
 
     # -- the work --------------------------------------------------------------------------------
 
-    def store(self, hold: Holdfast | None = None, **fields: Any) -> Handoff:
+    def store(self, outlast: Outlast | None = None, **fields: Any) -> Handoff:
         """A good handoff, but for what is named."""
         given = GOOD | {"repo_root": str(self.repo)} | fields
-        return (hold or self.hold).handoff.store(**given)
+        return (outlast or self.outlast).handoff.store(**given)
 
-    def recover(self, anchor: str | None = TASK, hold: Holdfast | None = None, **how: Any) -> Recovered:
-        return (hold or self.hold).handoff.recover(anchor, **({"repo_root": str(self.repo)} | how))
+    def recover(self, anchor: str | None = TASK, outlast: Outlast | None = None, **how: Any) -> Recovered:
+        return (outlast or self.outlast).handoff.recover(anchor, **({"repo_root": str(self.repo)} | how))
 
-    def settle(self, outcome: Any, hold: Holdfast | None = None, **how: Any) -> Any:
-        return (hold or self.hold).handoff.settle(TASK, outcome, **({"repo_root": str(self.repo)} | how))
+    def settle(self, outcome: Any, outlast: Outlast | None = None, **how: Any) -> Any:
+        return (outlast or self.outlast).handoff.settle(TASK, outcome, **({"repo_root": str(self.repo)} | how))
 
 
 def codes(recovered: Recovered, weights: Sequence[str] = ("contests", "weakens", "notes")) -> set[str]:

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import Holdfast
-from holdfast.ledger.journal import Header, Payload, entry, genesis
-from holdfast.runs.claim import run_fact
-from holdfast.runs.run import FINISHED
-from holdfast.store.contract import Ending, Hold, NewRun
-from holdfast.values.digest import digest, identity
+from outlast import Outlast
+from outlast.ledger.journal import Header, Payload, entry, genesis
+from outlast.runs.claim import run_fact
+from outlast.runs.run import FINISHED
+from outlast.store.contract import Ending, Hold, NewRun
+from outlast.values.digest import digest, identity
 
 HOUR = 3_600_000_000
 
 
 def add_run(
-    hold: Holdfast,
+    outlast: Outlast,
     run_id: str,
     *,
     parent: str = "",
@@ -28,7 +28,7 @@ def add_run(
     holder: str | None = None,
 ) -> Hold:
     """A run that ended (or stopped) so many hours ago, whose entries refer to blobs of these contents."""
-    runtime = hold._runtime
+    runtime = outlast._runtime
     names = [runtime.blobs.put(content) for content in contents]
     at = runtime.clock.now() - ended_ago * HOUR
     inputs = identity(b"{}")
@@ -49,17 +49,17 @@ def add_run(
             tx.release_lease(held)
         return held
 
-    return hold._runtime.store.write(work)
+    return outlast._runtime.store.write(work)
 
 
-def age_blobs(hold: Holdfast) -> None:
+def age_blobs(outlast: Outlast) -> None:
     """As if every blob had been written long ago, also those in the trash."""
     import os
 
-    for path in hold._runtime.blobs.folder.rglob("*"):
+    for path in outlast._runtime.blobs.folder.rglob("*"):
         if path.is_file():
             os.utime(path, (1, 1))
 
 
-def ids(hold: Holdfast) -> set[str]:
-    return {run.id for run in hold.runs(limit=10_000)}
+def ids(outlast: Outlast) -> set[str]:
+    return {run.id for run in outlast.runs(limit=10_000)}

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, Outcome, Receipt
-from holdfast.clock import ManualClock
-from holdfast.home.settings import Settings
-from holdfast.runs.receipt import Event
+from outlast import Outcome, Outlast, Receipt
+from outlast.clock import ManualClock
+from outlast.home.settings import Settings
+from outlast.runs.receipt import Event
 
 KNOBS: dict[str, Any] = {}
 
@@ -55,18 +55,18 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.home = folder / ".holdfast"
+        self.home = folder / ".outlast"
         self.log = folder / "ran.log"
         self.clock = ManualClock()
         self.settings = Settings()
-        self._hold: Holdfast | None = None
+        self._hold: Outlast | None = None
 
     @property
-    def hold(self) -> Holdfast:
+    def outlast(self) -> Outlast:
         """The home, opened in this process."""
         if self._hold is None:
             options = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel: quick, and enough here
-            self._hold = Holdfast(self.home, clock=self.clock, settings=self.settings, store_options=options)
+            self._hold = Outlast(self.home, clock=self.clock, settings=self.settings, store_options=options)
         return self._hold
 
     def close(self) -> None:
@@ -74,20 +74,20 @@ class Place:
             self._hold.close()
             self._hold = None
 
-    def reopen(self) -> Holdfast:
+    def reopen(self) -> Outlast:
         self.close()
-        return self.hold
+        return self.outlast
 
     # -- running and dying -----------------------------------------------------------------------
 
     def run(self, flow: Any, *args: Any, **kwargs: Any) -> Outcome[Any]:
-        return self.hold.run(flow, *args, **kwargs)
+        return self.outlast.run(flow, *args, **kwargs)
 
     def crash(self, flow: Any, *args: Any, at: str, **kwargs: Any) -> None:
         """Run a flow in a process that is killed when it reaches `at`."""
-        self.killed(lambda hold: hold.run(flow, *args, **kwargs), at=at)
+        self.killed(lambda outlast: outlast.run(flow, *args, **kwargs), at=at)
 
-    def killed(self, work: Callable[[Holdfast], Any], *, at: str) -> None:
+    def killed(self, work: Callable[[Outlast], Any], *, at: str) -> None:
         """Do `work` in a process of its own that is killed at `at`. It must be."""
         self.close()
         said = self.folder / "child.txt"
@@ -99,10 +99,10 @@ class Place:
         died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         assert died, f"the child did not reach {at!r}: {said.read_text() if said.exists() else status}"
 
-    def _live_and_die(self, work: Callable[[Holdfast], Any], at: str, said: Path) -> None:
+    def _live_and_die(self, work: Callable[[Outlast], Any], at: str, said: Path) -> None:
         try:
             KNOBS["die"] = at
-            said.write_text(f"it ended with {work(self.hold)}")
+            said.write_text(f"it ended with {work(self.outlast)}")
         except BaseException:
             said.write_text(traceback.format_exc())
         finally:
@@ -121,18 +121,18 @@ class Place:
     @property
     def run_id(self) -> str:
         """The only run there is."""
-        (run,) = self.hold.runs()
+        (run,) = self.outlast.runs()
         return run.id
 
     def receipts(self, step: str | None = None) -> list[Receipt]:
-        found = self.hold.receipts(self.run_id)
+        found = self.outlast.receipts(self.run_id)
         return [receipt for receipt in found if step in (None, receipt.step)]
 
     def statuses(self, step: str | None = None) -> list[str]:
         return [receipt.status for receipt in self.receipts(step)]
 
     def events(self, name: str) -> list[Event]:
-        return [event for event in self.hold.events(self.run_id) if event.name == name]
+        return [event for event in self.outlast.events(self.run_id) if event.name == name]
 
     def script(self, name: str, text: str) -> Path:
         """A file of the user's, beside the home."""

@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.errors import RecipeInvalid
-from holdfast.flows.yaml.model import Recipe
-from holdfast.flows.yaml.read import parse_recipe
-from holdfast.flows.yaml.tree import Problem
+from outlast.errors import RecipeInvalid
+from outlast.flows.yaml.model import Recipe
+from outlast.flows.yaml.read import parse_recipe
+from outlast.flows.yaml.tree import Problem
 
 EXAMPLE = """\
 flow: build
@@ -15,7 +15,7 @@ secrets: [API_TOKEN]              # demanded before the first step; masked, neve
 steps:
   - id: plan
     agent: planner
-    run: ./agent "write plan.md for $HOLDFAST_INPUT_TICKET"
+    run: ./agent "write plan.md for $OUTLAST_INPUT_TICKET"
     writes: [plan.md]
     timeout: 10m
     retries: 2
@@ -35,9 +35,9 @@ steps:
       - {id: lint, run: ruff check}
       - {id: types, run: mypy src, when: test -f mypy.ini}
   - id: release
-    run: ./release.sh "$HOLDFAST_KEY"
+    run: ./release.sh "$OUTLAST_EFFECT_KEY"
     effect: true
-    confirm: ./was-released.sh "$HOLDFAST_KEY"    # 0 happened (stdout: the result), 1 not done, else unknown
+    confirm: ./was-released.sh "$OUTLAST_EFFECT_KEY"    # 0 happened (stdout: the result), 1 not done, else unknown
     not_done_exit: [75]
 """
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from holdfast import Run, effect, flow, step
-from holdfast.care.travel.import_run import Imported
-from holdfast.store.contract import RunRow
+from outlast import Run, effect, flow, step
+from outlast.care.travel.import_run import Imported
+from outlast.store.contract import RunRow
 
 from .place import KNOBS, Place, ran, reach
 
@@ -80,25 +80,25 @@ def stopped(place: Place, made: Any = job, *args: Any) -> str:
 
 
 def travelled(place: Place, other: Place, run_id: str, *, move: bool) -> Imported:
-    done = place.hold.export(run_id, place.folder, move=move)
-    return other.hold.import_(done.path)
+    done = place.outlast.export(run_id, place.folder, move=move)
+    return other.outlast.import_(done.path)
 
 
 def journal(place: Place, run_id: str) -> list[Any]:
-    runtime = place.hold._runtime
+    runtime = place.outlast._runtime
     row = runtime.row(run_id)
     return runtime.store.read(lambda look: look.journal_of(row.key))
 
 
 def row(place: Place, run_id: str) -> RunRow:
-    return place.hold._runtime.row(run_id)
+    return place.outlast._runtime.row(run_id)
 
 
 def all_of(place: Place, run_id: str) -> list[Any]:
     """Everything that can be asked about a run."""
-    hold, runtime = place.hold, place.hold._runtime
+    outlast, runtime = place.outlast, place.outlast._runtime
     key = row(place, run_id).key
     waits = runtime.store.read(lambda look: look.interrupts_of(key))
     shown = [wait._replace(key=0, run=0) for wait in waits]
-    plan = [] if hold.get(run_id).finished else [hold.plan(run_id)]
-    return [journal(place, run_id), hold.receipts(run_id), hold.events(run_id), shown, *plan]
+    plan = [] if outlast.get(run_id).finished else [outlast.plan(run_id)]
+    return [journal(place, run_id), outlast.receipts(run_id), outlast.events(run_id), shown, *plan]

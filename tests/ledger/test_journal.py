@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.errors import IntegrityBroken
-from holdfast.ledger.journal import (
+from outlast.errors import IntegrityBroken
+from outlast.ledger.journal import (
     Break,
     Entry,
     Header,
@@ -20,7 +20,7 @@ from holdfast.ledger.journal import (
     genesis,
     link,
 )
-from holdfast.values.digest import digest
+from outlast.values.digest import digest
 
 from ..runs.stories import START, chain
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.clock import ManualClock
-from holdfast.home.process import is_alive, this_process
-from holdfast.ids import counted
-from holdfast.ledger.lease import Beat, Process, can_be_probed, is_over
+from outlast.clock import ManualClock
+from outlast.home.process import is_alive, this_process
+from outlast.ids import counted
+from outlast.ledger.lease import Beat, Process, can_be_probed, is_over
 
 ME = Process("me", "host", "boot", "pid:[1]", 1, 10)
 HOLDER = Process("holder", "host", "boot", "pid:[1]", 2, 20)

@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ledger.verdict import WEIGHTS, Reason, judge, unaccepted
+from outlast.ledger.verdict import WEIGHTS, Reason, judge, unaccepted
 
 ORDER = ("contested", "candidate", "trusted")
 words = st.sampled_from(["", "a", "b", "a b"])
@@ -45,7 +45,7 @@ def test_order_and_repetition_never_matter(both: tuple[list[Reason], list[Reason
 def test_the_order_of_reasons_is_the_same_in_every_process() -> None:
     """Also for reasons that differ only in what was expected and advised."""
     code = (
-        "from holdfast.ledger.verdict import Reason, judge\n"
+        "from outlast.ledger.verdict import Reason, judge\n"
         "given = [Reason('claimed', 's', e, 'f', a) for e in 'xyz' for a in 'pqr']\n"
         "print([(r.expected, r.advice) for r in judge(given).reasons])"
     )

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import AsyncHoldfast
-from holdfast.errors import FlowNotFound
+from outlast import AsyncOutlast
+from outlast.errors import FlowNotFound
 
 from ..kit.place import Place
 
 SCRIPT = """
 import os, signal, sys
-from holdfast import Holdfast, NOT_DONE, UNKNOWN, Happened
+from outlast import Outlast, NOT_DONE, UNKNOWN, Happened
 
 def note(text):
     with open("ran.log", "a") as log:
@@ -30,8 +30,8 @@ def publish(rows):
         os.kill(os.getpid(), signal.SIGKILL)
     return "published"
 
-hold = Holdfast(".holdfast")
-with hold.open("nightly") as run:
+outlast = Outlast(".outlast")
+with outlast.open("nightly") as run:
     rows = run.step(fetch, "https://example.org")
     if os.path.exists("die"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -59,7 +59,7 @@ def test_a_script_that_was_killed_goes_on_when_it_is_run_again(place: Place) -> 
     again = script(place)
     assert (again.returncode, again.stdout) == (0, "published\n")
     assert place.ran == ["fetch https://example.org", "publish [1, 2, 3]"]
-    assert [run.status for run in place.hold.runs()] == ["succeeded"]
+    assert [run.status for run in place.outlast.runs()] == ["succeeded"]
 
 
 def test_a_script_that_waits_says_what_for_and_exits_3(place: Place) -> None:
@@ -71,7 +71,7 @@ def test_a_script_that_waits_says_what_for_and_exits_3(place: Place) -> None:
         assert waiting.returncode == 3
         assert "publish" in waiting.stderr
         assert place.run_id in waiting.stderr
-    place.hold.skip(place.run_id, "publish", result="by hand", why="seen")
+    place.outlast.skip(place.run_id, "publish", result="by hand", why="seen")
     assert script(place).stdout == "by hand\n"
     assert place.count("publish [1, 2, 3]") == 1
 
@@ -81,7 +81,7 @@ def test_a_script_that_failed_fails_as_it_would_and_goes_on_at_the_failure(place
     failed = script(place)
     assert failed.returncode == 1
     assert "the script itself" in failed.stderr
-    assert place.hold.get(place.run_id).status == "failed"
+    assert place.outlast.get(place.run_id).status == "failed"
     flag(place, "fail", up=False)
     assert script(place).returncode == 0
     assert place.count("fetch https://example.org") == 1
@@ -89,15 +89,15 @@ def test_a_script_that_failed_fails_as_it_would_and_goes_on_at_the_failure(place
 
 def test_a_script_that_succeeded_starts_a_new_run_next_time(place: Place) -> None:
     assert (script(place).returncode, script(place).returncode) == (0, 0)
-    assert len(place.hold.runs()) == 2
+    assert len(place.outlast.runs()) == 2
 
 
 def test_only_the_script_itself_can_continue_such_a_run(place: Place) -> None:
     flag(place, "fail", up=True)
     script(place)
     with pytest.raises(FlowNotFound, match="script"):
-        place.hold.resume(place.run_id)
-    assert place.hold.get(place.run_id).status == "failed"
+        place.outlast.resume(place.run_id)
+    assert place.outlast.get(place.run_id).status == "failed"
 
 
 def add_one(number: int) -> int:
@@ -109,32 +109,32 @@ async def add_one_async(number: int) -> int:
 
 
 def test_a_block_is_a_body_like_any_other(place: Place) -> None:
-    with place.hold.open("block", task="t", meta={"a": 1}) as run:
+    with place.outlast.open("block", task="t", meta={"a": 1}) as run:
         assert run.step(add_one, 1) == 2
         assert run.map(add_one, [1, 2]) == [2, 3]
         run.state["x"] = 1
         run.phase = "done"
-    record = place.hold.get(place.run_id)
+    record = place.outlast.get(place.run_id)
     assert (record.status, record.task, record.phase, record.meta) == ("succeeded", "t", "done", {"a": 1})
 
 
 def test_an_async_block_is_too(place: Place) -> None:
     async def work() -> int:
-        async with AsyncHoldfast(place.home) as hold, hold.open("block") as run:
+        async with AsyncOutlast(place.home) as outlast, outlast.open("block") as run:
             first = await run.step(add_one, 1)
             return int(await run.step(add_one_async, first))
 
     assert asyncio.run(work()) == 3
-    assert place.hold.get(place.run_id).status == "succeeded"
+    assert place.outlast.get(place.run_id).status == "succeeded"
     assert [receipt.result for receipt in place.receipts()] == [2, 3]
 
 
 def test_an_exception_leaves_the_block_and_fails_the_run(place: Place) -> None:
     def block() -> None:
-        with place.hold.open("block") as run:
+        with place.outlast.open("block") as run:
             run.step(add_one, 1)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         block()
-    assert place.hold.get(place.run_id).status == "failed"
+    assert place.outlast.get(place.run_id).status == "failed"

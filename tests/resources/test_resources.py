@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Holdfast, Run, current, effect, flow, inject, resource, step
-from holdfast.errors import (
+from outlast import NOT_DONE, AsyncOutlast, AsyncRun, Outlast, Run, current, effect, flow, inject, resource, step
+from outlast.errors import (
     Contested,
     NameInvalid,
     ResourceCycle,
@@ -112,7 +112,7 @@ def test_registered_ones_are_opened_once_when_first_needed_and_closed_in_reverse
     assert place.ran[2:] == ["close search on http", "close http"]
 
 
-def test_each_holdfast_has_its_own(place: Place, other: Place) -> None:
+def test_each_outlast_has_its_own(place: Place, other: Place) -> None:
     place.run(uses_registered)
     other.run(uses_registered)
     assert place.count("open http") == 2
@@ -120,7 +120,7 @@ def test_each_holdfast_has_its_own(place: Place, other: Place) -> None:
 
 @pytest.mark.parametrize("key", ["test.class", "test.managed"])
 def test_a_class_and_a_context_manager_make_one_too(place: Place, key: str) -> None:
-    with place.hold.open("script") as run:
+    with place.outlast.open("script") as run:
         name = run.resource(key).name
         assert run.resource(key).name == name
     place.close()
@@ -130,10 +130,10 @@ def test_a_class_and_a_context_manager_make_one_too(place: Place, key: str) -> N
 
 def test_a_context_manager_of_contextlib_is_entered_and_any_other_object_is_left_alone(place: Place) -> None:
     lock = threading.Lock()  # a context manager of its own kind: entering it would lock it
-    place.hold.resource("made", factory=lambda: closing(Client("closed")))
-    place.hold.resource("lock", factory=lambda: lock)
-    place.hold.resource("value", closing(Client("kept")))
-    with place.hold.open("script") as run:
+    place.outlast.resource("made", factory=lambda: closing(Client("closed")))
+    place.outlast.resource("lock", factory=lambda: lock)
+    place.outlast.resource("value", closing(Client("kept")))
+    with place.outlast.open("script") as run:
         assert run.resource("made").name == "closed"
         assert not run.resource("lock").locked()
         assert isinstance(run.resource("value"), closing)
@@ -142,16 +142,16 @@ def test_a_context_manager_of_contextlib_is_entered_and_any_other_object_is_left
 
 
 def test_an_object_is_closed_by_what_was_asked_for_and_by_nothing_else(place: Place) -> None:
-    place.hold.resource("client", Client("asked"), close=Client.close)
+    place.outlast.resource("client", Client("asked"), close=Client.close)
     place.run(uses)
-    place.hold.resource("client", Client("silent"))
+    place.outlast.resource("client", Client("silent"))
     place.run(uses, "b")
     place.close()
     assert [line for line in place.ran if line.startswith("close")] == ["close asked"]
 
 
 def test_an_object_that_nobody_needed_is_not_opened_and_not_closed(place: Place) -> None:
-    place.hold.resource("client", factory=lambda: Client("unused"), close=Client.close)
+    place.outlast.resource("client", factory=lambda: Client("unused"), close=Client.close)
     place.close()
     assert place.ran == []
 
@@ -165,10 +165,10 @@ def test_steps_at_once_open_it_once(place: Place) -> None:
 
     def need() -> None:
         asking.release()
-        found.append(hold._runtime.resources.get("client"))
+        found.append(outlast._runtime.resources.get("client"))
 
-    hold, found = place.hold, list[Client]()
-    hold.resource("client", factory=when_all_ask)
+    outlast, found = place.outlast, list[Client]()
+    outlast.resource("client", factory=when_all_ask)
     threads = [threading.Thread(target=need) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -189,14 +189,14 @@ def test_a_factory_that_fails_fails_the_step_and_is_asked_again_by_its_retry(pla
             raise answer
         return answer
 
-    place.hold.resource("client", factory=flaky)
+    place.outlast.resource("client", factory=flaky)
     assert place.run(uses).unwrap() == "a by second"
     assert place.statuses("use") == ["failed", "succeeded"]
 
 
 def test_a_step_called_in_a_factory_is_the_plain_function(place: Place) -> None:
-    place.hold.resource("named", factory=lambda: use("x", client=Client("inner")))
-    with place.hold.open("script") as run:
+    place.outlast.resource("named", factory=lambda: use("x", client=Client("inner")))
+    with place.outlast.open("script") as run:
         assert run.resource("named") == "x by inner"
     assert place.receipts() == []
 
@@ -205,11 +205,11 @@ def test_errors_while_closing_are_told_and_hide_nothing(place: Place) -> None:
     def bad(client: Client) -> None:
         raise OSError(f"{client.name} is stuck")
 
-    hold = place.hold
-    hold.resource("first", Client("first"), close=Client.close)
-    hold.resource("bad", Client("bad"), close=bad)
-    hold.resource("client", Client("last"), close=bad)
-    with hold.open("script") as run:
+    outlast = place.outlast
+    outlast.resource("first", Client("first"), close=Client.close)
+    outlast.resource("bad", Client("bad"), close=bad)
+    outlast.resource("client", Client("last"), close=bad)
+    with outlast.open("script") as run:
         run.resource("first"), run.resource("bad"), run.resource("client")
     with pytest.warns(RuntimeWarning) as told:
         place.close()
@@ -222,18 +222,18 @@ def test_errors_while_closing_are_told_and_hide_nothing(place: Place) -> None:
 
 def test_who_listens_is_told_instead_of_warned(place: Place) -> None:
     lines: list[str] = []
-    place.hold.listen(None, lines.append)
-    place.hold.resource("client", Client("x"), close=lambda client: 1 / 0)
+    place.outlast.listen(None, lines.append)
+    place.outlast.resource("client", Client("x"), close=lambda client: 1 / 0)
     place.run(uses)
     place.close()
     assert lines == ["resource 'client' could not be closed: ZeroDivisionError: division by zero"]
 
 
 def test_what_was_replaced_is_closed_at_the_end(place: Place) -> None:
-    hold = place.hold
-    hold.resource("client", factory=lambda: Client("old"), close=Client.close)
+    outlast = place.outlast
+    outlast.resource("client", factory=lambda: Client("old"), close=Client.close)
     assert place.run(uses).unwrap() == "a by old"
-    hold.resource("client", factory=lambda: Client("new"), close=Client.close)
+    outlast.resource("client", factory=lambda: Client("new"), close=Client.close)
     assert place.run(uses, "b").unwrap() == "b by new"
     place.close()
     assert place.ran == ["open old", "open new", "close new", "close old"]
@@ -249,7 +249,7 @@ def sickly(place: Place) -> list[Client]:
         made.append(Client(f"client {len(made) + 1}"))
         return made[-1]
 
-    place.hold.resource("client", factory=make, health=Client.is_well, close=Client.close)
+    place.outlast.resource("client", factory=make, health=Client.is_well, close=Client.close)
     return made
 
 
@@ -282,8 +282,8 @@ def test_a_step_that_is_tried_again_gets_a_healthy_one(place: Place) -> None:
 
 
 def test_a_health_check_that_raises_counts_as_unhealthy(place: Place) -> None:
-    hold = place.hold
-    hold.resource("client", factory=lambda: Client("x"), health=lambda client: 1 / 0)
+    outlast = place.outlast
+    outlast.resource("client", factory=lambda: Client("x"), health=lambda client: 1 / 0)
     place.run(uses)
     place.run(uses, "b")
     assert place.count("open x") == 2
@@ -296,7 +296,7 @@ def test_health_is_not_asked_of_one_that_was_opened_just_now_nor_within_a_run(pl
         asked.append(client.name)
         return True
 
-    place.hold.resource("client", factory=lambda: Client("x"), health=well)
+    place.outlast.resource("client", factory=lambda: Client("x"), health=well)
     place.run(uses_all_at_once)
     assert asked == []
     place.run(uses_all_at_once, task="second")
@@ -315,8 +315,8 @@ def test_what_rests_on_an_unhealthy_one_is_made_anew_with_it(place: Place) -> No
         yield client
         client.close()
 
-    place.hold.resource("below", factory=below, health=Client.is_well, close=Client.close)
-    place.hold.resource("client", factory=above)
+    place.outlast.resource("below", factory=below, health=Client.is_well, close=Client.close)
+    place.outlast.resource("client", factory=above)
     place.run(uses)
     made[0].sick = True
     assert place.run(uses, "b").unwrap() == "b by on below 2"
@@ -341,7 +341,7 @@ def test_a_missing_one_fails_the_step_and_says_how_to_provide_it(place: Place) -
     assert outcome.error is not None
     assert outcome.error["message"] == (
         "resource 'client' is needed and not provided; let a function make it, @resource('client') in the flow's "
-        "module, or call hold.resource('client', …)"
+        "module, or call outlast.resource('client', …)"
     )
     assert place.statuses() == ["failed"]  # it would be missing again: no retries
 
@@ -349,32 +349,32 @@ def test_a_missing_one_fails_the_step_and_says_how_to_provide_it(place: Place) -
 def test_a_resume_names_all_missing_ones_at_once_before_any_step(place: Place) -> None:
     outcome = place.run(greedy)
     with pytest.raises(Contested) as refused:
-        place.hold.resume(outcome.run_id)
+        place.outlast.resume(outcome.run_id)
     assert "left: nothing" in str(refused.value)
     assert "right: nothing" in str(refused.value)
-    place.hold.resource("left", "l")
-    place.hold.resource("right", "r")
-    assert place.hold.resume(outcome.run_id).unwrap() == "l r"
+    place.outlast.resource("left", "l")
+    place.outlast.resource("right", "r")
+    assert place.outlast.resume(outcome.run_id).unwrap() == "l r"
 
 
 def test_what_a_factory_needs_and_nobody_provides_is_named_with_who_needs_it(place: Place) -> None:
-    place.hold.resource("client", factory=lambda wire=inject("wire"): wire)
+    place.outlast.resource("client", factory=lambda wire=inject("wire"): wire)
     with (
-        place.hold.open("script") as run,
+        place.outlast.open("script") as run,
         pytest.raises(ResourceMissing, match="'wire' is needed by resource 'client'"),
     ):
         run.resource("client")
     outcome = place.run(uses)
     with pytest.raises(Contested, match=r"wire: nothing \(resource 'client' needs it\)"):
-        place.hold.resume(outcome.run_id)
+        place.outlast.resume(outcome.run_id)
 
 
 def test_a_cycle_is_refused_with_its_chain(place: Place) -> None:
-    hold = place.hold
-    hold.resource("a", factory=lambda b=inject("b"): b)
-    hold.resource("b", factory=lambda c=inject("c"): c)
-    hold.resource("c", factory=lambda b=inject("b"): b)
-    with hold.open("script") as run, pytest.raises(ResourceCycle, match="b -> c -> b"):
+    outlast = place.outlast
+    outlast.resource("a", factory=lambda b=inject("b"): b)
+    outlast.resource("b", factory=lambda c=inject("c"): c)
+    outlast.resource("c", factory=lambda b=inject("b"): b)
+    with outlast.open("script") as run, pytest.raises(ResourceCycle, match="b -> c -> b"):
         run.resource("a")
 
 
@@ -393,25 +393,25 @@ def test_two_functions_for_one_key_are_refused_with_both_places() -> None:
     assert "second)" in said
 
 
-def test_what_a_holdfast_provides_itself_comes_before_what_is_registered(place: Place) -> None:
-    place.hold.resource("test.http", Client("own"))
+def test_what_an_outlast_provides_itself_comes_before_what_is_registered(place: Place) -> None:
+    place.outlast.resource("test.http", Client("own"))
     assert place.run(uses_registered).unwrap()[0] == "a by own"
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", None, lambda: 1])
 def test_a_key_must_be_a_printable_text(place: Place, key: Any) -> None:
     with pytest.raises(NameInvalid, match="resource"):
-        place.hold.resource(key, 1)
+        place.outlast.resource(key, 1)
     with pytest.raises(NameInvalid, match="resource"):
         resource(key)(lambda: 1)
 
 
 @pytest.mark.parametrize("key", ["with spaces", "'quotes\"", "🦀", "../up", "k" * 10_000])
 def test_any_printable_key_works(place: Place, key: str) -> None:
-    place.hold.resource(key, "found")
-    with place.hold.open("script") as run:
+    place.outlast.resource(key, "found")
+    with place.outlast.open("script") as run:
         assert run.resource(key) == "found"
-    assert place.hold.events(place.run_id)[1].body == {"resource": key}
+    assert place.outlast.events(place.run_id)[1].body == {"resource": key}
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ def test_any_printable_key_works(place: Place, key: str) -> None:
 )
 def test_what_cannot_provide_one_is_refused(place: Place, given: dict[str, Any], why: str) -> None:
     with pytest.raises(ResourceInvalid, match=why):
-        place.hold.resource("key", **given)
+        place.outlast.resource("key", **given)
 
 
 def nothing_yielded() -> Iterator[int]:
@@ -444,10 +444,10 @@ async def coroutine() -> int:
 
 
 def test_a_generator_must_yield_once(place: Place) -> None:
-    place.hold.resource("none", factory=nothing_yielded)
-    place.hold.resource("two", factory=two_yielded)
-    place.hold.resource("hidden", factory=lambda: coroutine())
-    with place.hold.open("script") as run:
+    place.outlast.resource("none", factory=nothing_yielded)
+    place.outlast.resource("two", factory=two_yielded)
+    place.outlast.resource("hidden", factory=lambda: coroutine())
+    with place.outlast.open("script") as run:
         with pytest.raises(ResourceInvalid, match="yields nothing"):
             run.resource("none")
         with pytest.raises(ResourceInvalid, match="async def"):
@@ -467,18 +467,18 @@ def test_a_plan_knows_what_the_flow_s_own_code_makes_without_loading_it(place: P
     script = place.script(
         "own.py",
         "import os, sys\n"
-        "from holdfast import Holdfast, Run, flow, inject, resource, step\n"
+        "from outlast import Outlast, Run, flow, inject, resource, step\n"
         "@resource('own')\nclass Own:\n    word = 'own'\n"
         "@step\ndef use(*, own: Own = inject('own')) -> str:\n    return own.word\n"
         "@step\ndef die() -> None:\n    os.kill(os.getpid(), 9)\n"
         "@flow\ndef owner(run: Run) -> None:\n    use()\n    die()\n"
-        "if __name__ == '__main__':\n    Holdfast(sys.argv[1]).run(owner)\n",
+        "if __name__ == '__main__':\n    Outlast(sys.argv[1]).run(owner)\n",
     )
     subprocess.run([sys.executable, script, place.home], timeout=60)
-    assert place.hold.plan(place.run_id).verdict.word != "contested"
-    assert place.hold.plan(place.run_id).resources == ("own",)
+    assert place.outlast.plan(place.run_id).verdict.word != "contested"
+    assert place.outlast.plan(place.run_id).resources == ("own",)
     script.write_text(script.read_text().replace("class Own", "class Other"))
-    reasons = place.hold.plan(place.run_id).verdict.reasons
+    reasons = place.outlast.plan(place.run_id).verdict.reasons
     assert [reason.subject for reason in reasons if reason.code == "resource_missing"] == ["own"]
 
 
@@ -547,10 +547,10 @@ def test_async_factories_are_opened_on_the_loop_once_and_closed_before_it_ends(p
     assert place.ran[-1] == "close http"
 
 
-def test_on_the_caller_s_loop_they_stay_open_until_the_holdfast_closes(place: Place) -> None:
+def test_on_the_caller_s_loop_they_stay_open_until_the_outlast_closes(place: Place) -> None:
     async def twice() -> list[Any]:
-        async with AsyncHoldfast(place.home) as hold:
-            found = [(await hold.run(calls, word)).unwrap()[0] for word in ("a", "b")]
+        async with AsyncOutlast(place.home) as outlast:
+            found = [(await outlast.run(calls, word)).unwrap()[0] for word in ("a", "b")]
             assert place.count("close wire on http") == 0
             return found
 
@@ -606,25 +606,25 @@ def test_health_and_close_may_be_async(place: Place) -> None:
         return made[-1]
 
     async def thrice() -> list[str]:
-        async with AsyncHoldfast(place.home) as hold:
-            hold.resource("client", factory=make, health=is_up, close=hang_up)
-            first = [(await hold.run(uses_async, word)).unwrap() for word in ("a", "b")]
+        async with AsyncOutlast(place.home) as outlast:
+            outlast.resource("client", factory=make, health=is_up, close=hang_up)
+            first = [(await outlast.run(uses_async, word)).unwrap() for word in ("a", "b")]
             made[0].sick = True
-            return [*first, (await hold.run(uses_async, "c")).unwrap()]
+            return [*first, (await outlast.run(uses_async, "c")).unwrap()]
 
     assert asyncio.run(thrice()) == ["a by client 1", "b by client 1", "c by client 2"]
     assert place.ran == ["open client 1", "close client 1", "open client 2", "close client 2"]
 
 
-def test_one_whose_loop_is_over_is_told_when_the_holdfast_closes(place: Place) -> None:
-    async def only_run() -> AsyncHoldfast:
-        hold = AsyncHoldfast(place.home)
-        await hold.run(calls)
-        return hold
+def test_one_whose_loop_is_over_is_told_when_the_outlast_closes(place: Place) -> None:
+    async def only_run() -> AsyncOutlast:
+        outlast = AsyncOutlast(place.home)
+        await outlast.run(calls)
+        return outlast
 
-    hold = asyncio.run(only_run())
+    outlast = asyncio.run(only_run())
     with pytest.warns(RuntimeWarning, match="could not be closed: its event loop is over") as told:
-        asyncio.run(hold.close())
+        asyncio.run(outlast.close())
     assert [str(one.message).split()[1] for one in told] == ["'test.plain'", "'test.line'", "'test.wire'"]
     assert place.ran[-1] == "close http"
 
@@ -660,12 +660,12 @@ def test_a_probe_is_given_async_ones_too(place: Place) -> None:
     assert place.count("probe by line on wire on http") == 1
 
 
-def test_a_closed_holdfast_opens_nothing_more(tmp_path: Path) -> None:
-    hold = Holdfast(tmp_path / ".holdfast")
-    hold.close()
+def test_a_closed_outlast_opens_nothing_more(tmp_path: Path) -> None:
+    outlast = Outlast(tmp_path / ".outlast")
+    outlast.close()
     KNOBS["log"] = str(tmp_path / "log")
-    with pytest.raises(Exception, match="its Holdfast is closed"):
-        hold._runtime.resources.get("test.http")
+    with pytest.raises(Exception, match="its Outlast is closed"):
+        outlast._runtime.resources.get("test.http")
 
 
 # -- the user's code and everybody else --------------------------------------------------------------
@@ -696,14 +696,14 @@ def test_an_async_factory_may_run_a_flow_whose_step_needs_another_one(place: Pla
         return "the door"
 
     async def main() -> str:
-        async with AsyncHoldfast(place.home) as hold:
+        async with AsyncOutlast(place.home) as outlast:
 
             async def account() -> str:
-                return (await hold.run(login)).unwrap()
+                return (await outlast.run(login)).unwrap()
 
-            hold.resource("test.door", factory=door)
-            hold.resource("test.account", factory=account)
-            return (await asyncio.wait_for(hold.run(calling_in), 30)).unwrap()
+            outlast.resource("test.door", factory=door)
+            outlast.resource("test.account", factory=account)
+            return (await asyncio.wait_for(outlast.run(calling_in), 30)).unwrap()
 
     place.close()
     assert asyncio.run(main()) == "a token from the door"
@@ -711,13 +711,13 @@ def test_an_async_factory_may_run_a_flow_whose_step_needs_another_one(place: Pla
 
 def test_a_factory_that_needs_itself_by_a_run_of_its_own_is_refused(place: Place) -> None:
     async def main() -> str:
-        async with AsyncHoldfast(place.home) as hold:
+        async with AsyncOutlast(place.home) as outlast:
 
             async def account() -> str:
-                return (await hold.run(calling_in, task="within")).unwrap()
+                return (await outlast.run(calling_in, task="within")).unwrap()
 
-            hold.resource("test.account", factory=account)
-            return (await asyncio.wait_for(hold.run(calling_in), 30)).unwrap()
+            outlast.resource("test.account", factory=account)
+            return (await asyncio.wait_for(outlast.run(calling_in), 30)).unwrap()
 
     place.close()
     with pytest.raises(Exception, match=r"test\.account -> test\.account"):
@@ -755,13 +755,13 @@ def test_a_loop_goes_on_while_a_thread_opens_another_one(place: Place) -> None:
         return "quick"
 
     async def main() -> tuple[str, str]:
-        async with AsyncHoldfast(place.home) as hold:
-            hold.resource("test.slow", factory=slow)
-            hold.resource("test.quick", factory=quick)
-            in_thread = asyncio.ensure_future(hold.run(waits_for_it))
+        async with AsyncOutlast(place.home) as outlast:
+            outlast.resource("test.slow", factory=slow)
+            outlast.resource("test.quick", factory=quick)
+            in_thread = asyncio.ensure_future(outlast.run(waits_for_it))
             while not begun.is_set():
                 await asyncio.sleep(0.01)
-            first = (await hold.run(quickly)).unwrap()
+            first = (await outlast.run(quickly)).unwrap()
             done.set()
             return first, (await in_thread).unwrap()
 
@@ -772,7 +772,7 @@ def test_a_loop_goes_on_while_a_thread_opens_another_one(place: Place) -> None:
 def test_two_are_opened_at_once_by_two_threads(place: Place) -> None:
     together = threading.Barrier(2, timeout=30)
     for key in ("test.left", "test.right"):
-        place.hold.resource(key, factory=lambda: together.wait() >= 0)
+        place.outlast.resource(key, factory=lambda: together.wait() >= 0)
     assert place.run(opens_both).unwrap() == [True, True]
 
 
@@ -787,7 +787,7 @@ def opens_both(run: Run) -> list[bool]:
 
 
 def test_one_that_was_opened_on_what_was_closed_meanwhile_is_opened_again(place: Place) -> None:
-    from holdfast.resources.resources import Resources
+    from outlast.resources.resources import Resources
 
     told: list[str] = []
     here = Resources(told.append)
@@ -828,9 +828,9 @@ def test_what_a_loop_opened_is_closed_by_its_thread(place: Place, recwarn: pytes
         return made[-1]
 
     async def main() -> int:
-        async with AsyncHoldfast(place.home) as hold:
-            hold.resource("test.base", factory=connect, close=sqlite3.Connection.close)
-            return (await hold.run(asking)).unwrap()
+        async with AsyncOutlast(place.home) as outlast:
+            outlast.resource("test.base", factory=connect, close=sqlite3.Connection.close)
+            return (await outlast.run(asking)).unwrap()
 
     place.close()
     assert asyncio.run(main()) == 7

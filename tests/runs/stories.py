@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.ledger.journal import Entry, Header, Payload, Row, entry, genesis, link
-from holdfast.runs.call import Call, Ledger, Past
+from outlast.ledger.journal import Entry, Header, Payload, Row, entry, genesis, link
+from outlast.runs.call import Call, Ledger, Past
 
 START = genesis("run", "flow", "task", "inputs")
 POISON = 3

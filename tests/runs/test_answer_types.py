@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from holdfast import Run, flow
-from holdfast.errors import AnswerInvalid, ValueRefused
+from outlast import Run, flow
+from outlast.errors import AnswerInvalid, ValueRefused
 
 from ..kit.place import KNOBS, Place
 from .test_waits import only_wait, work
@@ -63,23 +63,23 @@ def test_an_answer_that_its_type_cannot_take_is_refused_when_it_is_given(
     place: Place, kind: Any, bad: Any, good: Any
 ) -> None:
     KNOBS["schema"] = kind
-    wait = only_wait(place.hold.run(typed))
+    wait = only_wait(place.outlast.run(typed))
     with pytest.raises(AnswerInvalid, match="answer"):
-        place.hold.answer(wait, bad)
-    place.hold.answer(wait, good)
-    assert place.hold.run(typed).status == "succeeded"
+        place.outlast.answer(wait, bad)
+    place.outlast.answer(wait, good)
+    assert place.outlast.run(typed).status == "succeeded"
 
 
 def test_a_type_that_takes_no_answer_that_fitted_fails_the_run_and_a_resume_asks_again(place: Place) -> None:
     KNOBS["schema"] = Even
-    first = only_wait(place.hold.run(typed))
-    place.hold.answer(first, {"n": 1})
+    first = only_wait(place.outlast.run(typed))
+    place.outlast.answer(first, {"n": 1})
     with pytest.raises(AnswerInvalid, match="1 is odd"):
-        place.hold.run(typed).unwrap()
-    second = only_wait(place.hold.run(typed))
+        place.outlast.run(typed).unwrap()
+    second = only_wait(place.outlast.run(typed))
     assert second != first
-    place.hold.answer(second, {"n": 2})
-    assert place.hold.run(typed).unwrap() == "Even(n=2)"
+    place.outlast.answer(second, {"n": 2})
+    assert place.outlast.run(typed).unwrap() == "Even(n=2)"
 
 
 @pytest.mark.parametrize(
@@ -95,27 +95,27 @@ def test_a_type_that_takes_no_answer_that_fitted_fails_the_run_and_a_resume_asks
 def test_what_no_answer_could_fit_is_refused_when_it_is_asked(place: Place, schema: Any, how: dict[str, Any]) -> None:
     KNOBS["schema"], KNOBS["how"] = schema, how
     with pytest.raises(ValueRefused):
-        place.hold.run(typed).unwrap()
+        place.outlast.run(typed).unwrap()
 
 
 def test_what_stands_beside_a_reference_is_checked_too(place: Place) -> None:
     KNOBS["schema"] = {"$defs": {"N": {"type": "integer"}}, "$ref": "#/$defs/N", "minimum": 5}
-    wait = only_wait(place.hold.run(typed))
+    wait = only_wait(place.outlast.run(typed))
     for bad in (4, "five"):
         with pytest.raises(AnswerInvalid):
-            place.hold.answer(wait, bad)
-    place.hold.answer(wait, 5)
-    assert place.hold.run(typed).unwrap() == "5"
+            place.outlast.answer(wait, bad)
+    place.outlast.answer(wait, 5)
+    assert place.outlast.run(typed).unwrap() == "5"
 
 
 def test_an_old_answer_that_its_type_takes_no_more_is_asked_for_again_after_a_rewind(place: Place) -> None:
     KNOBS["schema"], KNOBS["raise"] = Even, ("after", ValueError("not yet"))
-    outcome = place.hold.run(typed)
-    place.hold.answer(only_wait(outcome), {"n": 4})
-    assert place.hold.resume(outcome.run_id).status == "failed"
-    place.hold.rewind(outcome.run_id, "work")
+    outcome = place.outlast.run(typed)
+    place.outlast.answer(only_wait(outcome), {"n": 4})
+    assert place.outlast.resume(outcome.run_id).status == "failed"
+    place.outlast.rewind(outcome.run_id, "work")
     KNOBS["refused"] = 4
-    assert place.hold.resume(outcome.run_id).status == "failed"
-    place.hold.answer(only_wait(place.hold.resume(outcome.run_id)), {"n": 2})
+    assert place.outlast.resume(outcome.run_id).status == "failed"
+    place.outlast.answer(only_wait(place.outlast.resume(outcome.run_id)), {"n": 2})
     del KNOBS["raise"]
-    assert place.hold.resume(outcome.run_id).unwrap() == "Even(n=2)"
+    assert place.outlast.resume(outcome.run_id).unwrap() == "Even(n=2)"

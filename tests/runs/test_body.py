@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import KEY, AsyncRun, Run, current, effect, flow, step
-from holdfast.errors import NameInvalid, Refused, ValueRefused
+from outlast import KEY, AsyncRun, Run, current, effect, flow, step
+from outlast.errors import NameInvalid, Refused, ValueRefused
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -64,7 +64,7 @@ def test_values_are_the_same_after_a_crash_as_soon_as_a_step_can_have_shown_them
 
 def test_values_are_safe_before_an_effect_begins(place: Place) -> None:
     place.crash(tells_an_effect, at="shown")
-    place.hold.retry(place.run_id, "send") if place.run(tells_an_effect).status == "waiting" else None
+    place.outlast.retry(place.run_id, "send") if place.run(tells_an_effect).status == "waiting" else None
     outcome = place.run(tells_an_effect)
     assert place.ran == [f"show {outcome.result}"] * 2
 
@@ -90,7 +90,7 @@ async def values_in_branches(run: AsyncRun) -> list[str]:
 
 def test_values_belong_to_their_branch(place: Place) -> None:
     place.crash(values_in_branches, at="told")
-    kept = [event.body for event in place.hold.events(place.run_id) if event.name == "value.run.uuid"]
+    kept = [event.body for event in place.outlast.events(place.run_id) if event.name == "value.run.uuid"]
     assert sorted(place.run(values_in_branches).result) == sorted(kept)
     assert place.count("show end") == 1
 
@@ -107,7 +107,7 @@ def roll() -> float:
 
 def test_inside_a_step_they_are_plain_values(place: Place) -> None:
     assert len(set(place.run(values_in_steps).result)) == 2
-    assert not [event for event in place.hold.events(place.run_id) if event.name.startswith("value.")]
+    assert not [event for event in place.outlast.events(place.run_id) if event.name.startswith("value.")]
 
 
 # -- events ------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ def test_an_event_is_written_once_however_often_the_body_runs(place: Place, body
 def test_the_sequence_of_events_never_repeats_or_goes_back(place: Place) -> None:
     place.crash(emits, at="emitted")
     place.run(emits)
-    seqs = [event.seq for event in place.hold.events(place.run_id)]
+    seqs = [event.seq for event in place.outlast.events(place.run_id)]
     assert seqs == list(range(1, len(seqs) + 1))
-    assert [event.seq for event in place.hold.events(place.run_id, after=3, limit=2)] == [4, 5]
+    assert [event.seq for event in place.outlast.events(place.run_id, after=3, limit=2)] == [4, 5]
 
 
 @step(retries=1, backoff=0)
@@ -205,7 +205,7 @@ def phases(run: Run) -> str:
 def test_the_phase_is_seen_from_outside_and_written_once(place: Place) -> None:
     place.crash(phases, at="phased")
     assert place.run(phases).result == "writing"
-    assert place.hold.get(place.run_id).phase == "writing"
+    assert place.outlast.get(place.run_id).phase == "writing"
     assert [event.body for event in place.events("phase")] == ["collecting", "writing"]
 
 

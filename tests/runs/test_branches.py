@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, flow, step
+from outlast import AsyncRun, flow, step
 
 from ..kit.place import KNOBS, Place, happen, ran, reach, until
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ledger.journal import Entry, Header, Payload, Row, decode_header, entry
-from holdfast.runs.call import (
+from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, entry
+from outlast.runs.call import (
     Call,
     Changed,
     Doubtful,

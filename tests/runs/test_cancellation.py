@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncHoldfast, AsyncRun, Run, effect, flow, step
+from outlast import AsyncOutlast, AsyncRun, Run, effect, flow, step
 
 from ..kit.place import KNOBS, Place, happen, ran, reach, until
 
@@ -216,7 +216,7 @@ def test_a_wait_that_ends_the_body_takes_no_sibling_with_it(place: Place) -> Non
     outcome = place.run(waits_beside_a_step)
     assert outcome.status == "waiting"
     KNOBS["smooth"] = True
-    place.hold.retry(outcome.run_id, outcome.interrupts[0].step)
+    place.outlast.retry(outcome.run_id, outcome.interrupts[0].step)
     assert place.run(waits_beside_a_step).result == ["sent x", "it went through"]
 
 
@@ -234,15 +234,15 @@ def test_a_step_left_running_by_a_body_that_returned_is_cancelled(place: Place) 
 
 def test_cancelling_the_run_from_outside_interrupts_its_steps(place: Place) -> None:
     async def work() -> None:
-        async with AsyncHoldfast(place.home) as hold:
-            task = asyncio.create_task(hold.run(by_outsider))
+        async with AsyncOutlast(place.home) as outlast:
+            task = asyncio.create_task(outlast.run(by_outsider))
             await until("stalling it")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
     asyncio.run(work())
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert place.statuses("stall") == ["interrupted"]
     KNOBS["smooth"] = True
     assert place.run(by_outsider).result == "it went through"
@@ -274,7 +274,7 @@ def test_an_effect_that_the_flow_cancelled_is_in_doubt_and_the_body_gets_no_furt
 
 def test_a_cancelled_effect_that_was_skipped_gives_the_flow_its_result(place: Place) -> None:
     outcome = place.run(sends_in_time)
-    place.hold.skip(outcome.run_id, "send", result="sent by hand", why="I saw it")
+    place.outlast.skip(outcome.run_id, "send", result="sent by hand", why="I saw it")
     assert place.run(sends_in_time).result == "sent by hand"
     assert place.count("send x") == 1
 

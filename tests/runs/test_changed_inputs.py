@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import KEY, AsyncRun, NotDone, Run, effect, flow, step
-from holdfast.errors import AnswerInvalid
+from outlast import KEY, AsyncRun, NotDone, Run, effect, flow, step
+from outlast.errors import AnswerInvalid
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -77,7 +77,7 @@ def test_a_step_whose_inputs_changed_is_noted(place: Place) -> None:
     place.crash(reports, at="end")
     today(["b"], [])
     place.run(reports)
-    assert "inputs_changed" in str([event.body for event in place.hold.events(place.run_id)])
+    assert "inputs_changed" in str([event.body for event in place.outlast.events(place.run_id)])
 
 
 def test_an_effect_nobody_asked_for_again_is_reported(place: Place) -> None:
@@ -104,8 +104,8 @@ def changed(place: Place) -> Place:
 
 
 def decide(place: Place, choice: str) -> None:
-    (wait,) = place.hold.interrupts()
-    place.hold.answer(wait.id, {"choice": choice, "why": "I looked"})
+    (wait,) = place.outlast.interrupts()
+    place.outlast.answer(wait.id, {"choice": choice, "why": "I looked"})
 
 
 def test_reuse_gives_the_old_result_to_the_new_call(changed: Place) -> None:
@@ -123,7 +123,7 @@ def test_again_runs_the_effect_with_the_new_inputs(changed: Place) -> None:
 
 def test_abort_ends_the_run(changed: Place) -> None:
     decide(changed, "abort")
-    assert changed.hold.get(changed.run_id).status == "aborted"
+    assert changed.outlast.get(changed.run_id).status == "aborted"
 
 
 def test_a_retry_is_no_answer_to_changed_inputs(changed: Place) -> None:
@@ -141,9 +141,9 @@ def test_going_back_to_the_old_inputs_needs_no_decision(changed: Place) -> None:
     today([], ["a"])
     outcome = changed.run(reports)
     assert outcome.status == "waiting"  # nothing was answered, so the body was not run again
-    outcome = changed.hold.resume(changed.run_id)
+    outcome = changed.outlast.resume(changed.run_id)
     assert (outcome.status, outcome.result) == ("succeeded", ["sent a"])
-    assert changed.hold.interrupts() == []
+    assert changed.outlast.interrupts() == []
 
 
 @both
@@ -238,7 +238,7 @@ def test_a_skip_stands_for_a_call_with_an_id(place: Place) -> None:
     given("a", "x")
     place.crash(by_id, at="sending x")
     place.run(by_id)
-    place.hold.skip(place.run_id, "send", result="by hand", why="seen")
+    place.outlast.skip(place.run_id, "send", result="by hand", why="seen")
     assert place.run(by_id).result == ["size of a", "by hand"]
     assert place.count("send x") == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, effect, flow, step
+from outlast import AsyncRun, Run, effect, flow, step
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -78,9 +78,9 @@ def test_a_child_gives_its_result(place: Place, body: Any, kind: Any) -> None:
     KNOBS["child"] = kind
     outcome = place.run(body)
     assert outcome.result == ["A", "B"]
-    children = [run for run in place.hold.runs() if run.parent]
+    children = [run for run in place.outlast.runs() if run.parent]
     assert [run.parent for run in children] == [outcome.run_id] * 2
-    assert {run.status for run in place.hold.runs()} == {"succeeded"}
+    assert {run.status for run in place.outlast.runs()} == {"succeeded"}
 
 
 @every_mix
@@ -89,10 +89,10 @@ def test_a_parent_that_died_finds_its_children_again(place: Place, body: Any, ki
     KNOBS["child"] = kind
     place.crash(body, at=point)
     assert place.run(body).result == ["A", "B"]
-    assert len(place.hold.runs()) == 3
-    assert {run.status for run in place.hold.runs()} == {"succeeded"}
+    assert len(place.outlast.runs()) == 3
+    assert {run.status for run in place.outlast.runs()} == {"succeeded"}
     assert place.count("work a") <= 2  # more than once only if it died before its receipt
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @every_mix
@@ -113,13 +113,13 @@ def test_a_parent_waits_while_its_child_does(place: Place, body: Any) -> None:
     assert {wait.type for wait in outcome.interrupts} == {"child"}
     settle(place)
     assert place.run(body).result == ["by hand", "by hand"]
-    assert (place.hold.interrupts(), place.count("send a"), place.count("send b")) == ([], 1, 1)
+    assert (place.outlast.interrupts(), place.count("send a"), place.count("send b")) == ([], 1, 1)
 
 
 def settle(place: Place) -> None:
-    for wait in place.hold.interrupts():
+    for wait in place.outlast.interrupts():
         if wait.type == "in_doubt":
-            place.hold.answer(wait.id, {"choice": "skip", "result": "by hand", "why": "seen"})
+            place.outlast.answer(wait.id, {"choice": "skip", "result": "by hand", "why": "seen"})
 
 
 @pytest.mark.parametrize("body", [parent, parent_async], ids=lambda flow: flow.__name__)
@@ -127,14 +127,14 @@ def test_a_parent_whose_child_still_waits_goes_on_waiting(place: Place, body: An
     KNOBS["child"] = child_sends
     place.run(body)
     assert place.run(body).status == "waiting"
-    assert {wait.type for wait in place.hold.interrupts()} == {"child", "in_doubt"}
+    assert {wait.type for wait in place.outlast.interrupts()} == {"child", "in_doubt"}
 
 
 def test_aborting_a_parent_aborts_its_children(place: Place) -> None:
     KNOBS["child"] = child_sends
     outcome = place.run(parent)
-    place.hold.abort(outcome.run_id, why="no use")
-    assert {run.status for run in place.hold.runs()} == {"aborted"}
+    place.outlast.abort(outcome.run_id, why="no use")
+    assert {run.status for run in place.outlast.runs()} == {"aborted"}
 
 
 @flow
@@ -152,7 +152,7 @@ async def forgets_async(run: AsyncRun) -> str:
 @pytest.mark.parametrize("body", [forgets, forgets_async], ids=lambda flow: flow.__name__)
 def test_a_child_that_nobody_asked_about_ends_before_its_parent(place: Place, body: Any) -> None:
     assert place.run(body).result == "done"
-    assert {run.status for run in place.hold.runs()} == {"succeeded"}
+    assert {run.status for run in place.outlast.runs()} == {"succeeded"}
 
 
 @pytest.mark.parametrize("body", [forgets, forgets_async], ids=lambda flow: flow.__name__)
@@ -192,7 +192,7 @@ async def spawns_in_branches(run: AsyncRun) -> list[str]:
 
 def test_children_of_branches_are_runs_of_their_own(place: Place) -> None:
     assert place.run(spawns_in_branches).result == ["A", "B", "A"]
-    assert len(place.hold.runs()) == 4
+    assert len(place.outlast.runs()) == 4
 
 
 @flow
@@ -204,9 +204,9 @@ def equal_children(run: Run) -> int:
 
 def test_equal_spawns_are_told_apart_by_order(place: Place) -> None:
     place.crash(equal_children, at="spawned")
-    before = len(place.hold.runs())
+    before = len(place.outlast.runs())
     assert place.run(equal_children).result == 3
-    assert len(place.hold.runs()) == before == 4
+    assert len(place.outlast.runs()) == before == 4
 
 
 # -- a child's outcome is an outcome for its parent ----------------------------------------------------
@@ -285,7 +285,7 @@ def test_a_childs_failure_that_its_parent_caught_is_final(place: Place, body: An
     KNOBS["trouble"] = ValueError("something else")
     assert place.run(body).result == "caught ValueError: no"
     assert place.count("child") == 1
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @both_catch
@@ -314,7 +314,7 @@ def test_a_childs_failure_that_ended_its_parents_run_is_tried_again(place: Place
     outcome = place.run(wraps_child)
     assert (outcome.status, str(outcome.exception.__cause__)) == ("failed", "still no")
     assert place.count("child") == 2
-    assert len(place.hold.runs()) == 2
+    assert len(place.outlast.runs()) == 2
 
 
 @flow
@@ -357,7 +357,7 @@ def test_a_childs_result_is_of_its_type_live_and_on_replay(place: Place, body: A
     assert place.run(body, size, task="live").result == told
     place.crash(body, size, at="read", task="replayed")
     assert place.run(body, size, task="replayed").result == told
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @flow
@@ -427,7 +427,7 @@ def test_a_flow_that_gave_up_waiting_for_its_child_does_so_again_on_replay(place
     place.crash(gives_up, at="told")
     KNOBS["go on"].set()
     assert place.run(gives_up).result == ["too late", "late"]
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @flow
@@ -459,8 +459,8 @@ def until_failed(place: Place) -> None:
 
 
 @step
-def stops_everything(hold: str) -> str:
-    KNOBS["hold"].stop()
+def stops_everything(outlast: str) -> str:
+    KNOBS["outlast"].stop()
     return "stopped"
 
 
@@ -481,8 +481,8 @@ async def parent_of_stopped_async(run: AsyncRun) -> list[str]:
 
 @pytest.mark.parametrize("body", [parent_of_stopped, parent_of_stopped_async], ids=lambda flow: flow.__name__)
 def test_a_parent_that_is_stopped_with_its_child_is_interrupted_like_it(place: Place, body: Any) -> None:
-    KNOBS["hold"] = place.hold
+    KNOBS["outlast"] = place.outlast
     assert place.run(body).status == "interrupted"
-    assert {run.status for run in place.hold.runs()} == {"interrupted"}
+    assert {run.status for run in place.outlast.runs()} == {"interrupted"}
     place.reopen()
     assert place.run(body).result == ["stopped", "B"]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncRun, Run, effect, flow, step
-from holdfast.errors import Invalid, StepAmbiguous, StepNotFound
+from outlast import AsyncRun, Run, effect, flow, step
+from outlast.errors import Invalid, StepAmbiguous, StepNotFound
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -66,13 +66,13 @@ def sleeping_parent(run: Run) -> None:
 
 
 def reasons(place: Place) -> list[tuple[str, str]]:
-    return [(one.run_id, one.reason) for one in place.hold.due()]
+    return [(one.run_id, one.reason) for one in place.outlast.due()]
 
 
 def test_a_crashed_run_is_due(place: Place) -> None:
     place.crash(works, at="work c")
     assert reasons(place) == [(place.run_id, "crashed")]
-    place.hold.resume(place.run_id)
+    place.outlast.resume(place.run_id)
     assert reasons(place) == []
 
 
@@ -81,7 +81,7 @@ def test_a_sleeping_run_is_due_when_its_time_has_come(place: Place) -> None:
     assert reasons(place) == []
     place.clock.advance(7200)
     assert reasons(place) == [(place.run_id, "over")]
-    assert place.hold.resume(place.run_id).status == "succeeded"
+    assert place.outlast.resume(place.run_id).status == "succeeded"
     assert reasons(place) == []
 
 
@@ -90,7 +90,7 @@ def test_a_run_is_woken_once_for_a_time_that_has_come_while_it_also_waits_for_a_
     place.run(sleeps_and_asks)
     place.clock.advance(7200)
     assert [reason for _, reason in reasons(place)] == ["over"]
-    assert place.hold.resume(place.run_id).status == "waiting"
+    assert place.outlast.resume(place.run_id).status == "waiting"
     assert reasons(place) == []
 
 
@@ -98,15 +98,15 @@ def test_a_question_is_due_once_it_is_answered(place: Place) -> None:
     KNOBS["broken"] = "b"
     place.run(sends)
     assert reasons(place) == []
-    (wait,) = place.hold.interrupts()
-    place.hold.answer(wait.id, {"choice": "retry"})
+    (wait,) = place.outlast.interrupts()
+    place.outlast.answer(wait.id, {"choice": "retry"})
     assert reasons(place) == [(place.run_id, "answered")]
 
 
 def test_a_request_to_a_waiting_run_makes_it_due(place: Place) -> None:
     KNOBS["broken"] = "b"
     place.run(sends)
-    place.hold.rewind(place.run_id, place.hold.receipts(place.run_id)[0].label)
+    place.outlast.rewind(place.run_id, place.outlast.receipts(place.run_id)[0].label)
     assert reasons(place) == [(place.run_id, "asked")]
 
 
@@ -116,20 +116,20 @@ def test_failed_and_interrupted_runs_are_never_due(place: Place, raised: BaseExc
     try:
         place.run(works)
     except KeyboardInterrupt:
-        assert place.hold.runs()[0].status == "interrupted"
-    place.hold.rewind(place.run_id, "work")
+        assert place.outlast.runs()[0].status == "interrupted"
+    place.outlast.rewind(place.run_id, "work")
     assert reasons(place) == []
 
 
 def test_a_child_is_never_due_and_its_parent_is_when_the_child_can_go_on(place: Place) -> None:
     KNOBS["broken"] = "b"
     place.run(parent)
-    (above,) = [run.id for run in place.hold.runs() if not run.parent]
+    (above,) = [run.id for run in place.outlast.runs() if not run.parent]
     assert reasons(place) == []
-    question = next(wait for wait in place.hold.interrupts() if wait.type == "in_doubt")
-    place.hold.answer(question.id, {"choice": "skip", "result": "b"})
+    question = next(wait for wait in place.outlast.interrupts() if wait.type == "in_doubt")
+    place.outlast.answer(question.id, {"choice": "skip", "result": "b"})
     assert reasons(place) == [(above, "over")]
-    assert place.hold.resume(above).status == "succeeded"
+    assert place.outlast.resume(above).status == "succeeded"
     assert reasons(place) == []
 
 
@@ -141,20 +141,20 @@ def test_a_parent_is_due_when_its_sleeping_child_is(place: Place) -> None:
 
 
 def test_a_run_that_a_script_opened_is_left_to_that_script(place: Place) -> None:
-    def script(hold):  # type: ignore[no-untyped-def]
-        with hold.open("nightly") as run:
+    def script(outlast):  # type: ignore[no-untyped-def]
+        with outlast.open("nightly") as run:
             run.step(work, "a")
 
     place.killed(script, at="work a")
-    assert [run.status for run in place.hold.runs()] == ["crashed"]
+    assert [run.status for run in place.outlast.runs()] == ["crashed"]
     assert reasons(place) == []
 
 
 def test_a_sealed_run_is_never_due(place: Place) -> None:
     place.crash(works, at="work c")
     assert [reason for _, reason in reasons(place)] == ["crashed"]
-    place.hold.export(place.run_id, place.folder / "away.holdfast", move=True)
-    assert [run.seal for run in place.hold.runs()] == ["moved"]
+    place.outlast.export(place.run_id, place.folder / "away.outlast", move=True)
+    assert [run.seal for run in place.outlast.runs()] == ["moved"]
     assert reasons(place) == []
 
 
@@ -164,30 +164,30 @@ def test_a_sealed_run_is_never_due(place: Place) -> None:
 def test_a_step_is_named_by_its_label_or_by_its_bare_name_if_one_call_has_it(place: Place) -> None:
     KNOBS["raise"] = ("work c", ValueError("no"))
     place.run(works)
-    assert [receipt.label for receipt in place.hold.receipts(place.run_id)] == ["work", "inner/work", "work~2"]
+    assert [receipt.label for receipt in place.outlast.receipts(place.run_id)] == ["work", "inner/work", "work~2"]
     with pytest.raises(Invalid, match="work has succeeded already"):
-        place.hold.retry(place.run_id, "work")  # a label is meant as it stands
-    place.hold.retry(place.run_id, "work~2")
-    place.hold.rewind(place.run_id, "inner/work")
+        place.outlast.retry(place.run_id, "work")  # a label is meant as it stands
+    place.outlast.retry(place.run_id, "work~2")
+    place.outlast.rewind(place.run_id, "inner/work")
     with pytest.raises(StepNotFound, match="work, inner/work, work~2"):
-        place.hold.retry(place.run_id, "wor")
+        place.outlast.retry(place.run_id, "wor")
 
 
 def test_a_bare_name_means_the_one_call_of_it_that_is_not_finished(place: Place) -> None:
     KNOBS["broken"] = "b"
     place.run(sends)
-    (wait,) = place.hold.interrupts()
+    (wait,) = place.outlast.interrupts()
     assert wait.step != "send"
-    place.hold.skip(place.run_id, "send", result="B", why="I saw it")
-    assert place.hold.resume(place.run_id).result == ["a", "B", "c"]
+    place.outlast.skip(place.run_id, "send", result="B", why="I saw it")
+    assert place.outlast.resume(place.run_id).result == ["a", "B", "c"]
 
 
 def test_a_bare_name_that_could_be_several_calls_is_refused_with_their_labels(place: Place) -> None:
     KNOBS["broken"] = "bc"
     place.run(sends)
-    labels = ", ".join(wait.step for wait in place.hold.interrupts())
+    labels = ", ".join(wait.step for wait in place.outlast.interrupts())
     with pytest.raises(StepAmbiguous) as refused:
-        place.hold.retry(place.run_id, "send")
+        place.outlast.retry(place.run_id, "send")
     assert refused.value.labels == labels
-    assert [wait.status for wait in place.hold.interrupts()] == ["open", "open"]
-    assert place.hold.due() == []
+    assert [wait.status for wait in place.outlast.interrupts()] == ["open", "open"]
+    assert place.outlast.due() == []

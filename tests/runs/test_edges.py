@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import UNKNOWN, AsyncHoldfast, AsyncRun, Holdfast, Run, effect, failpoints, flow, step
-from holdfast.errors import Invalid, LeaseLost, RunHeld, Stopped
-from holdfast.runs import claim as claims
+from outlast import UNKNOWN, AsyncOutlast, AsyncRun, Outlast, Run, effect, failpoints, flow, step
+from outlast.errors import Invalid, LeaseLost, RunHeld, Stopped
+from outlast.runs import claim as claims
 
 KNOBS: dict[str, Any] = {}
 
@@ -25,8 +25,8 @@ def _fresh_knobs() -> Iterator[None]:
 
 
 @pytest.fixture
-def hold(tmp_path: Path) -> Iterator[Holdfast]:
-    with Holdfast(tmp_path, store_options={"synchronous": "OFF"}) as opened:
+def outlast(tmp_path: Path) -> Iterator[Outlast]:
+    with Outlast(tmp_path, store_options={"synchronous": "OFF"}) as opened:
         yield opened
 
 
@@ -51,9 +51,9 @@ def many(run: Run, n: int) -> int:
     return sum(work(i) for i in range(n))
 
 
-def failed(hold: Holdfast) -> str:
+def failed(outlast: Outlast) -> str:
     KNOBS["fail"] = True
-    outcome = hold.run(one)
+    outcome = outlast.run(one)
     KNOBS["fail"] = False
     assert outcome.status == "failed"
     return outcome.run_id
@@ -62,22 +62,22 @@ def failed(hold: Holdfast) -> str:
 # -- between claim and body --------------------------------------------------------------------------
 
 
-def test_giving_a_claim_back_does_not_revive_a_run_that_was_aborted_meanwhile(hold: Holdfast) -> None:
-    run_id = failed(hold)
-    claimed = hold._runtime.claim(run_id)
-    hold.abort(run_id, why="given up")
-    claims.release(hold._runtime, claimed, claimed.found)
-    assert hold.get(run_id).status == "aborted"
-    assert hold.verify().ok
+def test_giving_a_claim_back_does_not_revive_a_run_that_was_aborted_meanwhile(outlast: Outlast) -> None:
+    run_id = failed(outlast)
+    claimed = outlast._runtime.claim(run_id)
+    outlast.abort(run_id, why="given up")
+    claims.release(outlast._runtime, claimed, claimed.found)
+    assert outlast.get(run_id).status == "aborted"
+    assert outlast.verify().ok
 
 
-def test_a_run_that_was_given_back_can_be_claimed_again(hold: Holdfast) -> None:
-    run_id = failed(hold)
-    claimed = hold._runtime.claim(run_id)
-    claims.release(hold._runtime, claimed, claimed.found)
-    assert hold.get(run_id).status == "failed"
+def test_a_run_that_was_given_back_can_be_claimed_again(outlast: Outlast) -> None:
+    run_id = failed(outlast)
+    claimed = outlast._runtime.claim(run_id)
+    claims.release(outlast._runtime, claimed, claimed.found)
+    assert outlast.get(run_id).status == "failed"
     with pytest.raises(LeaseLost):
-        hold._runtime.store.finish(hold._runtime.store.put(claimed.hold, []))
+        outlast._runtime.store.finish(outlast._runtime.store.put(claimed.hold, []))
 
 
 # -- between two attempts ----------------------------------------------------------------------------
@@ -108,10 +108,10 @@ async def impatient(run: AsyncRun) -> str:
     return seen
 
 
-def test_a_call_cancelled_while_it_waits_for_its_next_attempt_stays_cancelled(hold: Holdfast) -> None:
-    assert hold.run(impatient).status == "failed"
+def test_a_call_cancelled_while_it_waits_for_its_next_attempt_stays_cancelled(outlast: Outlast) -> None:
+    assert outlast.run(impatient).status == "failed"
     KNOBS["well"] = True
-    assert hold.run(impatient).unwrap() == "gave up"
+    assert outlast.run(impatient).unwrap() == "gave up"
     assert KNOBS["ran"] == 1
 
 
@@ -153,10 +153,10 @@ async def cancels_a_wait(run: AsyncRun) -> str:
 
 
 @pytest.mark.parametrize("doubtful", [cancels_a_probe, cancels_a_wait])
-def test_a_run_does_not_succeed_while_an_effect_is_in_doubt(hold: Holdfast, doubtful: Any) -> None:
-    outcome = hold.run(doubtful)
+def test_a_run_does_not_succeed_while_an_effect_is_in_doubt(outlast: Outlast, doubtful: Any) -> None:
+    outcome = outlast.run(doubtful)
     assert outcome.status == "waiting"
-    assert [wait.type for wait in hold.interrupts(outcome.run_id)] == ["in_doubt"]
+    assert [wait.type for wait in outlast.interrupts(outcome.run_id)] == ["in_doubt"]
 
 
 @effect
@@ -170,13 +170,13 @@ def asks(run: Run) -> str:
     return send("x")
 
 
-def test_a_wait_stays_open_when_the_body_fails_before_it_gets_there(hold: Holdfast) -> None:
-    outcome = hold.run(asks)
+def test_a_wait_stays_open_when_the_body_fails_before_it_gets_there(outlast: Outlast) -> None:
+    outcome = outlast.run(asks)
     assert outcome.status == "waiting"
-    hold.rewind(outcome.run_id, "work", why="do it again")
+    outlast.rewind(outcome.run_id, "work", why="do it again")
     KNOBS["fail"] = True
-    assert hold.run(asks).status == "failed"
-    assert [wait.id for wait in hold.interrupts()] == [outcome.interrupts[0].id]
+    assert outlast.run(asks).status == "failed"
+    assert [wait.id for wait in outlast.interrupts()] == [outcome.interrupts[0].id]
 
 
 # -- the end, and after it ---------------------------------------------------------------------------
@@ -188,8 +188,8 @@ def leaves_a_thread(run: Run) -> str:
     return "done"
 
 
-def test_nothing_is_done_in_the_name_of_a_run_that_is_over(hold: Holdfast) -> None:
-    outcome = hold.run(leaves_a_thread)
+def test_nothing_is_done_in_the_name_of_a_run_that_is_over(outlast: Outlast) -> None:
+    outcome = outlast.run(leaves_a_thread)
     seen: list[BaseException] = []
 
     def late() -> None:
@@ -203,8 +203,8 @@ def test_nothing_is_done_in_the_name_of_a_run_that_is_over(hold: Holdfast) -> No
     thread.join()
     assert [type(error) for error in seen] == [Stopped]
     assert "ran" not in KNOBS
-    assert hold.events(outcome.run_id)[-1].name == "run.succeeded"
-    assert hold.verify().ok
+    assert outlast.events(outcome.run_id)[-1].name == "run.succeeded"
+    assert outlast.verify().ok
 
 
 @flow
@@ -214,40 +214,40 @@ def aborted_at_the_last_moment(run: Run) -> str:
     return "too late"
 
 
-def test_an_abort_after_the_last_step_is_the_outcome(hold: Holdfast) -> None:
-    KNOBS["abort"] = lambda run_id: hold.abort(run_id, why="enough")
-    outcome = hold.run(aborted_at_the_last_moment)
+def test_an_abort_after_the_last_step_is_the_outcome(outlast: Outlast) -> None:
+    KNOBS["abort"] = lambda run_id: outlast.abort(run_id, why="enough")
+    outcome = outlast.run(aborted_at_the_last_moment)
     assert (outcome.status, outcome.result) == ("aborted", None)
 
 
 # -- deciding ----------------------------------------------------------------------------------------
 
 
-def test_what_has_succeeded_cannot_be_retried(hold: Holdfast) -> None:
-    outcome = hold.run(asks)
+def test_what_has_succeeded_cannot_be_retried(outlast: Outlast) -> None:
+    outcome = outlast.run(asks)
     with pytest.raises(Invalid, match="has succeeded already"):
-        hold.retry(outcome.run_id, "work")
+        outlast.retry(outcome.run_id, "work")
 
 
-def test_a_live_run_takes_no_decisions_about_its_steps(hold: Holdfast) -> None:
+def test_a_live_run_takes_no_decisions_about_its_steps(outlast: Outlast) -> None:
     seen: list[type] = []
 
     def decide(_: int) -> None:
-        run_id = hold.runs()[0].id
-        for choice in (hold.retry, hold.rewind):
+        run_id = outlast.runs()[0].id
+        for choice in (outlast.retry, outlast.rewind):
             with pytest.raises(RunHeld) as refused:
                 choice(run_id, "work")
             seen.append(refused.type)
 
     KNOBS["in step"] = decide
-    hold.run(one).unwrap()
+    outlast.run(one).unwrap()
     assert seen == [RunHeld, RunHeld]
 
 
-def test_only_a_run_that_somebody_runs_can_be_paused(hold: Holdfast) -> None:
-    run_id = failed(hold)
+def test_only_a_run_that_somebody_runs_can_be_paused(outlast: Outlast) -> None:
+    run_id = failed(outlast)
     with pytest.raises(Invalid, match="is failed; only a running one"):
-        hold.pause(run_id)
+        outlast.pause(run_id)
 
 
 # -- stopping from outside ---------------------------------------------------------------------------
@@ -255,22 +255,22 @@ def test_only_a_run_that_somebody_runs_can_be_paused(hold: Holdfast) -> None:
 
 def test_cancelling_a_plain_flow_on_a_loop_stops_it(tmp_path: Path) -> None:
     async def main() -> str:
-        async with AsyncHoldfast(tmp_path, store_options={"synchronous": "OFF"}) as hold:
+        async with AsyncOutlast(tmp_path, store_options={"synchronous": "OFF"}) as outlast:
             began = asyncio.Event()
             loop = asyncio.get_running_loop()
             KNOBS["in step"] = lambda n: loop.call_soon_threadsafe(began.set)
-            running = asyncio.ensure_future(hold.run(many, 100_000))
+            running = asyncio.ensure_future(outlast.run(many, 100_000))
             await began.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-            return hold.runs()[0].status
+            return outlast.runs()[0].status
 
     assert asyncio.run(main()) == "interrupted"
 
 
 @pytest.mark.parametrize("point", ["commit.begin", "commit.applied", "commit.done"])
-def test_ctrl_c_in_the_middle_of_a_commit_loses_and_doubles_nothing(hold: Holdfast, point: str) -> None:
+def test_ctrl_c_in_the_middle_of_a_commit_loses_and_doubles_nothing(outlast: Outlast, point: str) -> None:
     reached = 0
 
     def interrupt(name: str) -> None:
@@ -281,10 +281,10 @@ def test_ctrl_c_in_the_middle_of_a_commit_loses_and_doubles_nothing(hold: Holdfa
 
     failpoints.arm(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        hold.run(many, 5)
+        outlast.run(many, 5)
     failpoints.arm(None)
-    assert hold.run(many, 5).unwrap() == 10
-    receipts = hold.receipts(hold.runs()[0].id)
+    assert outlast.run(many, 5).unwrap() == 10
+    receipts = outlast.receipts(outlast.runs()[0].id)
     done = [receipt.label for receipt in receipts if receipt.status == "succeeded"]
     assert done == ["work", "work~2", "work~3", "work~4", "work~5"]
-    assert hold.verify().ok
+    assert outlast.verify().ok

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import KEY, NOT_DONE, UNKNOWN, AsyncRun, Happened, NotDone, Run, effect, flow, inject, step
-from holdfast.errors import AlreadyAnswered, AnswerInvalid, RunFinished, StepTimedOut
+from outlast import KEY, NOT_DONE, UNKNOWN, AsyncRun, Happened, NotDone, Run, effect, flow, inject, step
+from outlast.errors import AlreadyAnswered, AnswerInvalid, RunFinished, StepTimedOut
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -187,7 +187,7 @@ def test_a_probe_that_did_not_know_is_asked_again_next_time(place: Place) -> Non
     assert place.run(sends_probed, "x").status == "waiting"
     KNOBS["answers"] = [Happened("found later")]
     assert place.run(sends_probed, "x").result == "found later"
-    assert place.hold.interrupts() == []
+    assert place.outlast.interrupts() == []
 
 
 def test_a_probe_gets_the_inputs_and_the_key_that_it_names(place: Place) -> None:
@@ -214,14 +214,14 @@ def sends_probed_by_inputs(run: Run, text: str, copies: int) -> str:
 
 @pytest.fixture(autouse=True)
 def an_outbox(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = type(place).hold
+    opened = type(place).outlast
 
-    def hold(self: Place) -> Any:
+    def outlast(self: Place) -> Any:
         found = opened.__get__(self)
         found.resource("outbox", "the outbox")
         return found
 
-    monkeypatch.setattr(type(place), "hold", property(hold))
+    monkeypatch.setattr(type(place), "outlast", property(outlast))
 
 
 # -- what ends between intent and outcome ------------------------------------------------------------
@@ -276,14 +276,14 @@ def test_a_keyboard_interrupt_in_an_effect_leaves_it_in_doubt_for_the_next_time(
     KNOBS["troubles"] = [KeyboardInterrupt()]
     with pytest.raises(KeyboardInterrupt):
         place.run(sends, "x")
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert [wait.type for wait in place.run(sends, "x").interrupts] == ["in_doubt"]
 
 
 def test_a_result_that_cannot_be_kept_leaves_it_in_doubt(place: Place) -> None:
     outcome = place.run(sends_a_live_object)
     assert [wait.type for wait in outcome.interrupts] == ["in_doubt"]
-    place.hold.skip(outcome.run_id, "live", result="it is done", why="it was sent")
+    place.outlast.skip(outcome.run_id, "live", result="it is done", why="it was sent")
     assert place.run(sends_a_live_object).result == "it is done"
     assert place.count("live") == 1
 
@@ -442,26 +442,26 @@ def doubt(place: Place) -> Place:
 
 
 def test_retry_runs_it_again_on_record(doubt: Place) -> None:
-    doubt.hold.retry(doubt.run_id, "send", why="I looked, it is not there")
+    doubt.outlast.retry(doubt.run_id, "send", why="I looked, it is not there")
     assert doubt.run(sends, "x").result == "receipt for x"
     assert doubt.count("send x") == 2
-    (decided,) = [event for event in doubt.hold.events(doubt.run_id) if event.name == "decision.send"]
+    (decided,) = [event for event in doubt.outlast.events(doubt.run_id) if event.name == "decision.send"]
     assert decided.body["why"] == "I looked, it is not there"
     assert decided.body["by"] == "local"
 
 
 def test_skip_gives_the_flow_the_result_that_was_named(doubt: Place) -> None:
-    doubt.hold.skip(doubt.run_id, "send", result="I saw it", why="it is in the outbox")
+    doubt.outlast.skip(doubt.run_id, "send", result="I saw it", why="it is in the outbox")
     assert doubt.run(sends, "x").result == "I saw it"
     assert doubt.count("send x") == 1
     assert doubt.statuses("send") == ["skipped"]
 
 
 def test_abort_ends_the_run(doubt: Place) -> None:
-    run = doubt.hold.abort(doubt.run_id, why="no use")
-    assert (run.status, doubt.hold.interrupts()) == ("aborted", [])
+    run = doubt.outlast.abort(doubt.run_id, why="no use")
+    assert (run.status, doubt.outlast.interrupts()) == ("aborted", [])
     with pytest.raises(RunFinished):
-        doubt.hold.resume(run.id)
+        doubt.outlast.resume(run.id)
 
 
 @pytest.mark.parametrize(
@@ -469,39 +469,39 @@ def test_abort_ends_the_run(doubt: Place) -> None:
     [({"choice": "retry"}, "receipt for x"), ({"choice": "skip", "result": "by hand", "why": "seen"}, "by hand")],
 )
 def test_an_answer_settles_it_too(doubt: Place, answer: dict[str, Any], result: str) -> None:
-    (wait,) = doubt.hold.interrupts()
-    assert doubt.hold.answer(wait.id, answer).status == "answered"
+    (wait,) = doubt.outlast.interrupts()
+    assert doubt.outlast.answer(wait.id, answer).status == "answered"
     assert doubt.run(sends, "x").result == result
 
 
 def test_an_answer_of_abort_ends_the_run_at_once(doubt: Place) -> None:
-    (wait,) = doubt.hold.interrupts()
-    doubt.hold.answer(wait.id, {"choice": "abort", "why": "no use"})
-    assert doubt.hold.get(doubt.run_id).status == "aborted"
+    (wait,) = doubt.outlast.interrupts()
+    doubt.outlast.answer(wait.id, {"choice": "abort", "why": "no use"})
+    assert doubt.outlast.get(doubt.run_id).status == "aborted"
 
 
 @pytest.mark.parametrize(
     "answer", [{}, {"choice": "reuse"}, {"choice": "skip"}, {"choice": "retry", "result": 1}, {"choice": None}, "retry"]
 )
 def test_an_answer_that_does_not_fit_leaves_the_wait_open(doubt: Place, answer: Any) -> None:
-    (wait,) = doubt.hold.interrupts()
+    (wait,) = doubt.outlast.interrupts()
     with pytest.raises((AnswerInvalid, ValueError)):
-        doubt.hold.answer(wait.id, answer)
-    assert [open_.id for open_ in doubt.hold.interrupts()] == [wait.id]
+        doubt.outlast.answer(wait.id, answer)
+    assert [open_.id for open_ in doubt.outlast.interrupts()] == [wait.id]
 
 
 def test_the_first_answer_wins(doubt: Place) -> None:
-    (wait,) = doubt.hold.interrupts()
-    doubt.hold.answer(wait.id, {"choice": "skip", "result": "first", "why": "seen"})
+    (wait,) = doubt.outlast.interrupts()
+    doubt.outlast.answer(wait.id, {"choice": "skip", "result": "first", "why": "seen"})
     with pytest.raises(AlreadyAnswered):
-        doubt.hold.answer(wait.id, {"choice": "retry"})
+        doubt.outlast.answer(wait.id, {"choice": "retry"})
     assert doubt.run(sends, "x").result == "first"
     with pytest.raises(AlreadyAnswered):
-        doubt.hold.answer(wait.id, {"choice": "retry"})
+        doubt.outlast.answer(wait.id, {"choice": "retry"})
 
 
 def test_a_retry_that_dies_again_is_in_doubt_again(doubt: Place) -> None:
-    doubt.hold.retry(doubt.run_id, "send")
+    doubt.outlast.retry(doubt.run_id, "send")
     doubt.crash(sends, "x", at="before x")
     outcome = doubt.run(sends, "x")
     assert [wait.type for wait in outcome.interrupts] == ["in_doubt"]
@@ -509,11 +509,11 @@ def test_a_retry_that_dies_again_is_in_doubt_again(doubt: Place) -> None:
 
 
 def test_a_skipped_result_must_fit_what_the_effect_returns(doubt: Place) -> None:
-    doubt.hold.skip(doubt.run_id, "send", result={"not": "text"}, why="a slip")
+    doubt.outlast.skip(doubt.run_id, "send", result={"not": "text"}, why="a slip")
     outcome = doubt.run(sends, "x")
     assert outcome.status == "failed"
     assert "recorded result of send" in str(outcome.exception)
-    doubt.hold.skip(doubt.run_id, "send", result="text", why="put right")
+    doubt.outlast.skip(doubt.run_id, "send", result="text", why="put right")
     assert doubt.run(sends, "x").result == "text"
 
 
@@ -535,7 +535,7 @@ def test_other_branches_go_on_while_one_waits(place: Place) -> None:
     outcome = place.run(sends_many)
     assert (outcome.status, len(outcome.interrupts)) == ("waiting", 1)
     assert len([line for line in place.ran if line.startswith("one ")]) == 2
-    place.hold.skip(outcome.run_id, outcome.interrupts[0].step, result="by hand", why="seen")
+    place.outlast.skip(outcome.run_id, outcome.interrupts[0].step, result="by hand", why="seen")
     assert sorted(place.run(sends_many).result)[0] == "by hand"
     assert len([line for line in place.ran if line.startswith("send ")]) == 3
 
@@ -550,6 +550,6 @@ def test_a_map_of_effects_waits_for_each_that_is_in_doubt_and_finishes_the_other
     outcome = place.run(maps_effects)
     assert (outcome.status, len(outcome.interrupts)) == ("waiting", 2)
     for wait in outcome.interrupts:
-        place.hold.answer(wait.id, {"choice": "skip", "result": "by hand", "why": "seen"})
+        place.outlast.answer(wait.id, {"choice": "skip", "result": "by hand", "why": "seen"})
     assert sorted(place.run(maps_effects).result)[:2] == ["by hand", "by hand"]
     assert len([line for line in place.ran if line.startswith("send ")]) == 3

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, StepFailed, current, flow, step
-from holdfast.errors import Invalid, RunAborted, RunFinished, RunInterrupted
+from outlast import AsyncRun, Run, StepFailed, current, flow, step
+from outlast.errors import Invalid, RunAborted, RunFinished, RunInterrupted
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -97,7 +97,7 @@ def test_a_keyboard_interrupt_in_a_step_interrupts_the_run(place: Place, body: A
     KNOBS["trouble"] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         place.run(body)
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert "interrupted" in place.statuses()
     assert place.run(body).status == "succeeded"
     assert place.count("before") == 1
@@ -125,7 +125,7 @@ def test_an_exit_in_the_body_interrupts_the_run_and_goes_on_outward(
     KNOBS["trouble"] = trouble
     with pytest.raises(type(trouble)):
         place.run(body)
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert place.run(body).result == "done"
     assert place.count("before") == 1
 
@@ -157,7 +157,7 @@ async def ctrl_c_in_async(run: AsyncRun) -> str:
 def test_ctrl_c_during_an_async_step_interrupts_the_run(place: Place, body: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         place.run(body)
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert place.statuses("presses_ctrl_c") == ["interrupted"]
     KNOBS["smooth"] = True
     assert place.run(body).result == "done"
@@ -199,14 +199,14 @@ both = pytest.mark.parametrize("body", [gated, gated_async], ids=lambda flow: fl
 
 def heard(place: Place) -> None:
     """The heart has read what was asked of the run."""
-    place.hold._runtime.heart.tick()
+    place.outlast._runtime.heart.tick()
 
 
 @both
 def test_pause_lets_the_step_end_and_interrupts_the_run(place: Place, body: Any) -> None:
-    started = place.hold.start(body)
+    started = place.outlast.start(body)
     assert ARRIVED.wait(10)
-    assert place.hold.pause(started.run_id).status == "running"
+    assert place.outlast.pause(started.run_id).status == "running"
     heard(place)
     GO_ON.set()
     outcome = started.outcome(10)
@@ -219,9 +219,9 @@ def test_pause_lets_the_step_end_and_interrupts_the_run(place: Place, body: Any)
 
 @both
 def test_stop_asks_every_run_of_this_process(place: Place, body: Any) -> None:
-    started = place.hold.start(body)
+    started = place.outlast.start(body)
     assert ARRIVED.wait(10)
-    place.hold.stop()
+    place.outlast.stop()
     GO_ON.set()
     assert started.outcome(10).status == "interrupted"
 
@@ -230,13 +230,13 @@ def test_only_a_running_run_can_be_paused(place: Place) -> None:
     KNOBS["trouble"] = ValueError("no")
     outcome = place.run(plain)
     with pytest.raises(Invalid):
-        place.hold.pause(outcome.run_id)
+        place.outlast.pause(outcome.run_id)
 
 
 def test_a_step_may_look_whether_it_should_stop(place: Place) -> None:
-    started = place.hold.start(looks)
+    started = place.outlast.start(looks)
     assert ARRIVED.wait(10)
-    place.hold.stop()
+    place.outlast.stop()
     GO_ON.set()
     assert started.outcome(10).status == "interrupted"
     assert place.receipts("look")[0].result is True
@@ -261,9 +261,9 @@ def looks(run: Run) -> bool:
 
 @both
 def test_abort_ends_a_live_run_from_another_thread(place: Place, body: Any) -> None:
-    started = place.hold.start(body)
+    started = place.outlast.start(body)
     assert ARRIVED.wait(10)
-    assert place.hold.abort(started.run_id, why="no use").status == "aborted"
+    assert place.outlast.abort(started.run_id, why="no use").status == "aborted"
     GO_ON.set()
     outcome = started.outcome(10)
     assert outcome.status == "aborted"
@@ -273,25 +273,25 @@ def test_abort_ends_a_live_run_from_another_thread(place: Place, body: Any) -> N
 
 
 def test_nothing_of_an_aborted_run_is_recorded_any_more(place: Place) -> None:
-    started = place.hold.start(gated)
+    started = place.outlast.start(gated)
     assert ARRIVED.wait(10)
-    place.hold.abort(started.run_id, why="no use")
-    seen = place.hold.events(started.run_id)[-1].seq
+    place.outlast.abort(started.run_id, why="no use")
+    seen = place.outlast.events(started.run_id)[-1].seq
     GO_ON.set()
     started.outcome(10)
-    assert place.hold.events(started.run_id)[-1].seq == seen
-    assert place.hold.verify().ok
+    assert place.outlast.events(started.run_id)[-1].seq == seen
+    assert place.outlast.verify().ok
 
 
 def test_an_aborted_run_refuses_everything_but_a_new_run(place: Place) -> None:
     KNOBS["trouble"] = ValueError("no")
     outcome = place.run(plain)
-    place.hold.abort(outcome.run_id, why="no use")
+    place.outlast.abort(outcome.run_id, why="no use")
     for refused in (
-        lambda: place.hold.resume(outcome.run_id),
-        lambda: place.hold.abort(outcome.run_id, why="again"),
-        lambda: place.hold.retry(outcome.run_id, "work"),
-        lambda: place.hold.plan(outcome.run_id),
+        lambda: place.outlast.resume(outcome.run_id),
+        lambda: place.outlast.abort(outcome.run_id, why="again"),
+        lambda: place.outlast.retry(outcome.run_id, "work"),
+        lambda: place.outlast.plan(outcome.run_id),
     ):
         with pytest.raises(RunFinished):
             refused()
@@ -300,7 +300,7 @@ def test_an_aborted_run_refuses_everything_but_a_new_run(place: Place) -> None:
 
 def test_a_crashed_run_can_be_aborted(place: Place) -> None:
     place.crash(crashes, at="here")
-    assert place.hold.abort(place.run_id, why="no use").status == "aborted"
+    assert place.outlast.abort(place.run_id, why="no use").status == "aborted"
 
 
 @flow
@@ -311,8 +311,8 @@ def crashes(run: Run) -> None:
 
 def test_statuses_are_told_apart_from_outside(place: Place) -> None:
     place.crash(crashes, at="here")
-    assert place.hold.get(place.run_id).status == "crashed"
-    assert [run.status for run in place.hold.runs(status="crashed")] == ["crashed"]
-    assert place.hold.runs(status="running") == []
+    assert place.outlast.get(place.run_id).status == "crashed"
+    assert [run.status for run in place.outlast.runs(status="crashed")] == ["crashed"]
+    assert place.outlast.runs(status="running") == []
     place.run(crashes)
-    assert [run.status for run in place.hold.runs(status="succeeded")] == ["succeeded"]
+    assert [run.status for run in place.outlast.runs(status="succeeded")] == ["succeeded"]

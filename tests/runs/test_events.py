@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, AsyncRun, Event, Holdfast, Interrupt, Receipt, Run, current, effect, flow, step
-from holdfast.clock import moment
-from holdfast.errors import RunNotFound
-from holdfast.ledger.journal import Header, Payload, Row, entry
-from holdfast.runs.receipt import events_of, receipts_of
+from outlast import AsyncOutlast, AsyncRun, Event, Interrupt, Outlast, Receipt, Run, current, effect, flow, step
+from outlast.clock import moment
+from outlast.errors import RunNotFound
+from outlast.ledger.journal import Header, Payload, Row, entry
+from outlast.runs.receipt import events_of, receipts_of
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -64,29 +64,29 @@ def test_the_sequence_never_repeats_goes_back_or_changes_over_deaths(place: Plac
     known: list[tuple[Any, ...]] = []
     for point in ("work 1 attempt 1", "work 2 attempt 2", "between", "after the child", "publishing"):
         place.crash(parent, at=point)
-        (run,) = [each for each in place.hold.runs() if not each.parent]
-        found = told(place.hold.events(run.id))
+        (run,) = [each for each in place.outlast.runs() if not each.parent]
+        found = told(place.outlast.events(run.id))
         assert found[: len(known)] == known
         assert [event[0] for event in found] == [*range(1, len(found) + 1)]
         assert len(found) > len(known)
         known = found
     place.run(parent)
-    assert told(place.hold.events(run.id))[: len(known)] == known
+    assert told(place.outlast.events(run.id))[: len(known)] == known
 
 
 def test_events_are_read_after_a_number_and_so_many_at_a_time(place: Place) -> None:
     run = place.run(parent).run_id
-    every = place.hold.events(run)
-    assert place.hold.events(run, after=3) == every[3:]
-    assert place.hold.events(run, after=3, limit=2) == every[3:5]
-    assert place.hold.events(run, after=len(every)) == []
+    every = place.outlast.events(run)
+    assert place.outlast.events(run, after=3) == every[3:]
+    assert place.outlast.events(run, after=3, limit=2) == every[3:5]
+    assert place.outlast.events(run, after=len(every)) == []
 
 
 @pytest.mark.parametrize(("kind", "name"), [("progress", "halfway"), ("fact", "noted")])
 def test_an_event_is_a_fact_or_progress(place: Place, kind: str, name: str) -> None:
     place.run(child)
     assert [event.kind for event in place.events(name)] == [kind]
-    assert {event.kind for event in place.hold.events(place.run_id) if event.name.startswith(("run.", "step."))} == {
+    assert {event.kind for event in place.outlast.events(place.run_id) if event.name.startswith(("run.", "step."))} == {
         "fact"
     }
 
@@ -124,49 +124,49 @@ def slow(run: Run) -> str:
 
 def test_following_gives_each_event_once_and_ends_with_the_run(place: Place) -> None:
     KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
-    started = place.hold.start(slow)
+    started = place.outlast.start(slow)
     assert KNOBS["begun"].wait(20)
     found: list[Event] = []
-    for event in place.hold.follow_events(started.run_id):
+    for event in place.outlast.follow_events(started.run_id):
         found.append(event)
         KNOBS["go"].set()
-    assert found == place.hold.events(started.run_id)
+    assert found == place.outlast.events(started.run_id)
     assert found[-1].name == "run.succeeded"
-    assert [*place.hold.follow_events(started.run_id, after=found[-2].seq)] == found[-1:]
+    assert [*place.outlast.follow_events(started.run_id, after=found[-2].seq)] == found[-1:]
 
 
 def test_following_over_a_death_goes_on_after_the_last_one(place: Place) -> None:
     child = os.fork()
     if child == 0:  # works until it is killed
         KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
-        with Holdfast(place.home) as hold:
-            hold.run(slow)
+        with Outlast(place.home) as outlast:
+            outlast.run(slow)
         os._exit(0)
-    hold, found = place.hold, list[Event]()
+    outlast, found = place.outlast, list[Event]()
     deadline = time.monotonic() + 20
-    while not (runs := hold.runs()):
+    while not (runs := outlast.runs()):
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    for event in hold.follow_events(runs[0].id):
+    for event in outlast.follow_events(runs[0].id):
         found.append(event)
         if event.name == "step.succeeded":
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    assert hold.get(runs[0].id).status == "crashed"
+    assert outlast.get(runs[0].id).status == "crashed"
     KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
     KNOBS["go"].set()
-    hold.resume(runs[0].id)
-    found += hold.follow_events(runs[0].id, after=found[-1].seq)
-    assert found == hold.events(runs[0].id)
+    outlast.resume(runs[0].id)
+    found += outlast.follow_events(runs[0].id, after=found[-1].seq)
+    assert found == outlast.events(runs[0].id)
     assert [event.seq for event in found] == [*range(1, len(found) + 1)]
 
 
-def test_an_async_holdfast_is_followed_by_async_for(place: Place) -> None:
+def test_an_async_outlast_is_followed_by_async_for(place: Place) -> None:
     async def followed() -> tuple[list[Event], list[Event]]:
-        async with AsyncHoldfast(place.home) as hold:
-            started = await hold.start(async_flow)
-            found = [event async for event in hold.follow_events(started.run_id)]
-            return found, hold.events(started.run_id)
+        async with AsyncOutlast(place.home) as outlast:
+            started = await outlast.start(async_flow)
+            found = [event async for event in outlast.follow_events(started.run_id)]
+            return found, outlast.events(started.run_id)
 
     found, there = asyncio.run(followed())
     assert found == there
@@ -181,7 +181,7 @@ async def async_flow(run: AsyncRun) -> None:
 
 def test_an_unknown_run_is_refused_before_the_first_event(place: Place) -> None:
     with pytest.raises(RunNotFound):
-        place.hold.follow_events("nowhere")
+        place.outlast.follow_events("nowhere")
 
 
 # -- joining -----------------------------------------------------------------------------------------
@@ -191,25 +191,25 @@ def test_an_unknown_run_is_refused_before_the_first_event(place: Place) -> None:
 def joined(place: Place) -> tuple[Place, str, list[Interrupt]]:
     """A run with retries, equal calls, a child, and an effect in doubt that a person skipped."""
     run = place.run(parent, trace_id="trace-1").run_id
-    waits = place.hold.interrupts(run)
-    place.hold.answer(waits[0].id, {"choice": "skip", "result": "seen", "why": "it is on the page"})
-    assert place.hold.resume(run).unwrap() == "seen"
+    waits = place.outlast.interrupts(run)
+    place.outlast.answer(waits[0].id, {"choice": "skip", "result": "seen", "why": "it is on the page"})
+    assert place.outlast.resume(run).unwrap() == "seen"
     return place, run, waits
 
 
 def test_every_record_of_a_run_has_its_run_and_its_trace(joined: tuple[Place, str, list[Interrupt]]) -> None:
     place, run, waits = joined
-    events, receipts = place.hold.events(run), place.hold.receipts(run)
-    assert {each.run_id for each in [*events, *receipts, *waits, *place.hold.timeline(run)]} == {run}
-    assert {each.trace_id for each in [*events, *receipts, place.hold.get(run)]} == {"trace-1"}
+    events, receipts = place.outlast.events(run), place.outlast.receipts(run)
+    assert {each.run_id for each in [*events, *receipts, *waits, *place.outlast.timeline(run)]} == {run}
+    assert {each.trace_id for each in [*events, *receipts, place.outlast.get(run)]} == {"trace-1"}
     (spawned,) = [event.body["child"] for event in events if event.name == "spawn.run.spawn" and event.body][:1]
-    assert (place.hold.get(spawned).parent, place.hold.get(spawned).trace_id) == (run, "trace-1")
-    assert {event.trace_id for event in place.hold.events(spawned)} == {"trace-1"}
+    assert (place.outlast.get(spawned).parent, place.outlast.get(spawned).trace_id) == (run, "trace-1")
+    assert {event.trace_id for event in place.outlast.events(spawned)} == {"trace-1"}
 
 
 def test_an_event_and_a_receipt_are_joined_by_call_and_attempt(joined: tuple[Place, str, list[Interrupt]]) -> None:
     place, run, _ = joined
-    events, receipts = place.hold.events(run), place.hold.receipts(run)
+    events, receipts = place.outlast.events(run), place.outlast.receipts(run)
     of_work = [receipt for receipt in receipts if receipt.step == "work"]
     assert len({receipt.call for receipt in of_work}) == 3  # equal inputs are told apart: work, work~2, work~3
 
@@ -228,13 +228,13 @@ def test_an_event_and_a_receipt_are_joined_by_call_and_attempt(joined: tuple[Pla
 
 def test_a_wait_is_joined_with_its_receipt_event_and_place_in_time(joined: tuple[Place, str, list[Interrupt]]) -> None:
     place, run, (wait,) = joined
-    (receipt,) = [each for each in place.hold.receipts(run) if each.interrupt == wait.id]
+    (receipt,) = [each for each in place.outlast.receipts(run) if each.interrupt == wait.id]
     assert (receipt.label, receipt.status, receipt.call) == ("publish", "skipped", wait.call)
-    (event,) = [each for each in place.hold.events(run) if each.interrupt == wait.id]
+    (event,) = [each for each in place.outlast.events(run) if each.interrupt == wait.id]
     assert (event.name, event.call, event.seq) == ("effect.skipped", wait.call, receipt.seq)
-    (item,) = [each for each in place.hold.timeline(run) if each.interrupt == wait.id]
+    (item,) = [each for each in place.outlast.timeline(run) if each.interrupt == wait.id]
     assert (item.kind, item.call, item.started_at) == ("decision", wait.call, wait.opened_at)
-    before = [each for each in place.hold.events(run) if each.call == wait.call]
+    before = [each for each in place.outlast.events(run) if each.call == wait.call]
     assert [each.name for each in before] == ["effect.started", "effect.failed", "effect.skipped"]
 
 
@@ -256,5 +256,5 @@ def test_a_user_s_own_event_cannot_pass_for_an_answer() -> None:
 
 def test_a_call_has_the_same_id_in_its_key(joined: tuple[Place, str, list[Interrupt]]) -> None:
     place, run, _ = joined
-    (receipt, *_) = [each for each in place.hold.receipts(run) if each.key]
+    (receipt, *_) = [each for each in place.outlast.receipts(run) if each.key]
     assert receipt.key == f"{run}-{receipt.call}"

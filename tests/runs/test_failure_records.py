@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import errors
-from holdfast.errors import HoldfastError, StepFailed, StepTimedOut
-from holdfast.runs.failure import TRACE_CHARACTERS, deliverable, rebuild, record
-from holdfast.values.codec import encode
+from outlast import errors
+from outlast.errors import OutlastError, StepFailed, StepTimedOut
+from outlast.runs.failure import TRACE_CHARACTERS, deliverable, rebuild, record
+from outlast.values.codec import encode
 
 
 class Plain(Exception):
@@ -224,7 +224,7 @@ def test_an_exception_that_would_say_something_else_is_step_failed() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_our_own_errors_come_back_with_their_facts(error: HoldfastError) -> None:
+def test_our_own_errors_come_back_with_their_facts(error: OutlastError) -> None:
     again = rebuild(record(raised(error)), "fetch")
     assert type(again) is type(error)
     assert again.facts == error.facts  # type: ignore[attr-defined]
@@ -232,6 +232,6 @@ def test_our_own_errors_come_back_with_their_facts(error: HoldfastError) -> None
 
 
 @pytest.mark.parametrize("error", [StepFailed("fetch", "ValueError", "why"), StepTimedOut("fetch", 1.5)])
-def test_a_step_that_failed_is_not_wrapped_again(error: HoldfastError) -> None:
+def test_a_step_that_failed_is_not_wrapped_again(error: OutlastError) -> None:
     assert deliverable(error, "outer") is error
     assert str(rebuild(record(error), "outer")) == str(error)

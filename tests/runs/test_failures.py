@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, StepFailed, flow, step
-from holdfast.errors import RunFailed
+from outlast import AsyncRun, Run, StepFailed, flow, step
+from outlast.errors import RunFailed
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -125,7 +125,7 @@ def test_a_failure_that_cannot_be_rebuilt_is_step_failed_live_and_on_replay(
     outcome = place.run(body)
     live = [receipt.result for receipt in place.receipts("follow")]
     assert outcome.result == [live[0].removeprefix("after "), live[0]]
-    assert outcome.result[0].startswith("holdfast.errors.StepFailed")
+    assert outcome.result[0].startswith("outlast.errors.StepFailed")
     assert type(error).__qualname__ in outcome.result[0]
 
 

@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, flow_file
-from holdfast.home.settings import Settings
+from outlast import Outlast, flow_file
+from outlast.home.settings import Settings
 
 LONG = """
 flow: long
@@ -15,13 +15,13 @@ steps:
 """
 
 
-def started(folder: Path) -> tuple[Holdfast, Any]:
+def started(folder: Path) -> tuple[Outlast, Any]:
     """A run whose first command works on for long."""
     (folder / "flow.yaml").write_text(LONG)
-    hold = Holdfast(folder / ".holdfast")
-    run = hold.start(flow_file(folder / "flow.yaml"))
+    outlast = Outlast(folder / ".outlast")
+    run = outlast.start(flow_file(folder / "flow.yaml"))
     wait_until((folder / "began").exists)
-    return hold, run
+    return outlast, run
 
 
 def wait_until(holds: Any) -> None:
@@ -34,36 +34,36 @@ def wait_until(holds: Any) -> None:
 
 
 def test_a_command_ends_when_somebody_gives_its_run_up(tmp_path: Path) -> None:
-    hold, run = started(tmp_path)
-    with Holdfast(tmp_path / ".holdfast") as other:
+    outlast, run = started(tmp_path)
+    with Outlast(tmp_path / ".outlast") as other:
         other.abort(run.run_id, why="not needed any more")
     outcome = run.outcome(timeout=30)
     assert (outcome.status, outcome.error["message"]) == ("aborted", "not needed any more")
     assert not (tmp_path / "second").exists()
-    hold.close()
+    outlast.close()
 
 
 def test_a_command_may_finish_when_its_run_is_asked_to_pause(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(LONG.replace("sleep 600", "until test -f go; do sleep 0.05; done"))
-    hold = Holdfast(tmp_path / ".holdfast")
-    run = hold.start(flow_file(tmp_path / "flow.yaml"))
+    outlast = Outlast(tmp_path / ".outlast")
+    run = outlast.start(flow_file(tmp_path / "flow.yaml"))
     wait_until((tmp_path / "began").exists)
-    with Holdfast(tmp_path / ".holdfast") as other:
+    with Outlast(tmp_path / ".outlast") as other:
         other.pause(run.run_id)
-    wait_until(lambda: hold._runtime.live[run.run_id].stopping)
+    wait_until(lambda: outlast._runtime.live[run.run_id].stopping)
     (tmp_path / "go").touch()
     assert run.outcome(timeout=30).status == "interrupted"
-    assert [(one.step, one.status) for one in hold.receipts(run.run_id)] == [("first", "succeeded")]
+    assert [(one.step, one.status) for one in outlast.receipts(run.run_id)] == [("first", "succeeded")]
     assert not (tmp_path / "second").exists()
-    hold.close()
+    outlast.close()
 
 
 def test_closing_ends_a_command_that_does_not_stop_in_time(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(LONG.replace("touch began", "echo $$ > began"))
-    hold = Holdfast(tmp_path / ".holdfast", settings=Settings(close_seconds=0.1))
-    run = hold.start(flow_file(tmp_path / "flow.yaml"))
+    outlast = Outlast(tmp_path / ".outlast", settings=Settings(close_seconds=0.1))
+    run = outlast.start(flow_file(tmp_path / "flow.yaml"))
     wait_until(lambda: (tmp_path / "began").exists() and (tmp_path / "began").read_text().strip())
     pid = int((tmp_path / "began").read_text())
-    hold.close()
+    outlast.close()
     assert run.outcome(timeout=30).status == "interrupted"
     wait_until(lambda: not Path(f"/proc/{pid}").exists())

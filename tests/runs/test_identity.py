@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, effect, flow, inject, step
-from holdfast.errors import NameInvalid, StepInvalid, StepNameTaken, ValueRefused
+from outlast import AsyncRun, Run, effect, flow, inject, step
+from outlast.errors import NameInvalid, StepInvalid, StepNameTaken, ValueRefused
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -142,17 +142,17 @@ def searches(run: Run) -> str:
 
 
 def test_injected_resources_stay_out_of_the_digest(place: Place) -> None:
-    def first(hold: Any) -> None:
-        hold.resource("search", "first engine")
-        hold.run(searches)
+    def first(outlast: Any) -> None:
+        outlast.resource("search", "first engine")
+        outlast.run(searches)
 
     place.killed(first, at="searched")
-    place.hold.resource("search", object())
+    place.outlast.resource("search", object())
     assert place.run(searches).result == "kelp: first engine"
 
 
 def test_a_resource_may_be_made_when_it_is_first_needed(place: Place) -> None:
-    place.hold.resource("search", factory=lambda: ran("made") or "made late")
+    place.outlast.resource("search", factory=lambda: ran("made") or "made late")
     assert place.ran == []
     assert place.run(searches).result == "kelp: made late"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import KEY, AsyncRun, Run, current, effect, flow, inject, step
-from holdfast.errors import EffectInsideStep, ResourceMissing, StepOutsideRun
+from outlast import KEY, AsyncRun, Run, current, effect, flow, inject, step
+from outlast.errors import EffectInsideStep, ResourceMissing, StepOutsideRun
 
 from ..kit.place import KNOBS, Place, ran
 
@@ -101,7 +101,7 @@ def test_an_effect_inside_a_step_is_refused_before_it_does_anything(place: Place
 
 def test_outside_a_run_both_are_the_plain_function(place: Place) -> None:
     assert (inner(1), asyncio.run(inner_async(1)), send("x")) == (2, 2, "sent x")
-    assert place.hold.runs() == []
+    assert place.outlast.runs() == []
 
 
 def test_outside_a_run_an_effect_gets_a_key_that_says_so(place: Place) -> None:
@@ -214,5 +214,5 @@ def adds_two(run: Run, number: int) -> int:
 
 def test_a_flow_called_inside_a_flow_is_the_plain_function(place: Place) -> None:
     assert place.run(calls_a_flow).result == 3
-    assert len(place.hold.runs()) == 1
+    assert len(place.outlast.runs()) == 1
     assert len(place.receipts()) == 2

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from holdfast import Run, flow, step
-from holdfast.errors import Contested, HoldfastError
+from outlast import Run, flow, step
+from outlast.errors import Contested, OutlastError
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -33,14 +33,14 @@ def works(run: Run, text: str = "a") -> str:
 def tamper(place: Place, sql: str) -> None:
     """Change the store from a process of its own: one SQLite library per process and file."""
     place.close()
-    program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'holdfast.db')!r}).execute({sql!r})"
+    program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({sql!r})"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.fixture
 def crashed(place: Place) -> Place:
     place.crash(works, at="worked")
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
     return place
 
 
@@ -57,17 +57,17 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_journal_is_named_by_its_record_and_not_resumed(crashed: Place, edit: str) -> None:
-    events = crashed.hold.events(crashed.run_id)
+    events = crashed.outlast.events(crashed.run_id)
     last = "last" in edit
     seq = events[-1].seq if last else next(e.seq for e in events if e.step == "work" and e.name == "step.succeeded")
     tamper(crashed, EDITS[edit])
-    (problem,) = crashed.hold.verify().problems
+    (problem,) = crashed.outlast.verify().problems
     assert problem.run_id == crashed.run_id
     assert problem.record in (f"entry {crashed.run_id}/{seq}", f"entry {crashed.run_id}/{seq - last}")
     with pytest.raises(Contested, match="integrity_broken"):
         crashed.run(works)
-    assert crashed.hold.get(crashed.run_id).status == "crashed"
-    assert [r.code for r in crashed.hold.plan(crashed.run_id).verdict.reasons] == ["integrity_broken"]
+    assert crashed.outlast.get(crashed.run_id).status == "crashed"
+    assert [r.code for r in crashed.outlast.plan(crashed.run_id).verdict.reasons] == ["integrity_broken"]
 
 
 def test_entries_of_another_run_do_not_fit(crashed: Place) -> None:
@@ -78,7 +78,7 @@ def test_entries_of_another_run_do_not_fit(crashed: Place) -> None:
         "UPDATE journal SET (header, hash, payload) = (SELECT o.header, o.hash, o.payload FROM journal o"
         " WHERE o.run = 2 AND o.seq = journal.seq) WHERE run = 1 AND seq > 1",
     )
-    assert not crashed.hold.verify().ok
+    assert not crashed.outlast.verify().ok
     with pytest.raises(Contested):
         crashed.run(works)
 
@@ -86,19 +86,19 @@ def test_entries_of_another_run_do_not_fit(crashed: Place) -> None:
 @pytest.mark.parametrize("edit", ['inputs = \'{"text":"z"}\'', "flow = 'other:flow'", "task = 'other'"])
 def test_an_edited_run_is_found(crashed: Place, edit: str) -> None:
     tamper(crashed, f"UPDATE runs SET {edit}")
-    assert not crashed.hold.verify().ok
+    assert not crashed.outlast.verify().ok
 
 
 def test_edited_inputs_are_not_resumed_on(crashed: Place) -> None:
     tamper(crashed, 'UPDATE runs SET inputs = \'{"text":"z"}\'')
-    with pytest.raises(HoldfastError):
-        crashed.hold.resume(crashed.run_id)
+    with pytest.raises(OutlastError):
+        crashed.outlast.resume(crashed.run_id)
 
 
 def test_a_finished_run_that_was_edited_is_found(place: Place) -> None:
     place.run(works)
     tamper(place, 'UPDATE runs SET result = \'{"value":"Z"}\'')
-    assert not place.hold.verify().ok
+    assert not place.outlast.verify().ok
 
 
 def blob(place: Place) -> str:
@@ -112,7 +112,7 @@ def test_a_corrupt_blob_contests(crashed: Place) -> None:
     path = Path(blob(crashed))
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1] + b"y")
-    assert not crashed.hold.verify().ok
+    assert not crashed.outlast.verify().ok
     with pytest.raises(Contested, match="artifact_corrupt"):
         crashed.run(works)
 
@@ -121,7 +121,7 @@ def test_a_missing_blob_contests(crashed: Place) -> None:
     from pathlib import Path
 
     Path(blob(crashed)).unlink()
-    assert not crashed.hold.verify().ok
+    assert not crashed.outlast.verify().ok
     with pytest.raises(Contested, match="artifact_missing"):
         crashed.run(works)
 
@@ -131,22 +131,22 @@ def test_a_run_whose_row_is_gone_is_missed(crashed: Place, left: str) -> None:
     missed = crashed.run_id
     other = "leases" if left == "journal" else "journal"
     tamper(crashed, "DELETE FROM runs")
-    found = crashed.hold.verify()
+    found = crashed.outlast.verify()
     assert [(problem.run_id, problem.record) for problem in found.problems] == [
         (missed, f"run {missed}"),
         ("", "journal of run number 1"),
     ]
     tamper(crashed, f"DELETE FROM {other}")
-    assert len(crashed.hold.verify().problems) == 1
+    assert len(crashed.outlast.verify().problems) == 1
 
 
 def test_a_missing_blob_is_found_by_what_the_entry_says(crashed: Place) -> None:
     from pathlib import Path
 
     tamper(crashed, "DELETE FROM blob_refs")
-    assert crashed.hold.verify().blobs == 1
+    assert crashed.outlast.verify().blobs == 1
     Path(blob(crashed)).unlink()
-    (problem,) = crashed.hold.verify().problems
+    (problem,) = crashed.outlast.verify().problems
     assert (problem.run_id, problem.record.split()[0]) == (crashed.run_id, "blob")
 
 
@@ -160,15 +160,15 @@ def test_verify_names_only_the_run_that_was_asked_for(crashed: Place) -> None:
     broken = crashed.run_id
     other = crashed.run(works, "b").run_id
     tamper(crashed, "UPDATE journal SET payload = NULL WHERE run = 1 AND payload IS NOT NULL")
-    assert crashed.hold.verify(other).ok
-    assert not crashed.hold.verify(broken).ok
+    assert crashed.outlast.verify(other).ok
+    assert not crashed.outlast.verify(broken).ok
 
 
 def test_a_torn_file_is_refused_with_its_name(crashed: Place) -> None:
     crashed.close()
-    path = crashed.home / "default" / "holdfast.db"
+    path = crashed.home / "default" / "outlast.db"
     path.write_bytes(b"this is no database, however long it may be" * 200)
-    with pytest.raises(HoldfastError) as caught:
-        _ = crashed.hold
+    with pytest.raises(OutlastError) as caught:
+        _ = crashed.outlast
     assert caught.value.code in ("store_foreign", "store_failed")
     assert str(path) in str(caught.value)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast import Holdfast, Run, flow
-from holdfast.ledger.journal import decode_header
-from holdfast.runs.call import Call, fold
-from holdfast.runs.claim import Claim
-from holdfast.runs.execution import Execution
+from outlast import Outlast, Run, flow
+from outlast.ledger.journal import decode_header
+from outlast.runs.call import Call, fold
+from outlast.runs.claim import Claim
+from outlast.runs.execution import Execution
 
 
 @flow
@@ -16,21 +16,21 @@ def nothing(run: Run) -> None:
     """A flow that is only begun."""
 
 
-def begun(hold: Holdfast) -> Execution:
-    runtime = hold._runtime
+def begun(outlast: Outlast) -> Execution:
+    runtime = outlast._runtime
     claimed = runtime.begin(nothing.spec, runtime.new_run(nothing.spec, b"{}"))
     assert isinstance(claimed, Claim)
     return Execution(runtime, claimed.hold, fold(()), "", resumed=False)
 
 
-def names(hold: Holdfast, execution: Execution) -> list[str]:
-    rows = hold._runtime.store.read(lambda look: look.journal_of(execution.hold.run_key))
+def names(outlast: Outlast, execution: Execution) -> list[str]:
+    rows = outlast._runtime.store.read(lambda look: look.journal_of(execution.hold.run_key))
     return [decode_header(row.header).name for row in rows]
 
 
 def test_a_value_that_another_thread_has_taken_but_not_written_is_safe_before_the_next_step(tmp_path: Path) -> None:
-    with Holdfast(tmp_path) as hold:
-        pen = (execution := begun(hold)).pen
+    with Outlast(tmp_path) as outlast:
+        pen = (execution := begun(outlast)).pen
         pen.tell(pen.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
         with pen.lock:
             pen.queue()  # the heart has taken it, and is not on the processor any more
@@ -38,14 +38,14 @@ def test_a_value_that_another_thread_has_taken_but_not_written_is_safe_before_th
         with pen.lock:
             mine = pen.queue()
         pen.write(mine)
-        assert names(hold, execution) == ["started", "run.uuid"]
+        assert names(outlast, execution) == ["started", "run.uuid"]
 
 
 def test_entries_reach_the_journal_in_the_order_in_which_they_were_queued(tmp_path: Path) -> None:
-    with Holdfast(tmp_path) as hold:
-        pen = (execution := begun(hold)).pen
+    with Outlast(tmp_path) as outlast:
+        pen = (execution := begun(outlast)).pen
         with pen.lock:
             queued = [pen.queue(pen.fact("emit", f"event {number}", None)) for number in range(5)]
         for entries in reversed(queued):
             pen.write(entries)
-        assert names(hold, execution)[1:] == [f"event {number}" for number in range(5)]
+        assert names(outlast, execution)[1:] == [f"event {number}" for number in range(5)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, NotDone, Run, current, effect, flow, step
-from holdfast.errors import StateTooLarge
+from outlast import AsyncRun, NotDone, Run, current, effect, flow, step
+from outlast.errors import StateTooLarge
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -37,7 +37,7 @@ def meetings(place: Place) -> Place:
 def stops_at_three(item: int) -> int:
     ran(f"item {item}")
     if item == 3:
-        KNOBS["hold"].stop()
+        KNOBS["outlast"].stop()
         meet("stopped").set()
     elif item > 3:
         await_meeting("stopped")
@@ -69,7 +69,7 @@ both_stopped = pytest.mark.parametrize(
 
 @both_stopped
 def test_a_request_to_stop_ends_a_map_after_the_calls_under_way(meetings: Place, body: Any) -> None:
-    KNOBS["hold"] = meetings.hold
+    KNOBS["outlast"] = meetings.outlast
     outcome = meetings.run(body)
     assert (outcome.status, outcome.result) == ("interrupted", None)
     assert len(meetings.ran) <= 5  # the first three, the third's, and the one beside it
@@ -103,14 +103,14 @@ def sends(run: Run) -> list[int]:
 
 
 def test_ctrl_c_during_a_map_lets_the_calls_under_way_end_and_begins_no_more(place: Place) -> None:
-    before = {thread for thread in threading.enumerate() if thread.name.startswith("holdfast-map")}
+    before = {thread for thread in threading.enumerate() if thread.name.startswith("outlast-map")}
     with pytest.raises(KeyboardInterrupt):
         place.run(sends)
     sent = place.ran
-    assert place.hold.get(place.run_id).status == "interrupted"
+    assert place.outlast.get(place.run_id).status == "interrupted"
     assert {receipt.status for receipt in place.receipts()} == {"succeeded"}
     assert len(place.receipts()) == len([line for line in sent if line.startswith("sent")]) <= 2
-    left = {thread for thread in threading.enumerate() if thread.name.startswith("holdfast-map")} - before
+    left = {thread for thread in threading.enumerate() if thread.name.startswith("outlast-map")} - before
     for thread in left:
         thread.join(WAIT_SECONDS)
     assert place.ran == sent
@@ -160,7 +160,7 @@ def test_a_flow_that_catches_a_maps_failure_waits_for_the_effect_that_is_in_doub
     outcome = place.run(body)
     assert (outcome.status, [wait.type for wait in outcome.interrupts]) == ("waiting", ["in_doubt"])
     assert place.count("caught") == 1
-    place.hold.answer(outcome.interrupts[0].id, {"choice": "skip", "result": 1, "why": "seen"})
+    place.outlast.answer(outcome.interrupts[0].id, {"choice": "skip", "result": 1, "why": "seen"})
     outcome = place.run(body)
     assert (outcome.status, outcome.result) == ("succeeded", "caught")
     assert (place.count("charge 1"), place.count("charge 2")) == (1, 1)
@@ -172,7 +172,7 @@ def test_a_call_that_waits_makes_room_for_the_next(place: Place, body: Any) -> N
     outcome = place.run(body)
     assert (outcome.status, len(outcome.interrupts)) == ("waiting", 1)
     assert place.ran == ["charge 1", "charge 2", "charge 3"]
-    place.hold.answer(outcome.interrupts[0].id, {"choice": "skip", "result": 1, "why": "seen"})
+    place.outlast.answer(outcome.interrupts[0].id, {"choice": "skip", "result": 1, "why": "seen"})
     assert place.run(body).result == "[1, 2, 3]"
 
 
@@ -288,7 +288,7 @@ def signed_and_on(run: Run) -> None:
 
 def test_a_plan_shows_the_state_as_the_flow_saw_it(meetings: Place) -> None:
     meetings.crash(signed_and_on, at="went on")
-    assert meetings.hold.plan(meetings.run_id).state["last"] == "item 3"
+    assert meetings.outlast.plan(meetings.run_id).state["last"] == "item 3"
 
 
 @step

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, UNKNOWN, Run, effect, flow, inject, step
-from holdfast.errors import Contested, NameInvalid, RunFinished
+from outlast import NOT_DONE, UNKNOWN, Run, effect, flow, inject, step
+from outlast.errors import Contested, NameInvalid, RunFinished
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -63,9 +63,9 @@ def works(run: Run) -> list[str]:
 
 
 def crash(place: Place, at: str, *, resource: str = "engine") -> None:
-    def start(hold: Any) -> None:
-        hold.resource("search", resource)
-        hold.run(works)
+    def start(outlast: Any) -> None:
+        outlast.resource("search", resource)
+        outlast.run(works)
 
     place.killed(start, at=at)
 
@@ -73,15 +73,15 @@ def crash(place: Place, at: str, *, resource: str = "engine") -> None:
 def test_a_plan_says_what_is_reused_raised_again_and_tried_again(place: Place) -> None:
     crash(place, "middle")
     crash(place, "stalling")
-    plan = place.hold.plan(place.run_id)
+    plan = place.outlast.plan(place.run_id)
     assert (plan.of("reuse"), plan.of("raise_again"), plan.of("retry")) == (("fetch",), ("fail",), ("stall",))
     assert plan.status in ("running", "crashed")
 
 
 def test_a_plan_says_what_is_in_doubt(place: Place) -> None:
     crash(place, "sending")
-    place.hold.resource("search", "engine")
-    plan = place.hold.plan(place.run_id)
+    place.outlast.resource("search", "engine")
+    plan = place.outlast.plan(place.run_id)
     assert plan.of("decide") == ("send",)
     assert str(plan.verdict) == "contested"
     assert [(r.code, r.subject) for r in plan.verdict.reasons if r.weight == "contests"] == [
@@ -91,39 +91,39 @@ def test_a_plan_says_what_is_in_doubt(place: Place) -> None:
 
 def test_a_plan_says_what_a_probe_will_be_asked(place: Place) -> None:
     crash(place, "sending probed")
-    place.hold.resource("search", "engine")
-    plan = place.hold.plan(place.run_id)
+    place.outlast.resource("search", "engine")
+    plan = place.outlast.plan(place.run_id)
     assert plan.of("confirm") == ("send_probed",)
     assert str(plan.verdict) != "contested"
 
 
 def test_making_a_plan_writes_and_runs_nothing(place: Place) -> None:
     crash(place, "stalling")
-    before = (len(place.hold.events(place.run_id)), place.ran)
-    place.hold.plan(place.run_id)
-    assert (len(place.hold.events(place.run_id)), place.ran) == before
-    assert place.hold.get(place.run_id).status == "crashed"
+    before = (len(place.outlast.events(place.run_id)), place.ran)
+    place.outlast.plan(place.run_id)
+    assert (len(place.outlast.events(place.run_id)), place.ran) == before
+    assert place.outlast.get(place.run_id).status == "crashed"
 
 
 def test_a_finished_run_has_no_plan(place: Place) -> None:
-    place.hold.resource("search", "engine")
+    place.outlast.resource("search", "engine")
     outcome = place.run(works)
     with pytest.raises(RunFinished):
-        place.hold.plan(outcome.run_id)
+        place.outlast.plan(outcome.run_id)
 
 
 def test_a_run_with_nothing_against_it_is_trusted(place: Place) -> None:
     crash(place, "middle")
-    place.hold.resource("search", "engine")
-    assert str(place.hold.plan(place.run_id).verdict) == "trusted"
+    place.outlast.resource("search", "engine")
+    assert str(place.outlast.plan(place.run_id).verdict) == "trusted"
     assert str(place.run(works).verdict) == "trusted"
 
 
 def test_work_that_stopped_half_way_weakens_the_verdict(place: Place) -> None:
     crash(place, "middle")
     crash(place, "stalling")
-    place.hold.resource("search", "engine")
-    verdict = place.hold.plan(place.run_id).verdict
+    place.outlast.resource("search", "engine")
+    verdict = place.outlast.plan(place.run_id).verdict
     assert (str(verdict), [r.code for r in verdict.reasons]) == ("candidate", ["partial_work"])
 
 
@@ -134,19 +134,19 @@ def test_a_missing_resource_contests_before_any_step_and_is_named(place: Place) 
     crash(place, "end")
     with pytest.raises(Contested, match="search"):
         place.run(works)
-    assert place.hold.get(place.run_id).status == "crashed"
-    assert place.hold.plan(place.run_id).resources == ("search",)
-    place.hold.resource("search", "engine")
+    assert place.outlast.get(place.run_id).status == "crashed"
+    assert place.outlast.plan(place.run_id).resources == ("search",)
+    place.outlast.resource("search", "engine")
     assert place.run(works).status == "succeeded"
 
 
 def test_a_missing_resource_of_a_failed_run_is_named_too(place: Place) -> None:
-    place.hold.resource("search", "engine")
+    place.outlast.resource("search", "engine")
     assert place.run(fails_after).status == "failed"
     place.reopen()
     with pytest.raises(Contested, match="resource_missing"):
         place.run(fails_after)
-    assert place.hold.get(place.run_id).status == "failed"
+    assert place.outlast.get(place.run_id).status == "failed"
 
 
 @flow
@@ -160,7 +160,7 @@ def fails_after(run: Run) -> str:
 
 @pytest.fixture
 def contested(place: Place) -> Place:
-    place.hold.resource("search", "engine")
+    place.outlast.resource("search", "engine")
     place.run(fails_after)
     KNOBS["smooth"] = True
     place.reopen()
@@ -168,7 +168,7 @@ def contested(place: Place) -> Place:
 
 
 def test_what_contests_can_be_accepted_with_a_reason_on_the_record(contested: Place) -> None:
-    outcome = contested.hold.resume(contested.run_id, accept=["resource_missing"], why="it is not needed any more")
+    outcome = contested.outlast.resume(contested.run_id, accept=["resource_missing"], why="it is not needed any more")
     assert outcome.result == "smooth"
     (accepted,) = contested.events("run.accepted")
     assert accepted.body["why"] == "it is not needed any more"
@@ -183,25 +183,25 @@ def test_what_contests_can_be_accepted_with_a_reason_on_the_record(contested: Pl
     "accept", [["resource_missing:search"], "resource_missing", ["effect_in_doubt", "resource_missing"]]
 )
 def test_an_acceptance_names_the_code_and_may_name_the_subject(contested: Place, accept: Any) -> None:
-    assert contested.hold.resume(contested.run_id, accept=accept, why="fine").status == "succeeded"
+    assert contested.outlast.resume(contested.run_id, accept=accept, why="fine").status == "succeeded"
 
 
 @pytest.mark.parametrize("accept", [["resource_missing:other"], ["integrity_broken"], []])
 def test_an_acceptance_of_something_else_does_not_help(contested: Place, accept: list[str]) -> None:
     with pytest.raises(Contested):
-        contested.hold.resume(contested.run_id, accept=accept, why="fine")
-    assert contested.hold.get(contested.run_id).status == "failed"
+        contested.outlast.resume(contested.run_id, accept=accept, why="fine")
+    assert contested.outlast.get(contested.run_id).status == "failed"
 
 
 @pytest.mark.parametrize("why", ["", "  "])
 def test_an_acceptance_without_a_reason_is_refused(contested: Place, why: str) -> None:
     with pytest.raises(NameInvalid):
-        contested.hold.resume(contested.run_id, accept=["resource_missing"], why=why)
+        contested.outlast.resume(contested.run_id, accept=["resource_missing"], why=why)
 
 
 def test_what_was_accepted_as_found_stays_accepted(contested: Place) -> None:
     del KNOBS["smooth"]
-    assert contested.hold.resume(contested.run_id, accept=["resource_missing"], why="fine").status == "failed"
+    assert contested.outlast.resume(contested.run_id, accept=["resource_missing"], why="fine").status == "failed"
     KNOBS["smooth"] = True
     assert contested.run(fails_after).status == "succeeded"
 
@@ -209,7 +209,7 @@ def test_what_was_accepted_as_found_stays_accepted(contested: Place) -> None:
 # -- code --------------------------------------------------------------------------------------------
 
 FLOW = '''
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 @step
 def fetch(text: str) -> str:
@@ -229,8 +229,8 @@ def report(run: Run) -> str:
     return found
 
 if __name__ == "__main__":
-    from holdfast import Holdfast
-    outcome = Holdfast(".holdfast").run(report)
+    from outlast import Outlast
+    outcome = Outlast(".outlast").run(report)
     print(outcome.result, outcome.verdict and outcome.verdict.word, [r.subject for r in outcome.verdict.reasons])
 '''
 REFORMATTED = FLOW.replace('return text + "1"', 'return (\n        text   +  "1"  # the first\n    )').replace(
@@ -239,7 +239,7 @@ REFORMATTED = FLOW.replace('return text + "1"', 'return (\n        text   +  "1"
 ANNOTATED = FLOW.replace("def shorten(text: str) -> str:", "def shorten(text: 'str') -> 'str':").replace(
     "@step\ndef shorten", "@step(agent='short', retries=3)\ndef shorten"
 )
-MOVED = FLOW.replace("from holdfast import Run, flow, step\n", "from holdfast import Run, flow, step\n" + "\n" * 30)
+MOVED = FLOW.replace("from outlast import Run, flow, step\n", "from outlast import Run, flow, step\n" + "\n" * 30)
 EDITED = FLOW.replace('text + "1"', 'text + "2"')
 
 
@@ -258,7 +258,7 @@ def _python(place: Place, *arguments: str, cwd: Path | None = None) -> subproces
 def test_edited_code_of_a_finished_step_is_reported_and_its_result_reused(place: Place) -> None:
     path = interrupted(place)
     path.write_text(EDITED)
-    assert place.hold.plan(place.run_id).code_changed == ("fetch",)
+    assert place.outlast.plan(place.run_id).code_changed == ("fetch",)
     place.close()
     assert _python(place, "report.py").stdout == "kelp1 candidate ['fetch']\n"
 
@@ -267,7 +267,7 @@ def test_edited_code_of_a_finished_step_is_reported_and_its_result_reused(place:
 def test_code_that_does_the_same_is_no_change(place: Place, text: str) -> None:
     path = interrupted(place)
     path.write_text(text)
-    assert place.hold.plan(place.run_id).code_changed == ()
+    assert place.outlast.plan(place.run_id).code_changed == ()
     place.close()
     assert _python(place, "report.py").stdout == "kelp1 trusted []\n"
 

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 
-from holdfast.clock import moment
-from holdfast.ledger.journal import Header, Payload, decode_header, entry
-from holdfast.runs.call import labels
-from holdfast.runs.receipt import events_of, receipts_of
+from outlast.clock import moment
+from outlast.ledger.journal import Header, Payload, decode_header, entry
+from outlast.runs.call import labels
+from outlast.runs.receipt import events_of, receipts_of
 
 from .stories import EFFECT, STEP, Story, attempt, chain, decision, fact, stories
 

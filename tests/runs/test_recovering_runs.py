@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Run, effect, flow, step
-from holdfast.clock import ManualClock
-from holdfast.errors import RunHeld
-from holdfast.runs.receipt import Event
+from outlast import Outlast, Run, effect, flow, step
+from outlast.clock import ManualClock
+from outlast.errors import RunHeld
+from outlast.runs.receipt import Event
 
 from ..crash.clerk import Clerk, tamper
 from ..crash.command_folder import KILLED, Folder
@@ -98,7 +98,7 @@ def told(clerk: Clerk, **how: Any) -> tuple[str, set[str], str]:
 
 
 def events(place: Place, name: str) -> list[Event]:
-    return [event for event in place.hold.events(place.run_id) if event.name == name]
+    return [event for event in place.outlast.events(place.run_id) if event.name == name]
 
 
 # -- who may go on -----------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_a_dead_run_is_recovered_claimed_and_resumed_by_its_claimer_only(
     ann, ben = hire("ann"), hire("ben")
     found = ann.ask("recover", ANCHOR).value
     assert (found["verdict"], {*found["codes"]}) == ("candidate", {"auto_composed", "partial_work"})
-    command = f"holdfast resume {crashed}"
+    command = f"outlast resume {crashed}"
     assert (found["run"]["status"], found["run"]["command"], found["standing"]) == ("crashed", command, "open")
     assert found["next_action"].endswith(command)
     claim = ann.ask("recover", ANCHOR, claim=True).value["claim"]
@@ -251,7 +251,7 @@ def test_an_effect_in_doubt_contests_until_somebody_takes_it_upon_himself(place:
         "actor": "ann",
     }
     assert [event.body["by"] for event in events(place, "run.claimed")] == ["ann", "ben"]
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 def test_what_is_accepted_with_a_claim_that_is_held_already_is_on_the_record_too(place: Place, hire: Hire) -> None:
@@ -274,7 +274,7 @@ def test_a_broken_record_of_a_run_is_contested_and_cannot_be_claimed(place: Plac
 # -- beside an explicit handoff ----------------------------------------------------------------------
 
 
-def explicit(hold: Holdfast, folder: Path, **changed: Any) -> Any:
+def explicit(outlast: Outlast, folder: Path, **changed: Any) -> Any:
     given: dict[str, Any] = {
         "anchor": ANCHOR,
         "summary": "The report, half way",
@@ -284,27 +284,27 @@ def explicit(hold: Holdfast, folder: Path, **changed: Any) -> Any:
         "acceptance_checks": ["test -s report.md"],
         "repo_root": str(folder),
     }
-    return hold.handoff.store(**given | changed)
+    return outlast.handoff.store(**given | changed)
 
 
 def test_an_explicit_handoff_that_is_newer_stays_the_base(place: Place, crashed: str) -> None:
     place.clock.advance(60)
-    stored = explicit(place.hold, place.folder)
-    found = place.hold.handoff.recover(ANCHOR, repo_root=str(place.folder))
+    stored = explicit(place.outlast, place.folder)
+    found = place.outlast.handoff.recover(ANCHOR, repo_root=str(place.folder))
     assert found.handoff == stored
     assert [reason.code for reason in found.reasons] == ["checks_not_run", "partial_work"]
     assert found.run is not None
     assert found.run.run_id == crashed
-    claim = place.hold.handoff.claim(ANCHOR, repo_root=str(place.folder))
+    claim = place.outlast.handoff.claim(ANCHOR, repo_root=str(place.folder))
     assert (claim.run_id, claim.revision) == ("", 1)  # of the handoff; the run is taken with it
-    assert place.hold.get(crashed).holder == ""  # by us
-    place.hold._runtime.tokens.clear()
+    assert place.outlast.get(crashed).holder == ""  # by us
+    place.outlast._runtime.tokens.clear()
     with pytest.raises(RunHeld):
-        place.hold.resume(crashed)
+        place.outlast.resume(crashed)
 
 
 def test_an_older_one_lends_its_checks_and_they_clear_what_is_only_composed(place: Place, hire: Hire) -> None:
-    explicit(place.hold, place.folder)
+    explicit(place.outlast, place.folder)
     place.clock.advance(60)
     place.crash(reports, str(place.folder), at="writing", task="report")
     ann = hire("ann")
@@ -316,8 +316,8 @@ def test_an_older_one_lends_its_checks_and_they_clear_what_is_only_composed(plac
 
 
 def test_a_finished_handoff_does_not_hide_a_run_that_died_since(place: Place, hire: Hire) -> None:
-    explicit(place.hold, place.folder, acceptance_checks=[])
-    place.hold.handoff.settle(ANCHOR, "completed", repo_root=str(place.folder))
+    explicit(place.outlast, place.folder, acceptance_checks=[])
+    place.outlast.handoff.settle(ANCHOR, "completed", repo_root=str(place.folder))
     place.crash(reports, str(place.folder), at="writing", task="report")
     ann = hire("ann")
     assert told(ann) == ("candidate", {"auto_composed", "partial_work"}, "")
@@ -326,7 +326,7 @@ def test_a_finished_handoff_does_not_hide_a_run_that_died_since(place: Place, hi
 
 
 def test_a_broken_handoff_lends_nothing_and_says_so(place: Place, hire: Hire) -> None:
-    explicit(place.hold, place.folder)
+    explicit(place.outlast, place.folder)
     place.clock.advance(60)
     place.crash(reports, str(place.folder), at="writing", task="report")
     place.close()
@@ -343,12 +343,12 @@ def test_a_broken_handoff_lends_nothing_and_says_so(place: Place, hire: Hire) ->
 def base(request: pytest.FixtureRequest, place: Place) -> str:
     """A handoff and a dead run of one task; the newer of the two is the base."""
     if request.param == "the run":
-        explicit(place.hold, place.folder, acceptance_checks=[])
+        explicit(place.outlast, place.folder, acceptance_checks=[])
         place.clock.advance(60)
     place.crash(reports, str(place.folder), at="writing", task="report")
     if request.param == "the handoff":
         place.clock.advance(60)
-        explicit(place.hold, place.folder, acceptance_checks=[])
+        explicit(place.outlast, place.folder, acceptance_checks=[])
     return str(request.param)
 
 
@@ -374,7 +374,7 @@ def test_who_resumed_its_run_and_died_with_it_is_followed_by_one(place: Place, h
     ann = hire("ann", claimer=False)
     claim = ann.ask("claim", ANCHOR, **here).value["id"]
     ann.kill()
-    place.killed(lambda hold: (hold._runtime.tokens.add(claim), hold.resume(run_id)), at="writing")
+    place.killed(lambda outlast: (outlast._runtime.tokens.add(claim), outlast.resume(run_id)), at="writing")
     ben, eve = hire("ben"), hire("eve")
     assert ben.ask("claim", ANCHOR, **here).code == "handoff_claimed"
     assert ben.ask("recover", ANCHOR, claim_id=claim, claim=True, **here).value["claim"]["id"] == claim
@@ -426,16 +426,16 @@ def test_a_killed_flow_of_commands_is_recovered_claimed_and_resumed(tmp_path: Pa
     clerks: list[Clerk] = []
     try:
         assert folder.cli("run", "flow.yaml").code == KILLED
-        task, run_id = folder.hold.get(folder.run_id).task, folder.run_id
+        task, run_id = folder.outlast.get(folder.run_id).task, folder.run_id
         folder.close()
-        clerks += [Clerk(folder.path / ".holdfast", name) for name in ("ann", "ben")]
+        clerks += [Clerk(folder.path / ".outlast", name) for name in ("ann", "ben")]
         ann, ben = clerks
         found = ann.ask("recover", f"task:{task}").value
         assert (found["verdict"], {*found["codes"]} - {"still_running"}) == (
             "candidate",
             {"auto_composed", "partial_work"},
         )
-        assert found["run"]["command"] == f"holdfast resume {run_id}"
+        assert found["run"]["command"] == f"outlast resume {run_id}"
         folder.write("go", "")
         assert ann.ask("claim", f"task:{task}").value["run_id"] == run_id
         assert ben.ask(".resume", run_id).code == "run_held"

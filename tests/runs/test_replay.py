@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import NOT_DONE, AsyncHoldfast, AsyncRun, Run, effect, flow, inject, step
-from holdfast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
-from holdfast.runs.replay.model import Divergence, Replay, lane_of
-from holdfast.runs.replay.replay import replay_run
+from outlast import NOT_DONE, AsyncOutlast, AsyncRun, Run, effect, flow, inject, step
+from outlast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
+from outlast.runs.replay.model import Divergence, Replay, lane_of
+from outlast.runs.replay.replay import replay_run
 
 from ..crash.command_folder import Folder
 from ..kit.place import KNOBS, Place, ran, reach
@@ -25,7 +25,7 @@ def fetch(text: str) -> str:
 
 @step
 def count(text: str) -> int:
-    from holdfast import current
+    from outlast import current
 
     ran(f"count {text}")
     current().state["counted"] = len(text)
@@ -98,8 +98,8 @@ def everything(place: Place) -> dict[str, str]:
 def test_a_finished_run_replays_without_running_or_writing_anything(place: Place) -> None:
     assert place.run(whole, "a").status == "succeeded"
     did, kept = place.ran, everything(place)
-    run_id = next(run.id for run in place.hold.runs() if run.flow.endswith(":whole"))
-    found = place.hold.replay(run_id[:8])
+    run_id = next(run.id for run in place.outlast.runs() if run.flow.endswith(":whole"))
+    found = place.outlast.replay(run_id[:8])
     assert (found.divergences, found.ended, found.ok, found.next) == ((), "returned", True, ())
     assert (found.run_id, found.status) == (run_id, "succeeded")
     assert found.replayed == 7
@@ -123,7 +123,7 @@ def test_what_the_body_does_otherwise_is_named(place: Place, knob: str, value: A
     outcome = place.run(whole, "a")
     did, kept = place.ran, everything(place)
     KNOBS[knob] = value
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert expected in codes(found)
     assert not found.ok
     assert (place.ran, everything(place)) == (did, kept)
@@ -132,7 +132,7 @@ def test_what_the_body_does_otherwise_is_named(place: Place, knob: str, value: A
 def test_where_the_body_took_another_way_what_comes_after_is_counted_and_not_accused(place: Place) -> None:
     outcome = place.run(whole, "a")
     KNOBS["input"] = "b"
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert codes(found) == [("inputs_changed", "fetch")]
     assert found.ended == "waits"
     assert found.not_reached > 5
@@ -141,13 +141,13 @@ def test_where_the_body_took_another_way_what_comes_after_is_counted_and_not_acc
 def test_a_receipt_never_asked_for_is_named_with_what_the_state_lacks(place: Place) -> None:
     outcome = place.run(whole, "a")
     KNOBS["less"] = True
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert Divergence("unasked", "count", "step succeeded", "not asked for") in found.divergences
     assert ("state_differs", "counted") in codes(found)
 
 
 FLOW = """
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 @step
 def double(number: int) -> int:
@@ -162,17 +162,17 @@ def numbers(run: Run) -> int:
 def test_changed_code_of_a_step_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from holdfast.doors.cli.inputs import find_flow
-    from holdfast.flows import spec as specs
+    from outlast.doors.cli.inputs import find_flow
+    from outlast.flows import spec as specs
 
     monkeypatch.chdir(place.folder)
     place.script("changing_numbers.py", FLOW.format(times=2, plus=0))
     outcome = place.run(find_flow("changing_numbers.py:numbers", str(place.home)))
     place.script("changing_numbers.py", FLOW.format(times=3, plus=0))
-    for name in [name for name, module in sys.modules.items() if name.startswith("holdfast_file_")]:
+    for name in [name for name, module in sys.modules.items() if name.startswith("outlast_file_")]:
         monkeypatch.delitem(sys.modules, name)
     specs.tree_of.cache_clear()
-    assert codes(place.hold.replay(outcome.run_id)) == [("code_changed", "double")]
+    assert codes(place.outlast.replay(outcome.run_id)) == [("code_changed", "double")]
 
 
 def test_what_the_run_itself_left_unasked_is_no_divergence(place: Place) -> None:
@@ -182,7 +182,7 @@ def test_what_the_run_itself_left_unasked_is_no_divergence(place: Place) -> None
     KNOBS["input"] = "b"
     outcome = place.run(whole, "a")
     assert "fetch" in outcome.unasked
-    assert place.hold.replay(outcome.run_id).divergences == ()
+    assert place.outlast.replay(outcome.run_id).divergences == ()
 
 
 # -- of a failed or unfinished run -------------------------------------------------------------------
@@ -197,7 +197,7 @@ def failing(run: Run) -> str:
 def test_a_failed_run_fails_again_by_the_failure_on_record(place: Place) -> None:
     outcome = place.run(failing)
     assert outcome.status == "failed"
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.ended, found.replayed) == ((), "raised", 2)
     assert place.count("fail luck") == 1
 
@@ -205,7 +205,7 @@ def test_a_failed_run_fails_again_by_the_failure_on_record(place: Place) -> None
 def test_a_failed_run_whose_body_ends_otherwise_diverges(place: Place) -> None:
     outcome = place.run(failing)
     KNOBS["mended"] = True
-    found, left = place.hold.replay(outcome.run_id).divergences
+    found, left = place.outlast.replay(outcome.run_id).divergences
     assert found == Divergence("end_differs", "failing", "raised ValueError: no luck", 'returned "mended"')
     assert left == Divergence("unasked", "fail", "step failed", "not asked for")
 
@@ -214,9 +214,9 @@ def test_a_failed_run_whose_body_ends_otherwise_diverges(place: Place) -> None:
 def test_a_crashed_run_replays_up_to_where_it_goes_on(place: Place, point: str, goes_on: str) -> None:
     place.crash(whole, "a", at=point)
     KNOBS.pop("die", None)
-    (run,) = [run for run in place.hold.runs() if run.flow.endswith(":whole")]
+    (run,) = [run for run in place.outlast.runs() if run.flow.endswith(":whole")]
     did, kept = place.ran, everything(place)
-    found = place.hold.replay(run.id)
+    found = place.outlast.replay(run.id)
     assert found.divergences == ()
     assert (goes_on in found.next) if goes_on else found.next == ()
     assert (place.ran, everything(place)) == (did, kept)
@@ -226,8 +226,8 @@ def test_a_crashed_run_whose_body_took_another_way_diverges(place: Place) -> Non
     place.crash(whole, "a", at="before sending")
     KNOBS.pop("die", None)
     KNOBS["more"] = True
-    (run,) = [run for run in place.hold.runs() if run.flow.endswith(":whole")]
-    found = place.hold.replay(run.id)
+    (run,) = [run for run in place.outlast.runs() if run.flow.endswith(":whole")]
+    found = place.outlast.replay(run.id)
     assert codes(found) == [("no_receipt", "fetch")]
     assert found.next == ()
 
@@ -243,7 +243,7 @@ def test_a_waiting_run_waits_where_it_did_and_does_not_sleep(place: Place) -> No
     outcome = place.run(resting)
     assert outcome.status == "waiting"
     before = place.clock.now()
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.next, found.ended) == ((), ("run.sleep",), "waits")
     assert place.clock.now() == before
 
@@ -259,7 +259,7 @@ def restless(run: Run) -> str:
 def test_a_waiting_run_whose_body_waits_no_more_diverges(place: Place) -> None:
     outcome = place.run(restless)
     KNOBS["awake"] = True
-    found, left = place.hold.replay(outcome.run_id).divergences
+    found, left = place.outlast.replay(outcome.run_id).divergences
     assert found == Divergence("end_differs", "restless", "waits at run.sleep", 'returned "rested"')
     assert (left.code, left.subject) == ("unasked", "run.sleep")
 
@@ -277,7 +277,7 @@ def doubtful(run: Run) -> str:
 
 def test_an_effect_in_doubt_is_neither_run_nor_probed(place: Place) -> None:
     outcome = place.run(doubtful)
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.next) == ((), ("unsure",))
     assert place.count("unsure b") == 1
 
@@ -292,7 +292,7 @@ def test_a_child_that_has_not_ended_is_not_run(place: Place) -> None:
     outcome = place.run(parent)
     assert outcome.status == "waiting"
     did = place.ran
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.next) == ((), ("run.spawn",))
     assert place.ran == did
 
@@ -308,9 +308,9 @@ def spawning(run: Run) -> str:
 def test_a_child_that_died_with_its_parent_is_not_run(place: Place) -> None:
     place.crash(spawning, at="fetching kid")
     KNOBS.pop("die", None)
-    (run,) = [run for run in place.hold.runs() if run.flow.endswith(":spawning")]
+    (run,) = [run for run in place.outlast.runs() if run.flow.endswith(":spawning")]
     kept = everything(place)
-    found = place.hold.replay(run.id)
+    found = place.outlast.replay(run.id)
     assert (found.divergences, found.next) == ((), ("run.spawn",))
     assert (place.count("fetch kid"), everything(place)) == (1, kept)
 
@@ -319,8 +319,8 @@ def test_a_child_that_was_never_spawned_is_not_spawned(place: Place) -> None:
     outcome = place.run(spawning)
     KNOBS["twins"] = True
     kept = everything(place)
-    assert codes(place.hold.replay(outcome.run_id)) == [("no_receipt", "run.spawn")]
-    assert (len(place.hold.runs()), everything(place)) == (2, kept)
+    assert codes(place.outlast.replay(outcome.run_id)) == [("no_receipt", "run.spawn")]
+    assert (len(place.outlast.runs()), everything(place)) == (2, kept)
 
 
 @flow
@@ -339,7 +339,7 @@ def test_what_a_body_did_after_its_last_receipt_is_no_divergence_and_is_not_writ
     place.crash(late, at="later")
     KNOBS.pop("die", None)
     kept = everything(place)
-    found = place.hold.replay(place.run_id)
+    found = place.outlast.replay(place.run_id)
     assert (found.divergences, found.next) == ((), ("run.sleep",))
     assert everything(place) == kept
 
@@ -364,7 +364,7 @@ def mapping(run: Run) -> str:
 def test_of_a_map_that_failed_the_calls_that_were_never_begun_stay_so(place: Place) -> None:
     outcome = place.run(mapping)
     assert place.ran == ["picky a"]
-    assert place.hold.replay(outcome.run_id).divergences == ()
+    assert place.outlast.replay(outcome.run_id).divergences == ()
     assert place.ran == ["picky a"]
 
 
@@ -380,12 +380,12 @@ def test_a_question_is_not_asked_again_and_its_answer_is_given(place: Place) -> 
     outcome = place.run(asking)
     (wait,) = outcome.interrupts
     kept = everything(place)
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.next, everything(place)) == ((), ("approval",), kept)
-    place.hold.answer(wait.id, {"approved": True})
-    assert place.hold.resume(outcome.run_id).unwrap() == "sent b"
+    place.outlast.answer(wait.id, {"approved": True})
+    assert place.outlast.resume(outcome.run_id).unwrap() == "sent b"
     kept = everything(place)
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.ended, everything(place)) == ((), "returned", kept)
 
 
@@ -393,16 +393,16 @@ def test_another_question_than_the_one_on_record_diverges(place: Place) -> None:
     outcome = place.run(asking)
     KNOBS["extra"] = 1
     kept = everything(place)
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert codes(found) == [("end_differs", "asking")]
-    assert (len(place.hold.interrupts()), everything(place)) == (1, kept)
+    assert (len(place.outlast.interrupts()), everything(place)) == (1, kept)
 
 
 def test_a_run_that_was_rewound_replays_as_it_was_done_the_second_time(place: Place) -> None:
     outcome = place.run(asking)
-    place.hold.rewind(outcome.run_id, "fetch", why="again")
-    assert place.hold.resume(outcome.run_id).status == "waiting"
-    assert place.hold.replay(outcome.run_id).divergences == ()
+    place.outlast.rewind(outcome.run_id, "fetch", why="again")
+    assert place.outlast.resume(outcome.run_id).status == "waiting"
+    assert place.outlast.replay(outcome.run_id).divergences == ()
     assert place.count("fetch a") == 2
 
 
@@ -444,7 +444,7 @@ async def branching(run: AsyncRun) -> list[Any]:
 def test_an_async_run_replays_with_its_cancelled_call(place: Place) -> None:
     outcome = place.run(branching)
     did, kept = place.ran, everything(place)
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.divergences, found.ended) == ((), "returned")
     assert (place.ran, everything(place)) == (did, kept)
 
@@ -452,7 +452,7 @@ def test_an_async_run_replays_with_its_cancelled_call(place: Place) -> None:
 def test_an_async_body_that_asks_for_something_else_diverges(place: Place) -> None:
     outcome = place.run(branching)
     KNOBS["second"] = "other"
-    found = place.hold.replay(outcome.run_id)
+    found = place.outlast.replay(outcome.run_id)
     assert {one.code for one in found.divergences} == {"inputs_changed"}
     assert len(found.divergences) == 2
 
@@ -471,17 +471,17 @@ def test_a_call_that_the_flow_does_not_cancel_any_more_is_found_stuck(
 ) -> None:
     outcome = place.run(impatient)
     assert outcome.unwrap() == "late"
-    assert place.hold.replay(outcome.run_id).ok
+    assert place.outlast.replay(outcome.run_id).ok
     KNOBS["patience"] = None
-    monkeypatch.setattr("holdfast.runs.replay.replay.SECONDS", 0.2)
-    found = place.hold.replay(outcome.run_id)
+    monkeypatch.setattr("outlast.runs.replay.replay.SECONDS", 0.2)
+    found = place.outlast.replay(outcome.run_id)
     assert (found.ended, codes(found)) == ("stuck", [("stuck", "impatient")])
 
 
 def test_each_branch_of_a_crashed_async_run_goes_as_far_as_its_receipts(place: Place) -> None:
     place.crash(branching, at="fetching b")
     KNOBS.pop("die", None)
-    found = place.hold.replay(place.run_id)
+    found = place.outlast.replay(place.run_id)
     assert found.divergences == ()
     assert found.next
 
@@ -491,10 +491,10 @@ def test_on_a_loop_a_replay_is_awaited(place: Place) -> None:
     place.close()
 
     async def on_a_loop() -> list[bool]:
-        async with AsyncHoldfast(place.home) as hold:
+        async with AsyncOutlast(place.home) as outlast:
             with pytest.raises(SyncInLoop):
-                replay_run(hold._runtime, run_id)
-            return [(await hold.replay(run_id)).ok, (await hold.replay(plain)).ok]
+                replay_run(outlast._runtime, run_id)
+            return [(await outlast.replay(run_id)).ok, (await outlast.replay(plain)).ok]
 
     assert asyncio.run(on_a_loop()) == [True, True]
 
@@ -510,7 +510,7 @@ def folder(tmp_path: Path) -> Any:
 
 
 STEPS = """\
-- {id: one, run: 'echo one >> diary; echo "1" > "$HOLDFAST_RESULT"'}
+- {id: one, run: 'echo one >> diary; echo "1" > "$OUTLAST_RESULT"'}
 - {id: maybe, run: echo maybe >> diary, when: test -f no}
 - id: fix
   repeat: {max: 3, until: 'test -f round || { touch round; false; }', steps: [{id: author, run: echo author >> diary}]}
@@ -526,7 +526,7 @@ def test_a_flow_file_replays_and_no_command_runs(folder: Folder) -> None:
     outcome = folder.run()
     assert outcome.status == "succeeded"
     before = folder.lines()
-    found = folder.hold.replay(outcome.run_id)
+    found = folder.outlast.replay(outcome.run_id)
     assert (found.divergences, found.ended) == ((), "returned")
     assert folder.lines() == before
 
@@ -536,7 +536,7 @@ def test_an_unfinished_flow_file_replays_to_its_failure(folder: Folder) -> None:
     outcome = folder.run()
     assert outcome.status == "failed"
     before = folder.lines()
-    found = folder.hold.replay(outcome.run_id)
+    found = folder.outlast.replay(outcome.run_id)
     assert (found.divergences, found.ended) == ((), "raised")
     assert folder.lines() == before
 
@@ -544,14 +544,14 @@ def test_an_unfinished_flow_file_replays_to_its_failure(folder: Folder) -> None:
 def test_a_long_loop_is_gone_through_whole_though_a_resume_would_spare_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.commands.resume_point.EVERY", 4)
+    monkeypatch.setattr("outlast.commands.resume_point.EVERY", 4)
     until = "test $(grep -c author diary) -ge 8"
     loop = f"- id: fix\n  repeat: {{max: 9, until: '{until}', steps: [{{id: author, run: echo author >> diary}}]}}\n"
     folder.flow(loop + "- {id: last, run: test -f mended}")
     outcome = folder.run()
     assert outcome.status == "failed"
-    assert any(event.name == "run.mark" for event in folder.hold.events(outcome.run_id))
-    found = folder.hold.replay(outcome.run_id)
+    assert any(event.name == "run.mark" for event in folder.outlast.events(outcome.run_id))
+    found = folder.outlast.replay(outcome.run_id)
     assert (found.divergences, found.replayed) == ((), 18)
     assert folder.lines().count("author") == 8
 
@@ -561,7 +561,7 @@ def test_a_flow_file_with_another_step_diverges(folder: Folder) -> None:
     folder.flow(STEPS)
     outcome = folder.run()
     folder.flow(STEPS.replace("{id: one,", "{id: uno,"))
-    assert codes(folder.hold.replay(outcome.run_id))[0] == ("no_receipt", "uno")
+    assert codes(folder.outlast.replay(outcome.run_id))[0] == ("no_receipt", "uno")
 
 
 def test_a_flow_file_without_a_step_leaves_its_receipt_unasked(folder: Folder) -> None:
@@ -569,7 +569,7 @@ def test_a_flow_file_without_a_step_leaves_its_receipt_unasked(folder: Folder) -
     folder.flow(STEPS)
     outcome = folder.run()
     folder.flow(STEPS.partition("\n")[2])
-    found = codes(folder.hold.replay(outcome.run_id))
+    found = codes(folder.outlast.replay(outcome.run_id))
     assert found == [("end_differs", "build"), ("unasked", "one")]
 
 
@@ -579,14 +579,14 @@ def test_a_flow_file_without_a_step_leaves_its_receipt_unasked(folder: Folder) -
 def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
     place.run(failing)
     with pytest.raises(RunNotFound):
-        place.hold.replay("nope")
+        place.outlast.replay("nope")
 
 
 def test_a_script_has_no_body_to_replay(place: Place) -> None:
-    with place.hold.open("nightly") as run:
+    with place.outlast.open("nightly") as run:
         run.step(fetch, "a")
     with pytest.raises(FlowNotFound, match="run that script again"):
-        place.hold.replay(place.run_id)
+        place.outlast.replay(place.run_id)
 
 
 def test_on_changed_records_nothing_is_replayed(place: Place) -> None:
@@ -595,7 +595,7 @@ def test_on_changed_records_nothing_is_replayed(place: Place) -> None:
     run_id = place.run(failing).run_id
     tamper(place, "UPDATE journal SET payload = x'7b7d' WHERE seq = 2")
     with pytest.raises(IntegrityBroken):
-        place.hold.replay(run_id)
+        place.outlast.replay(run_id)
 
 
 @pytest.mark.parametrize(
@@ -629,12 +629,12 @@ def uses_it_itself(run: Run) -> str:
 
 def test_a_replay_opens_no_resource_and_needs_none(place: Place) -> None:
     opened = []
-    place.hold.resource("replay.db", factory=lambda: opened.append(1) or {"name": "db"})
+    place.outlast.resource("replay.db", factory=lambda: opened.append(1) or {"name": "db"})
     run_id = place.run(hands_it_on).run_id
-    assert place.hold.replay(run_id).ok
+    assert place.outlast.replay(run_id).ok
     assert len(opened) == 1
     place.reopen()
-    found = place.hold.replay(run_id)
+    found = place.outlast.replay(run_id)
     assert (found.ok, found.ended, found.replayed) == (True, "returned", 2)
 
 
@@ -648,8 +648,8 @@ def test_a_replay_opens_no_resource_and_needs_none(place: Place) -> None:
     ],
 )
 def test_a_body_that_uses_a_live_object_itself_is_told_so(place: Place, use: Any, told: str) -> None:
-    place.hold.resource("replay.db", {"name": "db"})
+    place.outlast.resource("replay.db", {"name": "db"})
     KNOBS["use"] = use
     run_id = place.run(uses_it_itself).run_id
-    found = place.hold.replay(run_id)
+    found = place.outlast.replay(run_id)
     assert found.divergences == (Divergence("resource_used", "replay.db", "used in steps only", told),)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, flow, step
-from holdfast.errors import RunFinished
+from outlast import AsyncRun, Run, flow, step
+from outlast.errors import RunFinished
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -73,7 +73,7 @@ def test_a_run_without_trouble_succeeds(place: Place, body: Any) -> None:
     outcome = place.run(body, 1)
     assert (outcome.status, outcome.result, outcome.unwrap()) == ("succeeded", 4, 4)
     assert place.ran == ["add 1", "add 2", "add 3"]
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @every_mix
@@ -82,12 +82,12 @@ def test_the_same_call_after_a_crash_goes_on_with_the_same_run(
     place: Place, body: Any, point: str, again: list[str]
 ) -> None:
     place.crash(body, 1, at=point)
-    (crashed,) = place.hold.runs()
+    (crashed,) = place.outlast.runs()
     assert crashed.status == "crashed"
     outcome = place.run(body, 1)
     assert (outcome.run_id, outcome.result) == (crashed.id, 4)
     assert sorted(place.ran) == sorted(["add 1", "add 2", "add 3", *again])
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @every_mix
@@ -100,20 +100,20 @@ def test_three_crashes_later_the_result_is_the_same(place: Place, body: Any) -> 
 
 def test_resume_by_id_finds_the_flow_and_its_inputs(place: Place) -> None:
     place.crash(plain_of_plain, 1, at="got 3")
-    outcome = place.hold.resume(place.run_id)
+    outcome = place.outlast.resume(place.run_id)
     assert (outcome.status, outcome.result, outcome.replayed_steps) == ("succeeded", 4, 2)
 
 
 def test_resume_takes_a_unique_prefix_of_the_id(place: Place) -> None:
     place.crash(async_of_async, 1, at="got 3")
-    assert place.hold.resume(place.run_id[:5]).result == 4
+    assert place.outlast.resume(place.run_id[:5]).result == 4
 
 
 @every_mix
 def test_a_finished_run_refuses_to_resume(place: Place, body: Any) -> None:
     outcome = place.run(body, 1)
     with pytest.raises(RunFinished, match="succeeded"):
-        place.hold.resume(outcome.run_id)
+        place.outlast.resume(outcome.run_id)
 
 
 def test_after_it_finished_the_same_call_starts_a_new_run(place: Place) -> None:
@@ -148,7 +148,7 @@ def test_a_step_that_kills_its_process_again_and_again_is_left_to_a_person(place
     outcome = place.run(plain_of_plain, 1)
     assert [wait.type for wait in outcome.interrupts] == ["crash_loop"]
     assert place.count("add 2") == 4
-    place.hold.retry(outcome.run_id, "add~2", why="mended")
+    place.outlast.retry(outcome.run_id, "add~2", why="mended")
     assert place.run(plain_of_plain, 1).result == 4
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, current, flow, step
-from holdfast.clock import ManualClock
-from holdfast.errors import StepTimedOut, StillRunning
+from outlast import AsyncRun, Run, current, flow, step
+from outlast.clock import ManualClock
+from outlast.errors import StepTimedOut, StillRunning
 
 from ..kit.place import KNOBS, Place, ran, reach
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import RunAborted, RunFailed, RunInterrupted, RunWaiting
-from holdfast.ledger.journal import STATUSES as RECEIPT_STATUSES
-from holdfast.runs.run import FINISHED, MOVES, STATUSES, Outcome, may_move
-from holdfast.runs.waits.interrupt import CHOICES
-from holdfast.store.statements import migrations, schema, statements
+from outlast.errors import RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.ledger.journal import STATUSES as RECEIPT_STATUSES
+from outlast.runs.run import FINISHED, MOVES, STATUSES, Outcome, may_move
+from outlast.runs.waits.interrupt import CHOICES
+from outlast.store.statements import migrations, schema, statements
 
 PAGE = Path(__file__).parents[2] / "docs" / "state-machine.md"
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Holdfast, Run, flow, step
-from holdfast.errors import (
+from outlast import AsyncRun, Outlast, Run, flow, step
+from outlast.errors import (
     AmbiguousPrefix,
     FlowInvalid,
     FlowNotFound,
-    HoldfastError,
     InputsConflict,
     InputsInvalid,
     NameInvalid,
+    OutlastError,
     RunHeld,
     RunNotFound,
     StepNotFound,
     SyncInLoop,
 )
-from holdfast.runs import claim as claims
+from outlast.runs import claim as claims
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -101,7 +101,7 @@ def test_fresh_gives_the_old_run_up_and_starts_anew(place: Place) -> None:
     KNOBS["smooth"] = True
     second = place.run(fails, "b", task="nightly", fresh=True)
     assert second.result == "B"
-    assert place.hold.get(first.run_id).status == "aborted"
+    assert place.outlast.get(first.run_id).status == "aborted"
 
 
 def test_fresh_without_an_unfinished_run_is_a_run_like_others(place: Place) -> None:
@@ -116,7 +116,7 @@ def test_two_flows_may_work_on_one_task(place: Place) -> None:
 
 def test_what_is_given_with_a_run_is_kept_with_it(place: Place) -> None:
     outcome = place.run(runs_async, "y", task="t", session="chat-1", trace_id="abc", meta={"ticket": 7})
-    record = place.hold.get(outcome.run_id)
+    record = place.outlast.get(outcome.run_id)
     assert (record.task, record.session, record.trace_id, record.meta) == ("t", "chat-1", "abc", {"ticket": 7})
     assert (record.inputs, record.result, record.flow.endswith(":runs_async")) == ({"text": "y"}, "Y", True)
     assert {receipt.trace_id for receipt in place.receipts()} == {"abc"}
@@ -132,7 +132,7 @@ def test_a_task_name_that_cannot_be_used_is_refused(place: Place, task: str) -> 
 
 
 def test_the_second_starter_is_told_who_holds_the_run(place: Place) -> None:
-    started = place.hold.start(gated)
+    started = place.outlast.start(gated)
     assert ARRIVED.wait(10)
     with pytest.raises(RunHeld) as caught:
         place.run(gated)
@@ -143,12 +143,12 @@ def test_the_second_starter_is_told_who_holds_the_run(place: Place) -> None:
 
 
 def test_a_held_run_is_not_given_up_for_a_fresh_one(place: Place) -> None:
-    started = place.hold.start(gated)
+    started = place.outlast.start(gated)
     assert ARRIVED.wait(10)
     with pytest.raises(RunHeld):
         place.run(gated, fresh=True)
     with pytest.raises(RunHeld):
-        place.hold.resume(started.run_id)
+        place.outlast.resume(started.run_id)
     GO_ON.set()
     assert started.outcome(10).status == "succeeded"
 
@@ -165,10 +165,10 @@ def test_starters_at_the_same_moment_meet_in_one_run(place: Place) -> None:
             said.append(place.run(gated, task=task).status)
         except RunHeld:
             said.append("held")
-        except HoldfastError as error:
+        except OutlastError as error:
             said.append(error.code)
 
-    _ = place.hold
+    _ = place.outlast
     for number in range(15):
         threads = [threading.Thread(target=start, args=(f"t{number}",)) for _ in range(4)]
         for thread in threads:
@@ -186,8 +186,8 @@ def test_another_process_that_died_is_taken_over_at_once(place: Place) -> None:
 
 
 def test_start_goes_on_in_the_background_and_is_durable_at_once(place: Place) -> None:
-    started = place.hold.start(gated)
-    assert place.hold.get(started.run_id).status == "running"
+    started = place.outlast.start(gated)
+    assert place.outlast.get(started.run_id).status == "running"
     with pytest.raises(TimeoutError):
         started.outcome(0.01)
     GO_ON.set()
@@ -199,22 +199,22 @@ def test_start_goes_on_in_the_background_and_is_durable_at_once(place: Place) ->
 
 def test_a_run_is_found_by_a_unique_prefix(place: Place) -> None:
     first, second = place.run(fails, "a"), place.run(fails, "b")
-    assert place.hold.get(first.run_id[:6]).id == first.run_id
-    assert [run.id for run in place.hold.runs()] == [second.run_id, first.run_id]
-    assert [run.id for run in place.hold.runs(limit=1)] == [second.run_id]
+    assert place.outlast.get(first.run_id[:6]).id == first.run_id
+    assert [run.id for run in place.outlast.runs()] == [second.run_id, first.run_id]
+    assert [run.id for run in place.outlast.runs(limit=1)] == [second.run_id]
 
 
 def test_a_limit_counts_only_the_runs_of_that_status(place: Place) -> None:
     for number in range(2):
         place.crash(fails, at="worked", task=f"dead-{number}")
-    crashed = [run.id for run in place.hold.runs()]
-    live = [place.hold.start(gated, task=f"live-{number}") for number in range(3)]
-    place.hold.abort(place.run(fails, task="given-up").run_id, why="a run of another status")
+    crashed = [run.id for run in place.outlast.runs()]
+    live = [place.outlast.start(gated, task=f"live-{number}") for number in range(3)]
+    place.outlast.abort(place.run(fails, task="given-up").run_id, why="a run of another status")
     try:
-        assert [run.id for run in place.hold.runs(status="crashed", limit=1)] == crashed[:1]
-        assert [run.id for run in place.hold.runs(status="crashed", limit=2)] == crashed
-        assert [run.id for run in place.hold.runs(status="running", limit=2)] == [live[2].run_id, live[1].run_id]
-        assert [place.hold.runs(status=status, limit=0) for status in (None, "crashed")] == [[], []]
+        assert [run.id for run in place.outlast.runs(status="crashed", limit=1)] == crashed[:1]
+        assert [run.id for run in place.outlast.runs(status="crashed", limit=2)] == crashed
+        assert [run.id for run in place.outlast.runs(status="running", limit=2)] == [live[2].run_id, live[1].run_id]
+        assert [place.outlast.runs(status=status, limit=0) for status in (None, "crashed")] == [[], []]
     finally:
         GO_ON.set()
         assert [started.outcome(10).status for started in live] == ["succeeded"] * 3
@@ -223,30 +223,30 @@ def test_a_limit_counts_only_the_runs_of_that_status(place: Place) -> None:
 def test_a_crashed_run_that_is_given_back_is_listed_once_and_in_its_place(place: Place) -> None:
     for number in range(3):
         place.crash(fails, at="worked", task=f"dead-{number}")
-    newest, middle, oldest = (run.id for run in place.hold.runs())
-    runtime = place.hold._runtime
+    newest, middle, oldest = (run.id for run in place.outlast.runs())
+    runtime = place.outlast._runtime
     claims.release(runtime, claims.claim(runtime, middle), "crashed")
-    assert [run.id for run in place.hold.runs(status="crashed")] == [newest, middle, oldest]
+    assert [run.id for run in place.outlast.runs(status="crashed")] == [newest, middle, oldest]
 
 
 @pytest.mark.parametrize("run_id", ["nothing-like-that", ""])
 def test_an_unknown_run_is_not_found(place: Place, run_id: str) -> None:
     with pytest.raises(RunNotFound):
-        place.hold.get(run_id)
+        place.outlast.get(run_id)
 
 
 def test_a_prefix_of_many_is_ambiguous(place: Place) -> None:
     ids = (f"same-{number}" for number in range(99))
-    with Holdfast(place.home, ids=lambda: next(ids)) as hold:
-        first, second = hold.run(fails, "a").run_id, hold.run(fails, "b").run_id
+    with Outlast(place.home, ids=lambda: next(ids)) as outlast:
+        first, second = outlast.run(fails, "a").run_id, outlast.run(fails, "b").run_id
         with pytest.raises(AmbiguousPrefix, match=f"{first}, {second}"):
-            hold.get("same-")
+            outlast.get("same-")
 
 
 def test_a_step_that_the_run_never_met_is_not_found(place: Place) -> None:
     outcome = place.run(fails)
     with pytest.raises(StepNotFound, match="work"):
-        place.hold.retry(outcome.run_id, "nothing")
+        place.outlast.retry(outcome.run_id, "nothing")
 
 
 # -- what cannot be a flow ---------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_the_advice_for_what_cannot_be_a_flow_fits(place: Place) -> None:
 def test_arguments_that_a_flow_does_not_take_are_refused(place: Place, args: Any, kwargs: Any) -> None:
     with pytest.raises(InputsInvalid, match="text"):
         place.run(fails, *args, **kwargs)
-    assert place.hold.runs() == []
+    assert place.outlast.runs() == []
 
 
 def test_a_flow_whose_code_is_gone_cannot_be_resumed_by_id(place: Place) -> None:
@@ -316,8 +316,8 @@ def test_a_flow_whose_code_is_gone_cannot_be_resumed_by_id(place: Place) -> None
     kept = globals().pop("vanishing")
     try:
         with pytest.raises(FlowNotFound, match="vanishing"):
-            place.hold.resume(outcome.run_id)
-        assert place.hold.get(outcome.run_id).status == "failed"
+            place.outlast.resume(outcome.run_id)
+        assert place.outlast.get(outcome.run_id).status == "failed"
     finally:
         globals()["vanishing"] = kept
 
@@ -331,16 +331,16 @@ def test_the_blocking_surface_refuses_an_async_flow_inside_a_loop(place: Place) 
     async def inside() -> None:
         place.run(runs_async)
 
-    with pytest.raises(SyncInLoop, match="AsyncHoldfast"):
+    with pytest.raises(SyncInLoop, match="AsyncOutlast"):
         asyncio.run(inside())
-    assert place.hold.runs() == []
+    assert place.outlast.runs() == []
 
 
 def test_resuming_an_async_flow_inside_a_loop_is_refused_and_gives_the_run_back(place: Place) -> None:
     place.crash(fails_async, at="worked")
 
     async def inside() -> None:
-        place.hold.resume(place.run_id)
+        place.outlast.resume(place.run_id)
 
     with pytest.raises(SyncInLoop):
         asyncio.run(inside())

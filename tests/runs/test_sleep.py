@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, effect, flow, step
-from holdfast.clock import ManualClock
-from holdfast.errors import AnswerInvalid, RunWaiting, StepInvalid
+from outlast import AsyncRun, Run, effect, flow, step
+from outlast.clock import ManualClock
+from outlast.errors import AnswerInvalid, RunWaiting, StepInvalid
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -85,8 +85,8 @@ def test_before_it_is_due_the_run_still_waits(place: Place, body: Any) -> None:
     first = place.run(body)
     place.clock.advance(3600)
     assert place.run(body).interrupts == first.interrupts
-    assert place.hold.resume(first.run_id).status == "waiting"
-    assert len(place.hold.interrupts()) == 1
+    assert place.outlast.resume(first.run_id).status == "waiting"
+    assert len(place.outlast.interrupts()) == 1
 
 
 @both
@@ -95,7 +95,7 @@ def test_when_it_is_due_the_run_goes_on(place: Place, body: Any) -> None:
     place.run(body)
     place.clock.advance(2 * 3600)
     assert place.run(body).result == "after"
-    assert (place.count("work before"), place.hold.interrupts()) == (1, [])
+    assert (place.count("work before"), place.outlast.interrupts()) == (1, [])
 
 
 @both
@@ -103,7 +103,7 @@ def test_the_last_part_of_a_long_sleep_waits_in_place(place: Place, body: Any) -
     KNOBS["long"] = "2h"
     outcome = place.run(body)
     place.clock.advance(2 * 3600 - 30)
-    assert place.hold.resume(outcome.run_id).result == "after"
+    assert place.outlast.resume(outcome.run_id).result == "after"
     assert passed(place) == pytest.approx(timedelta(hours=2), abs=timedelta(seconds=1))
 
 
@@ -111,7 +111,7 @@ def test_a_timer_takes_no_answer(place: Place) -> None:
     KNOBS["long"] = "2h"
     (wait,) = place.run(sleeps).interrupts
     with pytest.raises(AnswerInvalid):
-        place.hold.answer(wait.id, {"choice": "retry"})
+        place.outlast.answer(wait.id, {"choice": "retry"})
 
 
 @both

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, current, effect, flow, step
-from holdfast.errors import NameInvalid, StateTooLarge, ValueRefused
+from outlast import AsyncRun, Run, current, effect, flow, step
+from outlast.errors import NameInvalid, StateTooLarge, ValueRefused
 
 from ..kit.place import KNOBS, Place, ran, reach
 

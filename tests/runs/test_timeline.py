@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from holdfast import NOT_DONE, Happened, Run, TimelineItem, current, effect, flow, step
+from outlast import NOT_DONE, Happened, Run, TimelineItem, current, effect, flow, step
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -51,8 +51,8 @@ def whole(run: Run) -> str:
 
 
 def items(place: Place, *kinds: str) -> list[TimelineItem]:
-    (run,) = [run for run in place.hold.runs() if not run.parent]
-    return [item for item in place.hold.timeline(run.id) if item.kind in kinds or not kinds]
+    (run,) = [run for run in place.outlast.runs() if not run.parent]
+    return [item for item in place.outlast.timeline(run.id) if item.kind in kinds or not kinds]
 
 
 def shown(place: Place, *kinds: str) -> list[tuple[str, str, str, int]]:
@@ -67,7 +67,7 @@ def start(place: Place) -> str:
 def test_every_attempt_phase_child_and_sleep_is_there_in_order(place: Place) -> None:
     start(place)
     names = [item for item in shown(place) if item[0] != "run"]
-    (spawned,) = [run.id for run in place.hold.runs() if run.parent]
+    (spawned,) = [run.id for run in place.outlast.runs() if run.parent]
     assert names == [
         ("phase", "finding", "", 0),
         ("step", "work", "succeeded", 1),
@@ -80,7 +80,7 @@ def test_every_attempt_phase_child_and_sleep_is_there_in_order(place: Place) -> 
         ("effect", "publish", "failed", 1),
         ("wait", "publish", "open", 0),
     ]
-    assert [item.name for item in place.hold.timeline(spawned)] == ["started", "work", "succeeded"]
+    assert [item.name for item in place.outlast.timeline(spawned)] == ["started", "work", "succeeded"]
 
 
 def test_items_say_when_they_began_and_how_long_they_took(place: Place) -> None:
@@ -106,8 +106,8 @@ def test_a_wait_becomes_a_decision_with_who_and_why(place: Place) -> None:
     run = start(place)
     (wait,) = items(place, "wait")
     place.clock.advance(60)
-    place.hold.skip(run, "publish", result="seen", why="it is on the page")
-    place.hold.resume(run)
+    place.outlast.skip(run, "publish", result="seen", why="it is on the page")
+    place.outlast.resume(run)
     (decision,) = items(place, "decision")
     assert (decision.name, decision.status, decision.note) == ("publish", "skip", "by local: it is on the page")
     assert (decision.interrupt, decision.started_at, decision.seconds) == (wait.interrupt, wait.started_at, 60)
@@ -118,8 +118,8 @@ def test_a_wait_becomes_a_decision_with_who_and_why(place: Place) -> None:
 def test_the_time_in_which_nobody_worked_is_there(place: Place) -> None:
     run = start(place)
     place.clock.advance(3600)
-    place.hold.skip(run, "publish", result="seen", why="seen")
-    place.hold.resume(run)
+    place.outlast.skip(run, "publish", result="seen", why="seen")
+    place.outlast.resume(run)
     stops = {item.name: item.seconds for item in items(place, "run")}
     assert [item.name for item in items(place, "run")] == ["started", "waiting", "resumed", "succeeded"]
     assert stops["waiting"] == 3600
@@ -175,8 +175,8 @@ def test_a_rewound_step_is_there_twice(place: Place) -> None:
     run = place.run(two).run_id
     place.clock.advance(1)
     KNOBS.pop("raise")
-    place.hold.rewind(run, "work", why="once more")
-    place.hold.resume(run)
+    place.outlast.rewind(run, "work", why="once more")
+    place.outlast.resume(run)
     assert [(item.name, item.attempt) for item in items(place, "step")].count(("work", 1)) == 2
     assert [item.note for item in items(place, "run") if item.name == "rewound"] == ["by local: once more"]
 
@@ -194,10 +194,10 @@ def stays(run: Run) -> None:
 
 def test_what_is_under_way_is_running(place: Place) -> None:
     KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
-    started = place.hold.start(stays)
+    started = place.outlast.start(stays)
     assert KNOBS["begun"].wait(20)
     try:
-        for event in place.hold.follow_events(started.run_id):
+        for event in place.outlast.follow_events(started.run_id):
             if event.name == "step.started":
                 break
         assert [(item.status, item.ended_at) for item in items(place, "step")] == [("running", None)]
@@ -208,7 +208,7 @@ def test_what_is_under_way_is_running(place: Place) -> None:
 
 def test_an_aborted_run_says_by_whom_and_its_wait_is_cancelled(place: Place) -> None:
     run = start(place)
-    place.hold.abort(run, why="not needed")
+    place.outlast.abort(run, why="not needed")
     assert [(item.name, item.note) for item in items(place, "run")][-1] == ("aborted", "by local: not needed")
     assert [item.status for item in items(place, "wait")] == ["cancelled"]
 
@@ -220,16 +220,16 @@ def asks(run: Run) -> list[Any]:
 
 def test_a_wait_that_was_answered_and_one_that_a_signal_ended_say_by_whom_and_how_long(place: Place) -> None:
     run = place.run(asks, task="t").run_id
-    (wait,) = place.hold.interrupts(run)
+    (wait,) = place.outlast.interrupts(run)
     place.clock.advance(30)
-    place.hold.answer(wait.id, {"approved": True})
-    place.hold.resume(run)
+    place.outlast.answer(wait.id, {"approved": True})
+    place.outlast.resume(run)
     place.clock.advance(5)
-    place.hold.signal("paid", 12, task="t")
-    assert place.hold.resume(run).unwrap() == [True, 12]
+    place.outlast.signal("paid", 12, task="t")
+    assert place.outlast.resume(run).unwrap() == [True, 12]
     first, second = items(place, "wait")
     assert (first.status, first.seconds, first.interrupt, first.call) == ("answered", 30, wait.id, wait.call)
     assert (first.note, second.note) == ("approval, by local", "signal, by local")
     assert (second.status, second.seconds) == ("answered", 5)
-    (answer,) = [event for event in place.hold.events(run) if event.interrupt == wait.id]
+    (answer,) = [event for event in place.outlast.events(run) if event.interrupt == wait.id]
     assert answer.body["answer"] == {"approved": True}

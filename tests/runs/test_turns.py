@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, AsyncRun, Holdfast, effect, flow, step
+from outlast import AsyncOutlast, AsyncRun, Outlast, effect, flow, step
 
 KNOBS: dict[str, Any] = {}
 
 
 @pytest.fixture
-def hold(tmp_path: Path) -> Iterator[Holdfast]:
+def outlast(tmp_path: Path) -> Iterator[Outlast]:
     KNOBS.clear()
     KNOBS["ran"] = Counter()
-    with Holdfast(tmp_path, store_options={"synchronous": "OFF"}) as opened:
+    with Outlast(tmp_path, store_options={"synchronous": "OFF"}) as opened:
         yield opened
 
 
@@ -61,10 +61,10 @@ async def pool(run: AsyncRun, items: int) -> list[tuple[int, int]]:
     return done
 
 
-def test_a_worker_pool_resumes_with_the_same_work_in_the_same_hands(hold: Holdfast) -> None:
-    assert hold.run(pool, 12).status == "failed"
+def test_a_worker_pool_resumes_with_the_same_work_in_the_same_hands(outlast: Outlast) -> None:
+    assert outlast.run(pool, 12).status == "failed"
     KNOBS["open"] = True
-    outcome = hold.run(pool, 12)
+    outcome = outlast.run(pool, 12)
     assert outcome.status == "succeeded"
     assert outcome.replayed_steps == 24
     first, again = KNOBS["orders"]
@@ -94,10 +94,10 @@ async def race(run: AsyncRun) -> str:
     return winner
 
 
-def test_the_winner_of_a_race_is_the_same_on_replay(hold: Holdfast) -> None:
-    assert hold.run(race).status == "failed"
+def test_the_winner_of_a_race_is_the_same_on_replay(outlast: Outlast) -> None:
+    assert outlast.run(race).status == "failed"
     KNOBS["open"] = True
-    assert hold.run(race).unwrap() == "fast"
+    assert outlast.run(race).unwrap() == "fast"
     assert KNOBS["ran"] == {"use fast": 1}
 
 
@@ -106,7 +106,7 @@ def test_tasks_of_an_opened_block_keep_their_own_results(tmp_path: Path) -> None
     KNOBS["ran"] = Counter()
 
     async def block(late: int) -> list[str]:
-        async with AsyncHoldfast(tmp_path, store_options={"synchronous": "OFF"}) as hold, hold.open("block"):
+        async with AsyncOutlast(tmp_path, store_options={"synchronous": "OFF"}) as outlast, outlast.open("block"):
 
             async def branch(name: str, place: int) -> str:
                 await asyncio.sleep(0.02 * (place == late))
@@ -133,10 +133,10 @@ async def as_they_come(run: AsyncRun) -> list[int]:
     return got
 
 
-def test_effects_fed_by_whoever_is_first_are_not_repeated(hold: Holdfast) -> None:
-    assert hold.run(as_they_come).status == "failed"
+def test_effects_fed_by_whoever_is_first_are_not_repeated(outlast: Outlast) -> None:
+    assert outlast.run(as_they_come).status == "failed"
     KNOBS["open"] = True
-    assert hold.run(as_they_come).status == "succeeded"
+    assert outlast.run(as_they_come).status == "succeeded"
     assert KNOBS["orders"][0] == KNOBS["orders"][1]
     assert set(KNOBS["ran"].values()) == {1}
 
@@ -153,15 +153,15 @@ async def moved(run: AsyncRun) -> int:
     return result
 
 
-def test_an_effect_that_moved_to_another_branch_asks_before_it_happens_again(hold: Holdfast) -> None:
-    assert hold.run(moved).status == "failed"
+def test_an_effect_that_moved_to_another_branch_asks_before_it_happens_again(outlast: Outlast) -> None:
+    assert outlast.run(moved).status == "failed"
     KNOBS["open"] = True
-    outcome = hold.run(moved)
+    outcome = outlast.run(moved)
     assert outcome.status == "waiting"
     assert [wait.type for wait in outcome.interrupts] == ["inputs_changed"]
     assert KNOBS["ran"]["send 1"] == 1
-    hold.answer(outcome.interrupts[0].id, {"choice": "reuse"})
-    assert hold.run(moved).unwrap() == 1
+    outlast.answer(outcome.interrupts[0].id, {"choice": "reuse"})
+    assert outlast.run(moved).unwrap() == 1
     assert KNOBS["ran"]["send 1"] == 1
 
 
@@ -177,8 +177,8 @@ async def alike(run: AsyncRun) -> list[int]:
     return list(await asyncio.gather(*(branch(number) for number in range(4))))
 
 
-def test_equal_effects_of_sibling_branches_are_their_own(hold: Holdfast) -> None:
-    assert hold.run(alike).status == "failed"
+def test_equal_effects_of_sibling_branches_are_their_own(outlast: Outlast) -> None:
+    assert outlast.run(alike).status == "failed"
     KNOBS["open"] = True
-    assert hold.run(alike).unwrap() == [7, 7, 7, 7]
+    assert outlast.run(alike).unwrap() == [7, 7, 7, 7]
     assert KNOBS["ran"]["send 7"] == 4

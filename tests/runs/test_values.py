@@ -13,8 +13,8 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast import AsyncRun, Run, flow, step
-from holdfast.errors import ValueRefused
+from outlast import AsyncRun, Run, flow, step
+from outlast.errors import ValueRefused
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -283,14 +283,14 @@ def takes(run: Run, source: Source, when: datetime, rest: Any = None) -> str:
 
 def test_a_flows_inputs_come_back_as_its_annotations_name_them(place: Place) -> None:
     assert place.run(takes, SOURCE, AT).result == "Source datetime"
-    assert place.hold.get(place.run_id).inputs["source"]["url"] == SOURCE.url
+    assert place.outlast.get(place.run_id).inputs["source"]["url"] == SOURCE.url
 
 
 @pytest.mark.parametrize("rest", [object(), float("nan"), (1, 2), {1: 2}])
 def test_an_input_that_would_not_come_back_is_refused_before_the_run_exists(place: Place, rest: Any) -> None:
     with pytest.raises(ValueRefused, match="takes\\(rest\\)"):
         place.run(takes, SOURCE, AT, rest)
-    assert place.hold.runs() == []
+    assert place.outlast.runs() == []
 
 
 # -- large -------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def test_a_result_larger_than_32_kib_lives_in_the_blob_store(place: Place, size:
     (receipt,) = place.receipts()
     assert bool(receipt.blob) is (size + 2 > 32 * 1024)
     assert receipt.result == "x" * size
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
 
 
 @flow

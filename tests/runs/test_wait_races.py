@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, flow, step
-from holdfast.errors import Invalid, RunSealed
-from holdfast.store.sqlite.transaction import Reader, Transaction
+from outlast import AsyncRun, Run, flow, step
+from outlast.errors import Invalid, RunSealed
+from outlast.store.sqlite.transaction import Reader, Transaction
 
 from ..kit.place import KNOBS, Place
 from .test_waits import HOUR, asking, listening, only_wait, seal
@@ -20,42 +20,42 @@ def listening_too(run: Run) -> Any:
 
 def test_a_late_signal_does_not_beat_the_deadline_and_is_kept(place: Place) -> None:
     KNOBS["how"] = {"deadline": "1h", "default": "nothing came"}
-    place.hold.run(listening, task="t")
+    place.outlast.run(listening, task="t")
     place.clock.advance(HOUR)
-    assert place.hold.signal("news", "late", task="t").interrupt == ""
-    assert place.hold.run(listening, task="t").unwrap() == ["nothing came"]
-    assert place.hold.run(listening, task="t").unwrap() == ["late"]
+    assert place.outlast.signal("news", "late", task="t").interrupt == ""
+    assert place.outlast.run(listening, task="t").unwrap() == ["nothing came"]
+    assert place.outlast.run(listening, task="t").unwrap() == ["late"]
 
 
 def test_of_two_waits_a_signal_passes_over_the_late_one(place: Place) -> None:
     KNOBS["how"] = {"deadline": "1h", "default": "nothing came"}
-    place.hold.run(listening, task="t")
+    place.outlast.run(listening, task="t")
     KNOBS["how"] = {}
-    other = only_wait(place.hold.run(listening_too, task="t"))
+    other = only_wait(place.outlast.run(listening_too, task="t"))
     place.clock.advance(HOUR)
-    assert place.hold.signal("news", "late", task="t").interrupt == other
+    assert place.outlast.signal("news", "late", task="t").interrupt == other
 
 
 def test_a_signal_to_a_task_is_not_lost_with_a_run_that_was_given_up(place: Place) -> None:
-    place.hold.run(listening, task="t")
-    place.hold.signal("news", 1, task="t")
-    place.hold.signal("news", 2, task="t")
-    assert place.hold.run(listening, task="t", fresh=True).unwrap() == [1]
-    assert place.hold.run(listening, task="t").unwrap() == [2]
+    place.outlast.run(listening, task="t")
+    place.outlast.signal("news", 1, task="t")
+    place.outlast.signal("news", 2, task="t")
+    assert place.outlast.run(listening, task="t", fresh=True).unwrap() == [1]
+    assert place.outlast.run(listening, task="t").unwrap() == [2]
 
 
 def test_a_signal_to_a_run_is_given_up_with_it(place: Place) -> None:
-    outcome = place.hold.run(listening, task="t")
-    place.hold.signal("news", 1, run_id=outcome.run_id)
-    assert place.hold.run(listening, task="t", fresh=True).status == "waiting"
+    outcome = place.outlast.run(listening, task="t")
+    place.outlast.signal("news", 1, run_id=outcome.run_id)
+    assert place.outlast.run(listening, task="t", fresh=True).status == "waiting"
 
 
 def test_a_signal_to_a_sealed_run_is_refused(place: Place) -> None:
-    outcome = place.hold.run(listening, task="t")
+    outcome = place.outlast.run(listening, task="t")
     seal(place, outcome.run_id)
     with pytest.raises(RunSealed):
-        place.hold.signal("news", 1, run_id=outcome.run_id)
-    assert place.hold.signal("news", 1, task="t").interrupt == ""
+        place.outlast.signal("news", 1, run_id=outcome.run_id)
+    assert place.outlast.signal("news", 1, task="t").interrupt == ""
 
 
 @flow
@@ -76,16 +76,16 @@ def telling() -> str:
 
 def test_a_signal_to_a_branch_that_the_flow_let_go_of_is_kept(place: Place) -> None:
     sent = []
-    KNOBS["tell"] = lambda: sent.append(place.hold.signal("news", 1, task="t"))
-    assert place.hold.run(racing, task="t").unwrap() == "done"
+    KNOBS["tell"] = lambda: sent.append(place.outlast.signal("news", 1, task="t"))
+    assert place.outlast.run(racing, task="t").unwrap() == "done"
     assert sent[0].interrupt
-    assert place.hold.run(listening, task="t").unwrap() == [1]
+    assert place.outlast.run(listening, task="t").unwrap() == [1]
 
 
 def test_a_step_is_looked_up_before_the_write_that_asks_to_go_back_to_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = place.hold.run(asking)
+    outcome = place.outlast.run(asking)
     journal_of: Any = Transaction.journal_of
     writing: list[int] = []
 
@@ -94,25 +94,25 @@ def test_a_step_is_looked_up_before_the_write_that_asks_to_go_back_to_it(
         return journal_of(self, run_key, *how)
 
     monkeypatch.setattr(Transaction, "journal_of", counted)
-    place.hold.rewind(outcome.run_id, "work")
+    place.outlast.rewind(outcome.run_id, "work")
     assert writing == []
 
 
 def test_a_step_is_looked_up_again_when_the_run_moved_meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     KNOBS["raise"] = ("before", ValueError("not yet"))
-    outcome = place.hold.run(asking)
-    store = place.hold._runtime.store
+    outcome = place.outlast.run(asking)
+    store = place.outlast._runtime.store
     write = store.write
 
     def write_after_it_went_on(work: Any) -> Any:
         monkeypatch.undo()
         del KNOBS["raise"]
-        assert place.hold.resume(outcome.run_id).status == "waiting"
+        assert place.outlast.resume(outcome.run_id).status == "waiting"
         return write(work)
 
     monkeypatch.setattr(store, "write", write_after_it_went_on)
     with pytest.raises(Invalid, match="has succeeded already"):
-        place.hold.retry(outcome.run_id, "work")
+        place.outlast.retry(outcome.run_id, "work")
 
 
 # -- many waits --------------------------------------------------------------------------------------
@@ -140,6 +140,6 @@ def test_opening_many_waits_reads_the_journal_once(place: Place, monkeypatch: py
         return rows
 
     monkeypatch.setattr(Reader, "journal_of", counted)
-    outcome = place.hold.run(asking_often)
+    outcome = place.outlast.run(asking_often)
     assert len(outcome.interrupts) == 20
     assert 20 <= len(read) == len(set(read))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Run, flow, step
+from outlast import Run, flow, step
 
 from ..kit.place import KNOBS, Place
 
@@ -20,7 +20,7 @@ class Login:
 
 @step
 def saying(what: Any) -> None:
-    from holdfast import current
+    from outlast import current
 
     current().emit("from the step", KNOBS["body"])
 
@@ -44,7 +44,7 @@ def talking(run: Run) -> None:
 )
 def test_a_secret_in_an_event_is_masked(place: Place, body: Any, kept: Any) -> None:
     KNOBS["body"] = body
-    place.hold.run(talking).unwrap()
+    place.outlast.run(talking).unwrap()
     for name in ("from the body", "from the step"):
         assert [event.body for event in place.events(name)] == [kept]
     place.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Holdfast, Run, flow
-from holdfast.doors.cli.group import cli
-from holdfast.python.decorators import flow_file
+from outlast import Outlast, Run, flow
+from outlast.doors.cli.group import cli
+from outlast.python.decorators import flow_file
 
 TOKEN = "gh" + "p_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 SPLIT = TOKEN.replace("p_", 'p""_')  # so that it stands in no file before it is printed
@@ -33,29 +33,29 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("counts")
     file = folder / "flow.yaml"
     file.write_text(f"flow: f\nsteps:\n  - id: one\n    run: 'echo {SPLIT} {SPLIT}'\n  - id: two\n    run: echo fine\n")
-    with Holdfast(folder / ".holdfast") as hold:
-        hold.run(talking)
-        hold.run(flow_file(file))
-    return folder / ".holdfast"
+    with Outlast(folder / ".outlast") as outlast:
+        outlast.run(talking)
+        outlast.run(flow_file(file))
+    return folder / ".outlast"
 
 
 def run_of(home: Path, flow: str) -> str:
-    with Holdfast(home) as hold:
-        return next(run.id for run in hold.runs() if flow in run.flow)
+    with Outlast(home) as outlast:
+        return next(run.id for run in outlast.runs() if flow in run.flow)
 
 
 def test_an_event_says_how_many_secrets_were_masked_in_it(home: Path) -> None:
-    with Holdfast(home) as hold:
-        found = {event.name: event.masked for event in hold.events(run_of(home, "talking"))}
+    with Outlast(home) as outlast:
+        found = {event.name: event.masked for event in outlast.events(run_of(home, "talking"))}
         assert {name: found[name] for name in ("two", "named", "none")} == {"two": 2, "named": 2, "none": 0}
-        assert hold.verify().ok
+        assert outlast.verify().ok
 
 
 def test_a_transcript_says_how_many_secrets_were_masked_in_it(home: Path) -> None:
-    with Holdfast(home) as hold:
+    with Outlast(home) as outlast:
         run_id = run_of(home, "flow.yaml")
-        assert [(log.step, log.masked) for log in hold.logs(run_id)] == [("one", 2), ("two", 0)]
-        assert [receipt.facts.get("masked") for receipt in hold.receipts(run_id)] == [2, None]
+        assert [(log.step, log.masked) for log in outlast.logs(run_id)] == [("one", 2), ("two", 0)]
+        assert [receipt.facts.get("masked") for receipt in outlast.receipts(run_id)] == [2, None]
 
 
 def test_the_commands_that_show_them_say_so(home: Path) -> None:

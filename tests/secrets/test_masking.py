@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.commands.transcript import Transcript
-from holdfast.secrets import stream as masking
-from holdfast.secrets.find import RULES, Rule, by_pattern, find, mask
-from holdfast.secrets.stream import Masking, spans_in
+from outlast.commands.transcript import Transcript
+from outlast.secrets import stream as masking
+from outlast.secrets.find import RULES, Rule, by_pattern, find, mask
+from outlast.secrets.stream import Masking, spans_in
 
 from ..kit.commands import wait_until
 

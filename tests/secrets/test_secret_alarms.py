@@ -4,10 +4,10 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-import holdfast
-from holdfast.secrets.find import find
+import outlast
+from outlast.secrets.find import find
 
-SOURCES = Path(holdfast.__file__).parent
+SOURCES = Path(outlast.__file__).parent
 ROOT = SOURCES.parent.parent
 STDLIB = Path(sysconfig.get_path("stdlib"))
 EVERY = 12  # file of Python's own is read: a second's work

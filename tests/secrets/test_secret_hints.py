@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from holdfast.errors import SecretFound
-from holdfast.secrets.find import RULES, Rule, by_pattern, check, masked
+from outlast.errors import SecretFound
+from outlast.secrets.find import RULES, Rule, by_pattern, check, masked
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.secrets.find import MASK, RULES, find, mask, masked
+from outlast.secrets.find import MASK, RULES, find, mask, masked
 
 UPPER, LOWER, DIGITS = string.ascii_uppercase, string.ascii_lowercase, string.digits
 LETTERS = UPPER + LOWER + DIGITS
@@ -73,7 +73,7 @@ KINDS: dict[str, Made] = {
     "openrouter": made("sk", "-or-v1-", (HEX, 64)),
     "anthropic": made("sk", "-ant-", "api03-", (SAFE, 90), "AA"),
     "hugging face": made("h", "f_", (LETTERS, 34)),
-    "holdfast": made("h", "f_", (LOWER + DIGITS, 12), "_", (SAFE, 43)),
+    "outlast": made("o", "l_", (LOWER + DIGITS, 12), "_", (SAFE, 43)),
     "npm": made("np", "m_", (LETTERS, 36)),
     "pypi": made("py", "pi-", "AgEIcHlwaS5vcmc", (SAFE, 60)),
     "sendgrid": made("S", "G.", (SAFE, 22), ".", (SAFE, 43)),

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from holdfast.errors import SecretFound, SecretPatternInvalid
-from holdfast.secrets.find import RULES, check, counted, mask, masked
-from holdfast.secrets.own_patterns import own_rule, own_rules
+from outlast.errors import SecretFound, SecretPatternInvalid
+from outlast.secrets.find import RULES, check, counted, mask, masked
+from outlast.secrets.own_patterns import own_rule, own_rules
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import SecretFound
-from holdfast.secrets.find import MASK, RULES, Found, by_pattern, check, find, is_secret_file, mask, masked
+from outlast.errors import SecretFound
+from outlast.secrets.find import MASK, RULES, Found, by_pattern, check, find, is_secret_file, mask, masked
 
 MIX = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"  # 40 characters, put together with each prefix below so that no
 HEX = "0123456789abcdef" * 4  # scanner takes this file for a leak

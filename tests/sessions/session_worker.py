@@ -3,14 +3,14 @@
 import json
 import sys
 
-from holdfast import Holdfast
+from outlast import Outlast
 
 
 def main(home: str, name: str, count: int) -> None:
     sys.stdin.readline()
-    with Holdfast(home) as hold:
+    with Outlast(home) as outlast:
         for number in range(count):
-            message = hold.sessions.append("s", "user", f"{name}-{number}")
+            message = outlast.sessions.append("s", "user", f"{name}-{number}")
             print(json.dumps([message.seq, message.content]), flush=True)
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import MemoConflict, OperationConflict, ValueRefused
-from holdfast.python.sessions import Sessions
-from holdfast.sessions.session import TooLarge, Window
+from outlast.errors import MemoConflict, OperationConflict, ValueRefused
+from outlast.python.sessions import Sessions
+from outlast.sessions.session import TooLarge, Window
 
 from ..kit.place import Place
 
 
 @pytest.fixture
 def chat(place: Place) -> Sessions:
-    return place.hold.sessions
+    return place.outlast.sessions
 
 
 def talk(chat: Sessions, *contents: str) -> None:
@@ -45,7 +45,7 @@ def test_a_memo_stands_for_the_messages_up_to_one(place: Place, chat: Sessions) 
     second = chat.set_memo("s", "Ann asked for much kelp.\x00\n", expected=1)
     assert (second.version, second.upto) == (2, 3)  # nothing that its writer did not name
     place.reopen()
-    assert place.hold.sessions.memo("s") == second
+    assert place.outlast.sessions.memo("s") == second
 
 
 def test_a_memo_is_set_on_condition_of_its_version(chat: Sessions) -> None:

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, flow
-from holdfast.clock import moment
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast, Run, flow
+from outlast.clock import moment
+from outlast.errors import (
     NameInvalid,
     OperationConflict,
     SessionExists,
     SessionNotFound,
     ValueRefused,
 )
-from holdfast.python.sessions import AsyncSessions, Sessions
-from holdfast.sessions.session import Message
+from outlast.python.sessions import AsyncSessions, Sessions
+from outlast.sessions.session import Message
 
 from ..kit.place import Place
 from ..runs.test_integrity import tamper
@@ -35,7 +35,7 @@ WORKER = Path(__file__).with_name("session_worker.py")
 
 @pytest.fixture
 def chat(place: Place) -> Sessions:
-    return place.hold.sessions
+    return place.outlast.sessions
 
 
 def said(messages: list[Message]) -> list[Any]:
@@ -53,7 +53,7 @@ def test_messages_come_back_in_order_as_they_were_appended(place: Place, chat: S
     assert (first.meta, first.actor, second.seq) == ({"channel": "web"}, "local", 2)
     assert (first.at, second.at - first.at) == (moment(place.clock.now() - 5_000_000), timedelta(seconds=5))
     place.reopen()
-    assert place.hold.sessions.messages("chat-7") == [first, second]
+    assert place.outlast.sessions.messages("chat-7") == [first, second]
 
 
 @pytest.mark.parametrize("content", ["", None, 0, False, [], {}, "a" * 500_000, {"deep": [[["x"]]]}, -0.5, "\u2028"])
@@ -227,7 +227,7 @@ def test_what_is_not_there_is_not_found(chat: Sessions) -> None:
 
 def test_another_scope_or_tenant_has_sessions_of_its_own(place: Place, chat: Sessions) -> None:
     chat.append("s", "user", "mine", operation_id="op")
-    with Holdfast(place.home, scope="other") as other, Holdfast(place.home, tenant="acme") as tenant:
+    with Outlast(place.home, scope="other") as other, Outlast(place.home, tenant="acme") as tenant:
         for foreign in (other.sessions, tenant.sessions):
             with pytest.raises(SessionNotFound):
                 foreign.messages("s")
@@ -246,23 +246,23 @@ def answers(run: Run, text: str) -> str:
 
 def test_a_session_shows_the_runs_that_were_started_for_it(place: Place, chat: Sessions) -> None:
     chat.open("s")
-    first = place.hold.run(answers, "a", session="s").run_id
-    second = place.hold.run(answers, "b", session="s").run_id
-    place.hold.run(answers, "c", session="t")
-    with Holdfast(place.home, scope="other") as other:
+    first = place.outlast.run(answers, "a", session="s").run_id
+    second = place.outlast.run(answers, "b", session="s").run_id
+    place.outlast.run(answers, "c", session="t")
+    with Outlast(place.home, scope="other") as other:
         other.run(answers, "d", session="s")
     assert chat.get("s").runs == (second, first)
-    assert place.hold.get(first).session == "s"
+    assert place.outlast.get(first).session == "s"
     with pytest.raises(SessionNotFound):
         chat.get("t")  # a run only names it
 
 
 def test_gc_leaves_sessions_alone(place: Place, chat: Sessions) -> None:
     chat.append("s", "user", "x")
-    run = place.hold.run(answers, "a", session="s").run_id
+    run = place.outlast.run(answers, "a", session="s").run_id
     assert chat.get("s").runs == (run,)
     place.clock.advance(86400 * 365)
-    assert len(place.hold.gc(older_than=1, dry_run=False).runs) == 1
+    assert len(place.outlast.gc(older_than=1, dry_run=False).runs) == 1
     assert (chat.get("s").runs, said(chat.messages("s"))) == ((), ["x"])
 
 
@@ -345,7 +345,7 @@ def test_threads_that_append_at_once_lose_nothing_and_leave_no_hole(place: Place
     in_threads([lambda name=name: work(name) for name in "abcdefgh"])
     assert {message.seq: message.content for message in chat.messages("s", limit=1000)} == told
     assert sorted(told) == list(range(1, 201))
-    assert place.hold.verify().problems == ()
+    assert place.outlast.verify().problems == ()
 
 
 class Worker:
@@ -376,9 +376,9 @@ class Worker:
 
 def kept(home: Path, told: dict[int, str]) -> int:
     """That everything acknowledged is there and the numbers have no holes; how many there are."""
-    with Holdfast(home) as hold:
-        messages = hold.sessions.messages("s", limit=10_000)
-        assert hold.verify().problems == ()
+    with Outlast(home) as outlast:
+        messages = outlast.sessions.messages("s", limit=10_000)
+        assert outlast.verify().problems == ()
     assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
     found = {message.seq: message.content for message in messages}
     assert {seq: found[seq] for seq in told} == told
@@ -440,9 +440,9 @@ def test_a_record_that_is_not_what_was_stored_is_named(place: Place, chat: Sessi
     chat.append_many("s", [{"role": "user", "content": text} for text in ("a", "b", "c")])
     chat.set_memo("s", "sum", upto=1)
     chat.set_memo("s", "sums", upto=2)
-    assert (place.hold.verify().problems, place.hold.verify().sessions) == ((), 1)
+    assert (place.outlast.verify().problems, place.outlast.verify().sessions) == ((), 1)
     tamper(place, edit)
-    found = place.hold.verify()
+    found = place.outlast.verify()
     assert found.problems[0].record == EDITS[edit]
     assert not found.ok
 
@@ -456,7 +456,7 @@ def test_messages_of_another_session_do_not_fit(place: Place, chat: Sessions) ->
         " (SELECT o.content, o.digest, o.hash FROM messages o WHERE o.session = 2) WHERE session = 1",
     )
     tamper(place, "UPDATE sessions SET hash = (SELECT hash FROM messages WHERE session = 1) WHERE key = 1")
-    assert [problem.record for problem in place.hold.verify().problems] == ["message s/1"]
+    assert [problem.record for problem in place.outlast.verify().problems] == ["message s/1"]
 
 
 # -- on an event loop --------------------------------------------------------------------------------
@@ -464,12 +464,12 @@ def test_messages_of_another_session_do_not_fit(place: Place, chat: Sessions) ->
 
 def test_the_same_is_awaited_on_an_event_loop(tmp_path: Path) -> None:
     async def work() -> None:
-        async with AsyncHoldfast(tmp_path / "home") as hold:
-            await asyncio.gather(*(hold.sessions.append("s", "user", number) for number in range(10)))
-            assert [message.seq for message in await hold.sessions.messages("s")] == list(range(1, 11))
-            assert (await hold.sessions.set_memo("s", "ten", upto=10)).version == 1
-            assert (await hold.sessions.window("s", 100)).covered == 10
-            assert [session.id for session in await hold.sessions.list()] == ["s"]
+        async with AsyncOutlast(tmp_path / "home") as outlast:
+            await asyncio.gather(*(outlast.sessions.append("s", "user", number) for number in range(10)))
+            assert [message.seq for message in await outlast.sessions.messages("s")] == list(range(1, 11))
+            assert (await outlast.sessions.set_memo("s", "ten", upto=10)).version == 1
+            assert (await outlast.sessions.window("s", 100)).covered == 10
+            assert [session.id for session in await outlast.sessions.list()] == ["s"]
 
     asyncio.run(work())
 

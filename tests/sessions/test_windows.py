@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.clock import moment
-from holdfast.sessions.session import Memo, Message
-from holdfast.sessions.window import FRAME_TOKENS, window_of
+from outlast.clock import moment
+from outlast.sessions.session import Memo, Message
+from outlast.sessions.window import FRAME_TOKENS, window_of
 
 ROLES = st.sampled_from(["user", "system", "assistant"])
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import apsw
 
-from holdfast.store.contract import Store
-from holdfast.store.sqlite.open import SqliteStore
+from outlast.store.contract import Store
+from outlast.store.sqlite.open import SqliteStore
 
 
 class Backend(Protocol):
@@ -28,7 +28,7 @@ class SqliteFile:
     kind = "sqlite"
 
     def __init__(self, folder: Path) -> None:
-        self.place = str(folder / "holdfast.db")
+        self.place = str(folder / "outlast.db")
 
     def open(self, **options: Any) -> SqliteStore:
         return SqliteStore(Path(self.place), **options)

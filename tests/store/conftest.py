@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import failpoints
-from holdfast.store.contract import Store
+from outlast import failpoints
+from outlast.store.contract import Store
 
 from .backends import BACKENDS, Backend
 

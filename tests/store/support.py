@@ -9,8 +9,8 @@ from typing import Any
 
 import apsw
 
-from holdfast.ledger.journal import Break, Entry, Header, Payload, check, entry, genesis
-from holdfast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
+from outlast.ledger.journal import Break, Entry, Header, Payload, check, entry, genesis
+from outlast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
 
 Job = Callable[[], Any]
 

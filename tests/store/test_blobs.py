@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import failpoints
-from holdfast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
-from holdfast.store.blobs.folder import Blobs
-from holdfast.values.digest import digest
+from outlast import failpoints
+from outlast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
+from outlast.store.blobs.folder import Blobs
+from outlast.values.digest import digest
 
 from .support import in_threads
 

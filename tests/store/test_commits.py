@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import LeaseLost, StoreFailed
-from holdfast.store.contract import Hold, Store, Writing
+from outlast.errors import LeaseLost, StoreFailed
+from outlast.store.contract import Hold, Store, Writing
 
 from .backends import Backend
 from .support import begin, broken, in_threads, lease_of, new_run, some, start_of, take_over, together
@@ -183,7 +183,7 @@ def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: Stor
 
 
 def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, reached: Counter[str]) -> None:
-    from holdfast.store.sqlite.writer import MOST_ITEMS
+    from outlast.store.sqlite.writer import MOST_ITEMS
 
     hold = begin(store, "run1")
     reached.clear()

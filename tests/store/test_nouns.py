@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.errors import StoreFailed
-from holdfast.ledger.lease import Beat, Process
-from holdfast.runs.run import STATUSES
-from holdfast.store.contract import Ending, NewWait, Reading, Store, Writing
+from outlast.errors import StoreFailed
+from outlast.ledger.lease import Beat, Process
+from outlast.runs.run import STATUSES
+from outlast.store.contract import Ending, NewWait, Reading, Store, Writing
 
 from .support import begin, lease_of, new_run, some, start_of, take_over
 

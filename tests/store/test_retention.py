@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import failpoints
-from holdfast.errors import IntegrityBroken
-from holdfast.store.blobs.folder import Blobs
-from holdfast.store.blobs.trash import Trash
-from holdfast.store.contract import NewWait, Slice, Store
-from holdfast.values.digest import digest
+from outlast import failpoints
+from outlast.errors import IntegrityBroken
+from outlast.store.blobs.folder import Blobs
+from outlast.store.blobs.trash import Trash
+from outlast.store.contract import NewWait, Slice, Store
+from outlast.values.digest import digest
 
 from .backends import Backend
 from .support import begin, in_threads, some
@@ -242,7 +242,7 @@ def with_old_times(path: Path) -> None:
 SAVER = """
 import sys
 from pathlib import Path
-from holdfast.store.blobs.folder import Blobs
+from outlast.store.blobs.folder import Blobs
 blobs = Blobs(Path(sys.argv[1]))
 for line in sys.stdin:
     print(blobs.put(line.strip().encode() * 1000), flush=True)

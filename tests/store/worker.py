@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from holdfast.ledger.journal import Header, Payload, entry, genesis
-from holdfast.store.contract import NewRun, Store
-from holdfast.store.sqlite.open import SqliteStore
+from outlast.ledger.journal import Header, Payload, entry, genesis
+from outlast.store.contract import NewRun, Store
+from outlast.store.sqlite.open import SqliteStore
 
 
 def opened(kind: str, place: str) -> Store:

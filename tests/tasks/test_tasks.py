@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, flow, step
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast, Run, flow, step
+from outlast.errors import (
     ClaimLost,
     HandoffClaimed,
     HandoffContested,
     HandoffInvalid,
-    HoldfastError,
     NameInvalid,
     NotSettled,
     OperationConflict,
+    OutlastError,
     RevisionConflict,
     TaskExists,
     TaskNotFound,
     TaskRefused,
     ValueRefused,
 )
-from holdfast.python.tasks import TaskSession
-from holdfast.tasks.task import ACTIONS, MOVES, STATE_AFTER, STATES, TaskContext, may_move
+from outlast.python.tasks import TaskSession
+from outlast.tasks.task import ACTIONS, MOVES, STATE_AFTER, STATES, TaskContext, may_move
 
 from ..crash.clerk import tamper
 from ..kit.desk import GOOD, Desk
@@ -101,7 +101,7 @@ def test_a_day_in_the_life_of_a_task(desk: Desk) -> None:
         (3, "resumed", "bob"),
         (4, "completed", "bob"),
     ]
-    assert desk.hold.verify().ok
+    assert desk.outlast.verify().ok
 
 
 def test_the_state_outlives_the_process(desk: Desk) -> None:
@@ -118,7 +118,7 @@ def test_opening_again_changes_nothing_but_the_session_it_is_for(desk: Desk) -> 
     assert again.inspect_task_context().session == "chat-2"
     with pytest.raises(TaskExists, match="other meta"):
         sit(desk, meta={"other": 1})
-    assert desk.hold.verify().ok
+    assert desk.outlast.verify().ok
 
 
 def test_a_completed_task_allows_only_to_be_opened_again(desk: Desk) -> None:
@@ -167,14 +167,16 @@ def test_the_second_to_resume_is_refused_and_told_who(desk: Desk) -> None:
 
 def test_two_sessions_of_one_home_are_two_workers(desk: Desk) -> None:
     paused(desk)
-    hold = desk.sit_down("ann")
-    first, second = (hold.tasks.open(NAME, repo_root=str(desk.repo)) for _ in range(2))
+    outlast = desk.sit_down("ann")
+    first, second = (outlast.tasks.open(NAME, repo_root=str(desk.repo)) for _ in range(2))
     first.resume_task()
     first.resume_task()
     with pytest.raises(HandoffClaimed, match="ann"):
         second.resume_task()
     assert (
-        hold.tasks.open(NAME, repo_root=str(desk.repo), claim_id=first.claim_id).inspect_task_context().allows("pause")
+        outlast.tasks.open(NAME, repo_root=str(desk.repo), claim_id=first.claim_id)
+        .inspect_task_context()
+        .allows("pause")
     )
     assert kinds(first) == ["opened", "paused", "resumed"]
 
@@ -210,7 +212,7 @@ def test_who_lost_the_claim_can_neither_pause_nor_complete(desk: Desk) -> None:
     for call in (lambda: ann.pause_task(**FIELDS), ann.complete_task):
         with pytest.raises(ClaimLost, match="nobody holds"):
             call()
-    assert desk.hold.handoff.get(anchor=f"task:{NAME}").summary == "Further"
+    assert desk.outlast.handoff.get(anchor=f"task:{NAME}").summary == "Further"
     assert kinds(ann) == ["opened", "paused", "resumed", "resumed", "paused"]
 
 
@@ -250,7 +252,7 @@ def test_pausing_gives_the_claim_back_so_that_drift_is_drift(desk: Desk) -> None
     session = paused(desk)
     session.resume_task()
     session.pause_task(**FIELDS | {"summary": "Further"})
-    events = [event.kind for event in desk.hold.handoff.history(f"task:{NAME}")]
+    events = [event.kind for event in desk.outlast.handoff.history(f"task:{NAME}")]
     assert events == ["stored", "claimed", "attached", "released", "stored"]
     desk.write("src/export.py", "edited by somebody\n")
     bob = sit(desk, "bob")
@@ -298,7 +300,7 @@ def fails(run: Run) -> None:
 
 def test_a_task_whose_run_died_is_resumed_without_a_goodbye(place: Place) -> None:
     place.crash(works, at="working", task="tides")
-    session = place.hold.tasks.open("tides")
+    session = place.outlast.tasks.open("tides")
     context = session.inspect_task_context()
     assert (context.state, [run.status for run in context.runs]) == ("active", ["crashed"])
     assert context.handoff is not None
@@ -306,13 +308,13 @@ def test_a_task_whose_run_died_is_resumed_without_a_goodbye(place: Place) -> Non
     assert context.allows("resume")
     assert context.why_not("complete") == f"run {place.run_id} of it is crashed"
     got = session.resume_task()
-    assert (got.claim.run_id, got.command) == (place.run_id, f"holdfast resume {place.run_id}")
-    other = place.hold.tasks.open("tides", actor="bob")
+    assert (got.claim.run_id, got.command) == (place.run_id, f"outlast resume {place.run_id}")
+    other = place.outlast.tasks.open("tides", actor="bob")
     with pytest.raises(HandoffClaimed, match="local"):
         other.resume_task()
     with pytest.raises(HandoffClaimed):
         other.pause_task("Half way", "Go on from here.", bind=False)
-    assert place.hold.resume(place.run_id).status == "succeeded"
+    assert place.outlast.resume(place.run_id).status == "succeeded"
     done = session.complete_task()
     assert (done.settlement, done.shown_by, done.override) == (None, place.run_id, "")
     assert kinds(session) == ["opened", "resumed", "completed"]
@@ -320,17 +322,17 @@ def test_a_task_whose_run_died_is_resumed_without_a_goodbye(place: Place) -> Non
 
 def test_pausing_gives_a_claimed_run_back(place: Place) -> None:
     place.crash(works, at="working", task="tides")
-    session = place.hold.tasks.open("tides")
+    session = place.outlast.tasks.open("tides")
     session.resume_task()
     session.pause_task("Half way", "Go on from here.", bind=False)
-    assert place.hold.tasks.open("tides", actor="bob").resume_task().claim.run_id == ""
-    assert place.hold.get(place.run_id).holder == ""
-    assert place.hold.verify().ok
+    assert place.outlast.tasks.open("tides", actor="bob").resume_task().claim.run_id == ""
+    assert place.outlast.get(place.run_id).holder == ""
+    assert place.outlast.verify().ok
 
 
 def test_a_task_is_not_completed_while_a_run_of_it_is_unfinished(place: Place) -> None:
     assert place.run(fails, task="tides").status == "failed"
-    session = place.hold.tasks.open("tides")
+    session = place.outlast.tasks.open("tides")
     with pytest.raises(NotSettled, match=f"run {place.run_id} of it is failed"):
         session.complete_task()
     session.pause_task("Half way", "Go on from here.", bind=False)
@@ -339,14 +341,14 @@ def test_a_task_is_not_completed_while_a_run_of_it_is_unfinished(place: Place) -
     done = session.complete_task(override="it is not needed any more")
     assert done.settlement is not None
     assert done.settlement.override == "it is not needed any more"
-    assert done.notes == (f"run {place.run_id} is left failed; give it up: `holdfast abort {place.run_id} --why WHY`",)
-    assert place.hold.verify().ok
+    assert done.notes == (f"run {place.run_id} is left failed; give it up: `outlast abort {place.run_id} --why WHY`",)
+    assert place.outlast.verify().ok
 
 
 def test_without_a_handoff_something_must_show_that_it_is_done(place: Place) -> None:
     assert place.run(works, task="tides").status == "succeeded"
     place.clock.advance(1)
-    session = place.hold.tasks.open("tides")
+    session = place.outlast.tasks.open("tides")
     with pytest.raises(NotSettled, match="no run of it succeeded since it was opened"):
         session.complete_task(note="done")
     assert not session.inspect_task_context().allows("complete")
@@ -365,7 +367,7 @@ def test_without_a_handoff_something_must_show_that_it_is_done(place: Place) -> 
 def test_a_task_that_nobody_opened_is_completed_by_its_run(place: Place) -> None:
     assert place.run(works, task="tides").status == "succeeded"
     place.clock.advance(1)
-    session = place.hold.tasks.session("tides")
+    session = place.outlast.tasks.session("tides")
     with pytest.raises(NotSettled, match="'by eye' failed, says local"):
         session.complete_task([{"check": "by eye", "passed": False}])
     with pytest.raises(HandoffInvalid, match="evidence"):
@@ -375,16 +377,16 @@ def test_a_task_that_nobody_opened_is_completed_by_its_run(place: Place) -> None
 
 def test_the_waits_of_its_runs_are_shown(place: Place) -> None:
     assert place.run(asks, task="tides").status == "waiting"
-    context = place.hold.tasks.open("tides").inspect_task_context()
+    context = place.outlast.tasks.open("tides").inspect_task_context()
     assert [(wait.type, wait.payload) for wait in context.waits] == [("approval", {"what": "it"})]
     assert (context.checkpoints, [run.status for run in context.runs]) == ((), ["waiting"])
     assert context.why_not("complete") == f"run {place.run_id} of it is waiting"
 
 
 def test_the_checkpoints_of_the_task_are_shown(place: Place) -> None:
-    session = place.hold.tasks.open("tides")
-    place.hold.workspace.checkpoint("charted", task="tides", summary="Every tide is on the chart.")
-    place.hold.workspace.checkpoint("elsewhere", task="other")
+    session = place.outlast.tasks.open("tides")
+    place.outlast.workspace.checkpoint("charted", task="tides", summary="Every tide is on the chart.")
+    place.outlast.workspace.checkpoint("elsewhere", task="other")
     assert [each.name for each in session.inspect_task_context().checkpoints] == ["charted"]
 
 
@@ -408,15 +410,15 @@ def gated(run: Run) -> str:
 def test_a_running_run_is_noted_and_stopped_only_if_that_is_said(place: Place, stop_run: bool) -> None:
     GATES.update(begun=threading.Event(), open=threading.Event())
     outcomes: list[str] = []
-    worker = threading.Thread(target=lambda: outcomes.append(place.hold.run(gated, task="tides").status))
-    hold = place.hold
+    worker = threading.Thread(target=lambda: outcomes.append(place.outlast.run(gated, task="tides").status))
+    outlast = place.outlast
     worker.start()
     try:
         assert GATES["begun"].wait(30)
-        session = hold.tasks.open("tides")
+        session = outlast.tasks.open("tides")
         stored = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
         again = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
-        hold._runtime.heart.tick()  # it reads what was asked of the run
+        outlast._runtime.heart.tick()  # it reads what was asked of the run
     finally:
         GATES["open"].set()
         worker.join(30)
@@ -473,27 +475,27 @@ def test_a_task_follows_its_handoff_when_that_is_used_directly(desk: Desk) -> No
     desk.store()
     assert now() == "active"
     assert kinds(session) == ["opened", "resumed", "paused", "completed", "reopened"]
-    assert desk.hold.verify().ok
+    assert desk.outlast.verify().ok
 
 
 def test_handoffs_of_tasks_that_nobody_opened_make_none(desk: Desk) -> None:
     desk.store()
     desk.store(anchor="elsewhere")
-    assert list(desk.hold.tasks.list()) == []
-    found = desk.hold.tasks.get(NAME)
+    assert list(desk.outlast.tasks.list()) == []
+    found = desk.outlast.tasks.get(NAME)
     assert (found.state, found.opened_at) == ("active", None)
-    session = desk.hold.tasks.session(NAME, repo_root=str(desk.repo))
+    session = desk.outlast.tasks.session(NAME, repo_root=str(desk.repo))
     assert session.inspect_task_context().history == ()
     session.resume_task()
     assert kinds(session) == ["opened", "resumed"]
 
 
 def test_an_unknown_task_is_not_made_by_looking(desk: Desk) -> None:
-    for call in (desk.hold.tasks.get, desk.hold.tasks.session):
+    for call in (desk.outlast.tasks.get, desk.outlast.tasks.session):
         with pytest.raises(TaskNotFound, match="task open"):
             call("nothing")
     with pytest.raises(TaskRefused, match="nothing was handed over"):
-        desk.hold.tasks.open("nothing").resume_task()
+        desk.outlast.tasks.open("nothing").resume_task()
 
 
 # -- events, and writes that are repeated ------------------------------------------------------------
@@ -516,10 +518,10 @@ def test_secrets_in_an_event_are_masked_and_counted(desk: Desk) -> None:
 
 
 def test_each_write_is_done_once_under_its_operation_id(desk: Desk) -> None:
-    hold = desk.sit_down("ann")
+    outlast = desk.sit_down("ann")
 
     def opened(**how: Any) -> TaskSession:
-        return hold.tasks.open(NAME, repo_root=str(desk.repo), **how)
+        return outlast.tasks.open(NAME, repo_root=str(desk.repo), **how)
 
     session = opened(operation_id="open")
     assert opened(operation_id="open").task_id == NAME
@@ -544,16 +546,16 @@ def test_each_write_is_done_once_under_its_operation_id(desk: Desk) -> None:
 @pytest.mark.parametrize("name", ["", "   ", "a\nb", "a\0b", "x" * 10_000, "x" * 496, 5, None])
 def test_a_task_needs_a_name_that_can_be_an_anchor(desk: Desk, name: Any) -> None:
     with pytest.raises(NameInvalid):
-        desk.hold.tasks.open(name)
-    assert list(desk.hold.tasks.list()) == []
+        desk.outlast.tasks.open(name)
+    assert list(desk.outlast.tasks.list()) == []
 
 
 @pytest.mark.parametrize("name", ["x" * 495, "../up", "a 'b' \"c\"", "⚓ émigré", "task:task:x", "%_"])
 def test_any_other_name_works(desk: Desk, name: str) -> None:
-    session = desk.hold.tasks.open(name)
+    session = desk.outlast.tasks.open(name)
     session.pause_task("Half way", "Go on from here.", bind=False)
     assert desk.sit_down("bob").tasks.open(name).resume_task().recovered.anchor == f"task:{name}"
-    assert [task.task for task in desk.hold.tasks.list("resumed")] == [name]
+    assert [task.task for task in desk.outlast.tasks.list("resumed")] == [name]
 
 
 @pytest.mark.parametrize(
@@ -572,7 +574,7 @@ def test_wrong_fields_are_refused_by_name_and_nothing_is_written(desk: Desk, fie
     with pytest.raises(HandoffInvalid) as error:
         session.pause_task(**FIELDS | fields)
     assert path in str(error.value)
-    assert (kinds(session), desk.hold.handoff.list()) == (["opened"], [])
+    assert (kinds(session), desk.outlast.handoff.list()) == (["opened"], [])
 
 
 @pytest.mark.parametrize("body", [object(), {"at": {1, 2}}, float("nan"), "x" * 70_000, {1: "number"}])
@@ -587,14 +589,14 @@ def test_what_is_no_json_or_too_large_is_no_event(desk: Desk, body: Any) -> None
 
 def test_scopes_and_tenants_do_not_see_each_other(desk: Desk) -> None:
     paused(desk)
-    other = desk.hold.tasks.open(NAME, scope="other")
+    other = desk.outlast.tasks.open(NAME, scope="other")
     assert other.inspect_task_context().handoff is None
     assert (other.inspect_task_context().state, kinds(other)) == ("active", ["opened"])
     with pytest.raises(NameInvalid, match="tenant"):
-        desk.hold.tasks.open(NAME, tenant_id="acme")
+        desk.outlast.tasks.open(NAME, tenant_id="acme")
     assert list(desk.sit_down(tenant="acme").tasks.list()) == []
     with pytest.raises(ValueRefused, match="state"):
-        desk.hold.tasks.list("sleeping")  # type: ignore[arg-type]
+        desk.outlast.tasks.list("sleeping")  # type: ignore[arg-type]
 
 
 # -- proof -------------------------------------------------------------------------------------------
@@ -612,7 +614,7 @@ def test_scopes_and_tenants_do_not_see_each_other(desk: Desk) -> None:
 )
 def test_verify_names_what_was_changed(desk: Desk, statement: str, record: str) -> None:
     paused(desk)
-    assert desk.hold.verify().tasks == 1
+    assert desk.outlast.verify().tasks == 1
     desk.close()
     tamper(desk.home, statement)
     assert record in [problem.record for problem in desk.sit_down().verify().problems]
@@ -633,16 +635,16 @@ def test_a_handoff_that_was_tampered_with_is_shown_as_trouble(desk: Desk) -> Non
 
 def test_the_same_on_an_event_loop(tmp_path: Path) -> None:
     async def work() -> list[str]:
-        async with AsyncHoldfast(tmp_path) as hold:
-            session = await hold.tasks.open_task_session("tides", meta={"a": 1})
+        async with AsyncOutlast(tmp_path) as outlast:
+            session = await outlast.tasks.open_task_session("tides", meta={"a": 1})
             await session.record_event("begun")
             await session.pause_task("Half way", "Go on from here.", bind=False)
             got = await session.resume_task()
             assert session.claim_id == got.claim.id
             assert (await session.inspect_task_context()).state == "resumed"
             await session.complete_task()
-            assert [task.state for task in await hold.tasks.list()] == ["completed"]
-            return [event.kind for event in await (await hold.tasks.session("tides")).events()]
+            assert [task.state for task in await outlast.tasks.list()] == ["completed"]
+            return [event.kind for event in await (await outlast.tasks.session("tides")).events()]
 
     assert asyncio.run(work()) == ["opened", "event", "paused", "resumed", "completed"]
 
@@ -672,7 +674,7 @@ def test_what_is_allowed_works(desk: Desk) -> None:
         if bob.inspect_task_context().allows(name):
             call()
             continue
-        with pytest.raises(HoldfastError):
+        with pytest.raises(OutlastError):
             call()
-    assert isinstance(desk.hold, Holdfast)
+    assert isinstance(desk.outlast, Outlast)
     assert kinds(bob) == ["opened", "paused", "resumed", "event"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncRun, Run, effect, flow, step
-from holdfast.errors import FlowNotFound, Invalid, RunNotFound
-from holdfast.testing import Case, case_from_run
+from outlast import AsyncRun, Run, effect, flow, step
+from outlast.errors import FlowNotFound, Invalid, RunNotFound
+from outlast.testing import Case, case_from_run
 
 from ..crash.command_folder import Folder
 from ..kit.place import KNOBS, Place, ran
@@ -50,7 +50,7 @@ async def prices(run: AsyncRun) -> list[int]:
 
 
 def freeze(place: Place, flow: Any, *args: Any) -> Case:
-    return case_from_run(place.run(flow, *args).run_id, place.hold)
+    return case_from_run(place.run(flow, *args).run_id, place.outlast)
 
 
 def test_a_case_passes_on_the_flow_it_was_frozen_from_and_runs_nothing(place: Place, tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_what_a_person_decided_is_frozen_with_the_run(place: Place) -> None:
     KNOBS["lost"] = True
     outcome = place.run(order, ["kelp"])
     (wait,) = outcome.interrupts
-    place.hold.answer(wait.id, {"choice": "skip", "result": "sent by hand"})
+    place.outlast.answer(wait.id, {"choice": "skip", "result": "sent by hand"})
     assert place.run(order, ["kelp"]).unwrap() == "sent by hand, 50000"
-    case = case_from_run(outcome.run_id, place.hold)
+    case = case_from_run(outcome.run_id, place.outlast)
     case.check()
     assert [each["status"] for each in case.accept["effects"]] == ["skipped"]
 
@@ -140,9 +140,9 @@ def report(run: Run) -> str:
 
 def test_artifacts_checkpoints_handoffs_and_answers_of_a_body_are_frozen_with_it(place: Place, tmp_path: Path) -> None:
     outcome = place.run(report)
-    place.hold.answer(outcome.interrupts[0].id, {"approved": True})
-    assert place.hold.resume(outcome.run_id).unwrap() == "sent 100000 "
-    file = case_from_run(outcome.run_id, place.hold).save(tmp_path / "report.json")
+    place.outlast.answer(outcome.interrupts[0].id, {"approved": True})
+    assert place.outlast.resume(outcome.run_id).unwrap() == "sent 100000 "
+    file = case_from_run(outcome.run_id, place.outlast).save(tmp_path / "report.json")
     place.close()
     case = Case.load(file)
     assert [answer["answer"] for answer in case.answers] == [{"approved": True}]
@@ -161,9 +161,9 @@ def on_a_draft(run: Run, ref: str) -> str:
 
 
 def test_artifacts_that_others_saved_and_the_run_names_are_frozen_too_and_no_resource_is_opened(place: Place) -> None:
-    place.hold.resource("case.db", object())
-    older = place.hold.workspace.save("notes.md", "notes, ")
-    place.hold.workspace.save("draft.md", "somebody's draft")
+    place.outlast.resource("case.db", object())
+    older = place.outlast.workspace.save("notes.md", "notes, ")
+    place.outlast.workspace.save("draft.md", "somebody's draft")
     case = freeze(place, on_a_draft, older.ref)
     assert case.accept["result"] == "notes, somebody's draft"
     case.check(on_a_draft)
@@ -177,7 +177,7 @@ def test_an_async_flow_has_cases_too(place: Place) -> None:
 def test_a_flow_file_has_cases_too(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "work")
     folder.flow("- {id: one, run: echo one >> diary}\n- {id: two, run: echo two >> diary, effect: true}")
-    case = case_from_run(folder.run().run_id, folder.hold)
+    case = case_from_run(folder.run().run_id, folder.outlast)
     folder.end()
     case.check(folder=folder.path)
     folder.flow("- {id: one, run: echo one >> diary}\n- {id: three, run: echo two >> diary, effect: true}")
@@ -206,7 +206,7 @@ def test_a_flow_that_is_gone_is_named(place: Place, tmp_path: Path) -> None:
     [
         (lambda text: "no json", "is no case"),
         (lambda text: "[]", "no case of this version"),
-        (lambda text: text.replace("holdfast case 1", "holdfast case 9"), "no case of this version"),
+        (lambda text: text.replace("outlast case 1", "outlast case 9"), "no case of this version"),
         (lambda text: text.replace('"phase":', '"faze":'), "unknown rule 'faze'"),
         (lambda text: text.replace('"kind": "step"', '"kin": "step"', 1), "unknown field 'kin'"),
         (lambda text: text.replace('"attempt": 1', '"attempt": "one"', 1), "Expected `int`"),

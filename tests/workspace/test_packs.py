@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import BudgetTooSmall, ValueRefused
-from holdfast.handoffs.reading import tokens_of
-from holdfast.workspace.recall.excerpt import CUT, Span, alike, excerpt, pieces
-from holdfast.workspace.recall.pack import NOTHING, ContextPack, Ranked, fill
+from outlast.errors import BudgetTooSmall, ValueRefused
+from outlast.handoffs.reading import tokens_of
+from outlast.workspace.recall.excerpt import CUT, Span, alike, excerpt, pieces
+from outlast.workspace.recall.pack import NOTHING, ContextPack, Ranked, fill
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 WORDS = "the serializer drops the time zone when it exports a report and nobody sees it before the import fails"

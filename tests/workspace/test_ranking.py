@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.workspace.recall.fuse import Signals, ranked
-from holdfast.workspace.recall.passages import PASSAGE_CHARACTERS, Document, cut, passages_of, stream_of, voice_of
-from holdfast.workspace.recall.query import MAX_GOAL, MAX_TERMS, query_of
-from holdfast.workspace.recall.rank import Match, Placed, Statistics, matches, names_actor
-from holdfast.workspace.recall.words import words_of
+from outlast.workspace.recall.fuse import Signals, ranked
+from outlast.workspace.recall.passages import PASSAGE_CHARACTERS, Document, cut, passages_of, stream_of, voice_of
+from outlast.workspace.recall.query import MAX_GOAL, MAX_TERMS, query_of
+from outlast.workspace.recall.rank import Match, Placed, Statistics, matches, names_actor
+from outlast.workspace.recall.words import words_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)  # also half characters and control characters
 DAY = date(2026, 3, 5).toordinal()

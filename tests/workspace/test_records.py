@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncHoldfast, Holdfast, Run, current, effect, flow, step
-from holdfast.errors import (
+from outlast import AsyncOutlast, Outlast, Run, current, effect, flow, step
+from outlast.errors import (
     AmbiguousPrefix,
     ArtifactNotFound,
     CheckpointNotFound,
     HandoffNotFound,
-    HoldfastError,
     NameInvalid,
     OperationConflict,
+    OutlastError,
     RecordNotFound,
     Refused,
     RunNotFound,
     SecretFound,
     ValueRefused,
 )
-from holdfast.testing import case_from_run
+from outlast.testing import case_from_run
 
 from ..kit.place import KNOBS, Place, reach
 from .test_artifacts import tamper
@@ -34,7 +34,7 @@ ODD = "Ünïcode 🌊, 'quotes' \"double\", \\back, ../up, a\nsecond line, a tab
 
 
 def test_what_is_recorded_comes_back_with_all_that_was_said(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     artifact = workspace.save("a b.md", b"x")
     first = workspace.record("observation", ODD)
     made = workspace.record(
@@ -61,19 +61,19 @@ def test_what_is_recorded_comes_back_with_all_that_was_said(place: Place) -> Non
     assert (made.source.actor, made.source.origin, made.source.run_id) == ("ann", "the meeting", "")
     assert (made.at, made.stored_at) == (datetime(2025, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     assert (first.text, first.at, first.task, first.pinned_by) == (ODD, first.stored_at, "", "")
-    assert place.hold.verify().ok
-    assert place.hold.verify().records == 2
+    assert place.outlast.verify().ok
+    assert place.outlast.verify().records == 2
 
 
 def test_a_record_is_found_by_its_ref_its_id_or_a_unique_prefix(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     made = workspace.record("note", "n")
     for asked in (made.ref, made.id, made.ref[:-2], made.id[:8]):
         assert workspace.get_record(asked) == made
     for asked in ("record:nothing", "", "record:", "run:x"):
         with pytest.raises((RecordNotFound, ValueRefused)):
             workspace.get_record(asked)
-    place.hold._runtime.ids = iter(["same1", "same2"]).__next__
+    place.outlast._runtime.ids = iter(["same1", "same2"]).__next__
     workspace.record("note", "1"), workspace.record("note", "2")
     with pytest.raises(AmbiguousPrefix, match="same1, same2"):
         workspace.get_record("record:same")
@@ -113,30 +113,30 @@ def test_a_record_is_found_by_its_ref_its_id_or_a_unique_prefix(place: Place) ->
     ],
 )
 def test_what_cannot_be_recorded_is_refused_by_path_and_leaves_nothing(
-    place: Place, given: dict[str, Any], error: type[HoldfastError], path: str | None
+    place: Place, given: dict[str, Any], error: type[OutlastError], path: str | None
 ) -> None:
     with pytest.raises(error) as caught:
-        place.hold.workspace.record(**{"kind": "note", "text": "x"} | given)
+        place.outlast.workspace.record(**{"kind": "note", "text": "x"} | given)
     assert caught.value.facts.get("path") == path
-    assert place.hold.workspace.records() == []
+    assert place.outlast.workspace.records() == []
 
 
 def test_a_text_of_a_mebibyte_is_kept_whole(place: Place) -> None:
     text = "x" * (1 << 20)
-    assert place.hold.workspace.get_record(place.hold.workspace.record("note", text).ref).text == text
+    assert place.outlast.workspace.get_record(place.outlast.workspace.record("note", text).ref).text == text
 
 
 def test_secrets_are_masked_when_asked_for_and_the_paths_are_told(place: Place) -> None:
     said = {"tags": [KEY], "source": f"from {KEY}"}
-    made = place.hold.workspace.record("note", f"the key is {KEY}", redact=True, **said)
+    made = place.outlast.workspace.record("note", f"the key is {KEY}", redact=True, **said)
     assert (made.text, made.tags, made.source.origin) == ("the key is ***", ("***",), "from ***")
     assert made.masked == ("text", "tags[0]", "source")
-    assert KEY.encode() not in (place.home / "default" / "holdfast.db").read_bytes()
-    assert place.hold.workspace.get_record(made.ref) == made
+    assert KEY.encode() not in (place.home / "default" / "outlast.db").read_bytes()
+    assert place.outlast.workspace.get_record(made.ref) == made
 
 
 def test_an_exact_repeat_gives_the_first_record_and_another_one_is_a_conflict(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     first = workspace.record("note", "one", tags=["t"], operation_id="op")
     again = workspace.record("note", "one", tags=["t"], operation_id="op")
     assert (again, again.replayed, first.replayed) == (first, True, False)
@@ -147,7 +147,7 @@ def test_an_exact_repeat_gives_the_first_record_and_another_one_is_a_conflict(pl
 
 
 def test_records_are_listed_by_what_they_are_the_newest_first(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     a = workspace.record("note", "a", tags=["x"], task="t")
     b = workspace.record("decision", "b", [a.ref], tags=["x", "y"], pinned=True)
     c = workspace.record("decision", "c", [a.ref], task="t")
@@ -170,7 +170,7 @@ def test_records_are_listed_by_what_they_are_the_newest_first(place: Place) -> N
 
 
 def test_a_pin_is_set_and_taken_away_and_is_no_part_of_what_was_said(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     made = workspace.record("note", "n")
     pinned = workspace.pin(made.ref, actor="ann", operation_id="p")
     assert (pinned.pinned, pinned.pinned_by, pinned.replayed) == (True, "ann", False)
@@ -179,7 +179,7 @@ def test_a_pin_is_set_and_taken_away_and_is_no_part_of_what_was_said(place: Plac
     assert workspace.records(pinned=True) == [pinned]
     assert not workspace.pin(made.id, pinned=False).pinned
     assert workspace.records(pinned=True) == []
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
     with pytest.raises(RecordNotFound):
         workspace.pin("record:nothing")
     with pytest.raises(ValueRefused):
@@ -188,21 +188,21 @@ def test_a_pin_is_set_and_taken_away_and_is_no_part_of_what_was_said(place: Plac
 
 def test_the_same_on_an_event_loop(place: Place) -> None:
     async def work() -> None:
-        async with AsyncHoldfast(place.home) as hold:
-            a = await hold.workspace.record("note", "a")
-            b = await hold.workspace.record("note", "b", [a.ref])
-            made = await hold.workspace.link(a.ref, "supports", b.ref)
-            assert await hold.workspace.records() == [b, a]
-            assert await hold.workspace.links(a.ref) == [made]
-            assert (await hold.workspace.why(b.ref)).stands
-            assert (await hold.workspace.pin(b.ref)).pinned
-            assert (await hold.workspace.get_record(b.ref)).pinned
+        async with AsyncOutlast(place.home) as outlast:
+            a = await outlast.workspace.record("note", "a")
+            b = await outlast.workspace.record("note", "b", [a.ref])
+            made = await outlast.workspace.link(a.ref, "supports", b.ref)
+            assert await outlast.workspace.records() == [b, a]
+            assert await outlast.workspace.links(a.ref) == [made]
+            assert (await outlast.workspace.why(b.ref)).stands
+            assert (await outlast.workspace.pin(b.ref)).pinned
+            assert (await outlast.workspace.get_record(b.ref)).pinned
 
     asyncio.run(work())
 
 
 def test_checkpoints_take_refs_of_every_kind_and_keep_them_whole(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     made = workspace.record("note", "n")
     pinned = workspace.checkpoint("one", task="t", refs=[made.ref[:10]])
     second = workspace.checkpoint("two", task="t", refs=[f"checkpoint:{pinned.id[:6]}"])
@@ -212,11 +212,11 @@ def test_checkpoints_take_refs_of_every_kind_and_keep_them_whole(place: Place) -
 
 
 def test_a_task_shows_its_newest_records(place: Place) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     made = workspace.record("decision", "d", task="t")
     workspace.record("decision", "another task's", task="u")
     workspace.checkpoint("here", task="t")
-    session = place.hold.tasks.open("t")
+    session = place.outlast.tasks.open("t")
     assert session.inspect_task_context().records == (made,)
 
 
@@ -251,7 +251,7 @@ def decides(run: Run, topic: str) -> list[str]:
 def test_a_run_records_in_its_body_and_in_steps_and_says_where(place: Place) -> None:
     outcome = place.run(decides, "tides", task="t")
     ref, decision, _, *twice = outcome.unwrap()
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     seen = workspace.get_record(ref)
     assert (seen.source.run_id, seen.source.step, seen.source.attempt) == (outcome.run_id, "looks", 1)
     assert (seen.refs, seen.task) == (("artifact:default/seen.md@1",), "t")
@@ -259,28 +259,28 @@ def test_a_run_records_in_its_body_and_in_steps_and_says_where(place: Place) -> 
     assert (made.source.run_id, made.source.step, made.task, made.pinned) == (outcome.run_id, "", "t", True)
     assert len({*twice}) == 2
     assert len(workspace.links(ref)) == 3
-    assert place.hold.verify().ok
-    assert place.hold.facts()["records"] == 5
+    assert place.outlast.verify().ok
+    assert place.outlast.facts()["records"] == 5
 
 
 def test_on_replay_it_is_the_first_record_and_nothing_is_written(place: Place) -> None:
     place.crash(decides, "tides", task="t", at="recorded")
-    before = place.hold.workspace.records()
+    before = place.outlast.workspace.records()
     kinds = sorted(one.kind for one in before)
     assert kinds == ["decision", "note", "observation"]
     _, decision, linked, *_ = place.run(decides, "tides", task="t").unwrap()
     assert decision in [one.ref for one in before]
-    assert linked in [one.id for one in place.hold.workspace.links(decision)]
-    assert place.hold.workspace.records(kind="decision") == [one for one in before if one.kind == "decision"]
-    assert place.hold.workspace.records(kind="observation") == [one for one in before if one.kind == "observation"]
-    assert place.hold.replay(place.run_id).ok
+    assert linked in [one.id for one in place.outlast.workspace.links(decision)]
+    assert place.outlast.workspace.records(kind="decision") == [one for one in before if one.kind == "decision"]
+    assert place.outlast.workspace.records(kind="observation") == [one for one in before if one.kind == "observation"]
+    assert place.outlast.replay(place.run_id).ok
 
 
 def test_another_text_is_another_record(place: Place) -> None:
     place.crash(decides, "tides", task="t", at="recorded")
     KNOBS["text"] = "something else"
     place.run(decides, "tides", task="t").unwrap()
-    assert [one.text for one in place.hold.workspace.records(kind="decision")] == ["something else", "go on"]
+    assert [one.text for one in place.outlast.workspace.records(kind="decision")] == ["something else", "go on"]
 
 
 @step
@@ -289,9 +289,9 @@ def fails(topic: str) -> str:
     KNOBS["made"] = made.ref
     current().workspace.link(made.ref, "supports", KNOBS["other"])
     with pytest.raises(RecordNotFound):
-        KNOBS["hold"].workspace.get_record(made.ref)
-    assert KNOBS["hold"].workspace.records(kind="observation") == []
-    assert KNOBS["hold"].workspace.links(KNOBS["other"]) == []
+        KNOBS["outlast"].workspace.get_record(made.ref)
+    assert KNOBS["outlast"].workspace.records(kind="observation") == []
+    assert KNOBS["outlast"].workspace.links(KNOBS["other"]) == []
     raise ValueError("no")
 
 
@@ -304,31 +304,31 @@ def fails_in_a_step(run: Run) -> str:
 
 
 def test_what_an_attempt_records_is_seen_with_its_receipt_and_gone_if_it_fails(place: Place) -> None:
-    KNOBS["hold"] = place.hold
-    KNOBS["other"] = place.hold.workspace.record("note", "other").ref
+    KNOBS["outlast"] = place.outlast
+    KNOBS["other"] = place.outlast.workspace.record("note", "other").ref
     assert place.run(fails_in_a_step).unwrap() == "caught"
     with pytest.raises(RecordNotFound):
-        place.hold.workspace.get_record(KNOBS["made"])
-    assert place.hold.workspace.links(KNOBS["other"]) == []
-    assert [one.kind for one in place.hold.workspace.records()] == ["note"]
-    assert place.hold.verify().ok
+        place.outlast.workspace.get_record(KNOBS["made"])
+    assert place.outlast.workspace.links(KNOBS["other"]) == []
+    assert [one.kind for one in place.outlast.workspace.records()] == ["note"]
+    assert place.outlast.verify().ok
 
 
 def test_what_a_killed_step_recorded_nobody_sees_and_the_next_attempt_clears_it(place: Place) -> None:
     place.crash(decides, "tides", at="in the step")
-    assert place.hold.workspace.records() == []
-    verified = place.hold.verify()
+    assert place.outlast.workspace.records() == []
+    verified = place.outlast.verify()
     assert (verified.ok, verified.records, verified.links) == (True, 2, 2)  # they wait for a receipt that never comes
     place.run(decides, "tides").unwrap()
-    assert (place.hold.verify().records, place.hold.verify().links) == (5, 3)
+    assert (place.outlast.verify().records, place.outlast.verify().links) == (5, 3)
 
 
 def test_gc_clears_what_a_killed_step_of_a_given_up_run_recorded(place: Place) -> None:
     place.crash(decides, "tides", at="in the step")
-    place.hold.abort(place.run_id, why="given up")
-    place.hold.gc(dry_run=False)
-    assert (place.hold.verify().records, place.hold.verify().links) == (0, 0)
-    assert place.hold.verify().ok
+    place.outlast.abort(place.run_id, why="given up")
+    place.outlast.gc(dry_run=False)
+    assert (place.outlast.verify().records, place.outlast.verify().links) == (0, 0)
+    assert place.outlast.verify().ok
 
 
 @effect
@@ -343,7 +343,7 @@ def announces_once(run: Run) -> str:
 
 def test_an_effect_records_with_its_receipt(place: Place) -> None:
     ref = place.run(announces_once).unwrap()
-    assert place.hold.workspace.get_record(ref).source.step == "announces"
+    assert place.outlast.workspace.get_record(ref).source.step == "announces"
 
 
 @flow
@@ -357,13 +357,13 @@ def records_nonsense(run: Run) -> str:
 
 def test_a_flow_can_catch_what_is_refused(place: Place) -> None:
     assert place.run(records_nonsense).unwrap() == "record_not_found"
-    assert place.hold.workspace.records() == []
+    assert place.outlast.workspace.records() == []
 
 
 def test_a_run_that_recorded_or_linked_does_not_move(place: Place) -> None:
     place.crash(decides, "tides", at="recorded")
     with pytest.raises(Refused, match="do not travel"):
-        place.hold.export(place.run_id, place.folder / "x.holdfast", move=True)
+        place.outlast.export(place.run_id, place.folder / "x.outlast", move=True)
 
 
 @flow
@@ -377,15 +377,15 @@ def links_only(run: Run, a: str, b: str) -> str:
 
 
 def test_records_and_links_alone_keep_a_run_at_home(place: Place) -> None:
-    a, b = (place.hold.workspace.record("note", text).ref for text in "ab")
+    a, b = (place.outlast.workspace.record("note", text).ref for text in "ab")
     for what, outcome in (("records", place.run(notes_only)), ("links", place.run(links_only, a, b))):
         with pytest.raises(Refused, match=f"has {what}, which do not travel"):
-            place.hold.export(outcome.run_id, place.folder / "x.holdfast", move=True)
+            place.outlast.export(outcome.run_id, place.folder / "x.outlast", move=True)
 
 
 def test_a_case_brings_what_its_run_recorded_and_linked(place: Place) -> None:
     outcome = place.run(decides, "tides")
-    case = case_from_run(outcome.run_id, place.hold)
+    case = case_from_run(outcome.run_id, place.outlast)
     assert {row["kind"] for row in case.stored["records"]} == {"observation", "decision", "note"}
     assert len(case.stored["links"]) == 3
     case.check(decides)
@@ -418,23 +418,23 @@ def test_a_case_brings_what_its_run_recorded_and_linked(place: Place) -> None:
     ],
 )
 def test_a_changed_or_deleted_row_is_noticed_and_named(place: Place, sql: str, why: str) -> None:
-    workspace = place.hold.workspace
+    workspace = place.outlast.workspace
     saved = workspace.save("x", b"x")
     decision = workspace.record("decision", "d", [saved.ref], tags=["t"])
     workspace.checkpoint("here", task="t", refs=[saved.ref])
     other = workspace.record("evidence", "e", [saved.ref], tags=["t"])
     workspace.link(other.ref, "supports", decision.ref)
-    assert place.hold.verify().ok
+    assert place.outlast.verify().ok
     tamper(place, "PRAGMA foreign_keys = OFF; " + sql)  # type: ignore[arg-type]
-    problems = place.hold.verify().problems
+    problems = place.outlast.verify().problems
     assert why in {problem.why for problem in problems}
 
 
 def test_another_tenant_has_other_records(place: Place) -> None:
-    made = place.hold.workspace.record("note", "mine")
-    with Holdfast(place.home, tenant="other") as hold:
+    made = place.outlast.workspace.record("note", "mine")
+    with Outlast(place.home, tenant="other") as outlast:
         with pytest.raises(RecordNotFound):
-            hold.workspace.get_record(made.ref)
+            outlast.workspace.get_record(made.ref)
         with pytest.raises(RecordNotFound):
-            hold.workspace.record("note", "theirs", [made.ref])
-        assert hold.workspace.records() == []
+            outlast.workspace.record("note", "theirs", [made.ref])
+        assert outlast.workspace.records() == []

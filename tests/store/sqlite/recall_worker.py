@@ -5,10 +5,10 @@ import resource
 import sys
 from pathlib import Path
 
-from holdfast.store.sqlite.recall_file import with_index
-from holdfast.store.sqlite.recall_index import Found, RecallIndex
-from holdfast.workspace.recall.passages import Document
-from holdfast.workspace.recall.query import query_of
+from outlast.store.sqlite.recall_file import with_index
+from outlast.store.sqlite.recall_index import Found, RecallIndex
+from outlast.workspace.recall.passages import Document
+from outlast.workspace.recall.query import query_of
 
 CHUNK = 20
 

@@ -2,7 +2,7 @@
 
 import apsw
 
-from holdfast.store.sqlite.open import SqliteStore
+from outlast.store.sqlite.open import SqliteStore
 
 IN_MEMORY = 2
 

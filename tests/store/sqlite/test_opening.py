@@ -12,19 +12,19 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.errors import (
-    HoldfastError,
+from outlast.errors import (
     NetworkFilesystem,
+    OutlastError,
     StoreBusy,
     StoreFailed,
     StoreForeign,
     StoreForked,
     StoreNewer,
 )
-from holdfast.store.sqlite.migrate import APPLICATION_ID
-from holdfast.store.sqlite.mounts import NETWORK, filesystem_of, refuse_network
-from holdfast.store.sqlite.open import SqliteStore
-from holdfast.store.statements import migrations
+from outlast.store.sqlite.migrate import APPLICATION_ID
+from outlast.store.sqlite.mounts import NETWORK, filesystem_of, refuse_network
+from outlast.store.sqlite.open import SqliteStore
+from outlast.store.statements import migrations
 
 from ..support import begin, broken, lease_of, outsider, some
 
@@ -219,7 +219,7 @@ def test_a_child_may_open_what_was_not_open(store: SqliteStore, tmp_path: Path, 
 
 
 def test_the_error_says_what_to_do_after_a_fork() -> None:
-    assert "after the fork" in str(StoreForked("holdfast.db"))
+    assert "after the fork" in str(StoreForked("outlast.db"))
 
 
 # -- busy --------------------------------------------------------------------------------------------
@@ -269,12 +269,12 @@ def public() -> Iterator[Path]:
 def as_nobody(code: str, path: Path) -> str:
     """Run code in a process that permissions bind: one that gave up root, if we are root, after its imports."""
     program = """
-        import os, sys, asyncio, encodings.idna, holdfast.errors
+        import os, sys, asyncio, encodings.idna, outlast.errors
         from pathlib import Path
-        from holdfast.ledger.journal import Header, entry
-        from holdfast.store.blobs.folder import Blobs
-        from holdfast.store.sqlite.open import SqliteStore
-        from holdfast.store.contract import NewRun
+        from outlast.ledger.journal import Header, entry
+        from outlast.store.blobs.folder import Blobs
+        from outlast.store.sqlite.open import SqliteStore
+        from outlast.store.contract import NewRun
         path = Path(sys.argv[1])
         if os.getuid() == 0:
             os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -294,7 +294,7 @@ def as_nobody(code: str, path: Path) -> str:
 
 
 def test_a_file_that_cannot_be_written_is_store_read_only(public: Path) -> None:
-    path = public / "holdfast.db"
+    path = public / "outlast.db"
     SqliteStore(path).close()
     os.chmod(path, 0o444)
     os.chmod(public, 0o777)  # the folder may be written, the file may not
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_written_is_store_read_only(public: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_store_read_only(public: Path) -> None:
-    path = public / "holdfast.db"
+    path = public / "outlast.db"
     os.chmod(public, 0o555)
     assert as_nobody("write()", path).startswith("StoreReadOnly")
     os.chmod(public, 0o755)
@@ -319,7 +319,7 @@ def test_a_blob_folder_that_cannot_be_written_is_store_read_only(public: Path) -
 def test_a_permitted_user_writes(public: Path) -> None:
     """The counter-test: what is refused above is refused for the permissions."""
     os.chmod(public, 0o777)
-    assert as_nobody("write()", public / "holdfast.db").startswith("gave Hold")
+    assert as_nobody("write()", public / "outlast.db").startswith("gave Hold")
 
 
 # -- network file systems ----------------------------------------------------------------------------
@@ -401,5 +401,5 @@ def test_this_machine_tells() -> None:
 )  # fmt: skip
 def test_every_driver_error_has_one_of_ours(store: SqliteStore, driver: type[apsw.Error], ours: str) -> None:
     translated = store.translate(driver("what the driver said"))
-    assert isinstance(translated, HoldfastError)
+    assert isinstance(translated, OutlastError)
     assert translated.code == ours

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.store.sqlite import recall_file
-from holdfast.store.sqlite.recall_file import FORMAT, index_path, with_index
-from holdfast.store.sqlite.recall_index import Found, RecallIndex
-from holdfast.store.statements import recall_statements
-from holdfast.workspace.recall.passages import Document
-from holdfast.workspace.recall.query import MAX_TERMS, query_of
+from outlast.store.sqlite import recall_file
+from outlast.store.sqlite.recall_file import FORMAT, index_path, with_index
+from outlast.store.sqlite.recall_index import Found, RecallIndex
+from outlast.store.statements import recall_statements
+from outlast.workspace.recall.passages import Document
+from outlast.workspace.recall.query import MAX_TERMS, query_of
 
 WORKER = Path(__file__).with_name("recall_worker.py")
 DAY = datetime(2026, 3, 5, tzinfo=UTC)

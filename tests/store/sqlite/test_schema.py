@@ -6,11 +6,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast.store
-from holdfast.store.contract import InterruptRow, RunRow
-from holdfast.store.sqlite.migrate import APPLICATION_ID
-from holdfast.store.sqlite.open import SqliteStore
-from holdfast.store.statements import key_statements, migrations, recall_statements, schema, statements
+import outlast.store
+from outlast.store.contract import InterruptRow, RunRow
+from outlast.store.sqlite.migrate import APPLICATION_ID
+from outlast.store.sqlite.open import SqliteStore
+from outlast.store.statements import key_statements, migrations, recall_statements, schema, statements
 
 from ..support import outsider
 
@@ -32,7 +32,7 @@ BIG = (
     *("records", "record_tags", "record_refs", "links", "workspace_shown"),
 )
 SQL = statements("sqlite")
-SOURCES = {str(file): file.read_text() for file in Path(holdfast.store.__file__).parent.rglob("*.py")}
+SOURCES = {str(file): file.read_text() for file in Path(outlast.store.__file__).parent.rglob("*.py")}
 
 
 def built(text: str) -> apsw.Connection:
@@ -88,7 +88,7 @@ def test_every_statement_is_used_and_every_used_one_exists() -> None:
 
 
 def test_no_statement_is_named_twice() -> None:
-    folder = Path(holdfast.store.__file__).parent / "sql" / "shared"
+    folder = Path(outlast.store.__file__).parent / "sql" / "shared"
     names = [name for file in folder.glob("*.sql") for name in re.findall(r"-- name: (\w+)", file.read_text())]
     assert sorted(names) == sorted(set(names))
 

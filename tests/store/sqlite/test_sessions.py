@@ -6,10 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.store.contract import MessageRow, NewSession
-from holdfast.store.sqlite.migrate import APPLICATION_ID
-from holdfast.store.sqlite.open import SqliteStore
-from holdfast.store.statements import migrations
+from outlast.store.contract import MessageRow, NewSession
+from outlast.store.sqlite.migrate import APPLICATION_ID
+from outlast.store.sqlite.open import SqliteStore
+from outlast.store.statements import migrations
 
 from ..support import begin, outsider
 from .test_schema import plan

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.ledger.journal import Entry, Header, Payload, entry
-from holdfast.store.sqlite.open import SqliteStore
+from outlast.ledger.journal import Entry, Header, Payload, entry
+from outlast.store.sqlite.open import SqliteStore
 
 from ..support import begin, broken
 

@@ -1,0 +1,85 @@
+"""Outlast: agent work that survives being stopped."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outlast.care.gc.gc import Swept
+    from outlast.errors import NotDone, OutlastError, StepFailed
+    from outlast.flows.spec import KEY
+    from outlast.ledger.verdict import Reason, Verdict
+    from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
+    from outlast.python.outlast import AsyncOutlast, Outlast
+    from outlast.python.run import AsyncRun, Run, current
+    from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.plan import Plan
+    from outlast.runs.receipt import Event, Receipt
+    from outlast.runs.run import Outcome, RunRecord
+    from outlast.runs.timeline import TimelineItem
+    from outlast.runs.waits.interrupt import Interrupt
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "KEY",
+    "NOT_DONE",
+    "UNKNOWN",
+    "AsyncOutlast",
+    "AsyncRun",
+    "Event",
+    "Flow",
+    "FlowFile",
+    "Happened",
+    "Interrupt",
+    "NotDone",
+    "Outcome",
+    "Outlast",
+    "OutlastError",
+    "Plan",
+    "Reason",
+    "Receipt",
+    "Run",
+    "RunRecord",
+    "Step",
+    "StepFailed",
+    "Swept",
+    "TimelineItem",
+    "Verdict",
+    "current",
+    "effect",
+    "flow",
+    "flow_file",
+    "inject",
+    "resource",
+    "step",
+]
+
+# A name is imported when it is first asked for: `outlast --help` needs none of them.
+_PLACES = {
+    "runs.waits.interrupt": ("Interrupt",),
+    "runs.plan": ("Plan",),
+    "runs.receipt": ("Event", "Receipt"),
+    "runs.run": ("Outcome", "RunRecord"),
+    "runs.timeline": ("TimelineItem",),
+    "ledger.verdict": ("Reason", "Verdict"),
+    "errors": ("OutlastError", "NotDone", "StepFailed"),
+    "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
+    "flows.spec": ("KEY",),
+    "care.gc.gc": ("Swept",),
+    "python.decorators": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
+    "python.outlast": ("AsyncOutlast", "Outlast"),
+    "python.run": ("AsyncRun", "Run", "current"),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"outlast.{_MODULE_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

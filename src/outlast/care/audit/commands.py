@@ -1,0 +1,83 @@
+"""Looking at a flow file for an audit: its commands as they are written. None of them is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from outlast.care.audit.flow import Seen, Unit
+from outlast.care.audit.model import Finding
+from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
+from outlast.flows.yaml.model import Command, Node, Parallel, Recipe, Repeat
+
+MARK = "mark it: effect: true, with confirm: CMD"
+DECLARE = "declare them: writes: […]"
+_HIDES = re.compile(r"\|\|\s*(true|:)\s*$")
+
+
+def seen_recipe(recipe: Recipe) -> Seen:
+    """A flow file, looked at."""
+    nodes = list(recipe.nodes())
+    commands = [node for node in nodes if isinstance(node, Command)]
+    known = {*recipe.secrets, *recipe.env}
+    return Seen(
+        name=recipe.name,
+        units=(*(unit_of(node) for node in commands), *_conditions(nodes)),
+        secrets=recipe.secrets,
+        unsaid=tuple((node.id, name) for node in commands for name in _secrets(node) if name not in known),
+        waits=tuple(node.id for node in nodes if not isinstance(node, Command | Parallel | Repeat)),
+        commands=True,
+    )
+
+
+def unit_of(node: Command) -> Unit:
+    """A command, as it looks from outside. Its checks (`accept`) run with it."""
+    texts = (node.run, *node.accept)
+    restores = node.on_partial == "restore"
+    signs = [sign for text in texts for sign in signs_in(text, node.writes, restores=restores)]
+    written = [path for text in texts for path in files_written(text)]
+    return Unit(
+        name=node.id,
+        kind="effect" if node.effect else "step",
+        place=f"line {node.line}",
+        signs=tuple(f"{sign} (line {node.line})" for sign in signs),
+        undeclared=tuple(f"> {path} (line {node.line})" for path in written if not _is_known(node, path)),
+        writes=node.writes,
+        keyed="OUTLAST_EFFECT_KEY" in node.run,
+        confirmed=bool(node.confirm),
+        unsafe=tuple(_unsafe(node)),
+        hidden=tuple(f"{match[0].strip()} (line {node.line})" for match in [_HIDES.search(node.run)] if match),
+        mark=MARK,
+        declare=DECLARE,
+    )
+
+
+def _is_known(node: Command, path: str) -> bool:
+    """Whether a file is declared, or has a name that is known only when the command runs."""
+    return "$" in path or is_declared(path, node.writes)
+
+
+def _unsafe(node: Command) -> Iterator[Finding]:
+    """What makes the protection of an effect worthless."""
+    for sign in signs_in(node.confirm) if node.confirm else ():
+        yield Finding("probe_acts", node.id, f"its confirm probe: {sign}", "a probe only looks: it may be asked often")
+    if 1 in node.not_done_exit and node.effect:
+        advice = "1 is what most commands exit with, whatever happened: take one that says `nothing was done`"
+        yield Finding("not_done_too_broad", node.id, "not_done_exit has 1", advice)
+
+
+def _conditions(nodes: list[Node]) -> Iterator[Unit]:
+    """Conditions are steps of their own: they run, and leave receipts."""
+    for node in nodes:
+        texts = [("when", node.when)] + ([("until", node.until)] if isinstance(node, Repeat) else [])
+        for name, text in texts:
+            signs = tuple(f"{sign} (line {node.line})" for sign in signs_in(text)) if text else ()
+            if signs:
+                mark = "a condition only looks: do it in an effect before"
+                yield Unit(f"{node.id}/{name}", "step", f"line {node.line}", signs, mark=mark, declare=DECLARE)
+
+
+def _secrets(node: Command) -> tuple[str, ...]:
+    texts = (node.run, node.when, node.confirm, *node.accept)
+    found = [name for text in texts for name in secrets_used(text) if name not in node.env]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,285 @@
+"""Looking at a Python flow for an audit: the syntax trees of its body and of what that calls. Nothing is called.
+
+A flow is imported to be found, as it is to be run. Helpers are followed as long as they are plain functions of the same
+folder; what is called through variables, methods or other packages is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import socket
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_writes, names_in, swallowed
+from outlast.care.audit.code_signs import unrepeatable as signs_of
+from outlast.care.audit.code_signs import unsteady as unsteady_in
+from outlast.care.audit.code_signs import unsummed as unsummed_in
+from outlast.care.audit.flow import Seen, Unit
+from outlast.care.audit.model import Finding
+from outlast.flows.code import function_in
+from outlast.flows.spec import FlowSpec, Signature, StepSpec, tree_of
+from outlast.values.frozen import dataclass
+
+_CALLS = {"step": "step", "effect": "effect", "map": "step"}
+_LIVE = ("client", "session", "connection", "socket", "channel", "cursor", "engine", "pool", "browser", "driver")
+_CLOSERS = ("close", "aclose", "quit", "disconnect", "dispose", "shutdown")
+_TOO_BROAD = (BaseException, Exception, OSError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function and its syntax tree."""
+
+    function: Callable[..., Any]
+    node: Function
+    names: Names
+    file: str
+
+    def found(self, name: str) -> Any:
+        """What a name stands for in the function's module."""
+        return getattr(self.function, "__globals__", {}).get(name)
+
+    def resolved(self, node: ast.expr) -> Any:
+        """What a name, or a name in a module (`steps.fetch`), stands for."""
+        if isinstance(node, ast.Name):
+            return self.found(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = self.found(node.value.id)
+            return getattr(module, node.attr, None) if isinstance(module, types.ModuleType) else None
+        return None
+
+    def place(self, line: int) -> str:
+        return f"{Path(self.file).name}:{line}"
+
+
+def code_of(function: Callable[..., Any]) -> Code | None:
+    """The code of a function; None where there is no source."""
+    function = inspect.unwrap(function)
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    tree = tree_of(file) if file else None
+    node = function_in(tree, function.__qualname__) if tree is not None else None
+    if tree is None or node is None:
+        return None
+    return Code(function, node, names_in(tree, node), file)
+
+
+def seen_flow(spec: FlowSpec) -> Seen:
+    """A Python flow, looked at."""
+    looking = Looking()
+    looking.body(spec.name, spec.function)
+    return Seen(
+        name=spec.name,
+        units=tuple(looking.units.values()),
+        body=tuple(looking.acts),
+        unsteady=tuple(looking.changes),
+        nameless=tuple(looking.nameless),
+        unsummed=tuple(looking.unsummed),
+        needs=tuple(dict.fromkeys(looking.needs)),
+        waits=tuple(dict.fromkeys(looking.waits)),
+        unseen=tuple(looking.unseen),
+    )
+
+
+@dataclass
+class Looking:
+    """What was seen so far, going through a body and what it calls."""
+
+    units: dict[tuple[str, str, str], Unit] = field(default_factory=dict)
+    acts: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)
+    nameless: list[str] = field(default_factory=list)
+    unsummed: list[tuple[str, str]] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    _met: set[int] = field(default_factory=set)
+
+    def body(self, name: str, function: Callable[..., Any]) -> None:
+        """A body, or a helper that a body calls."""
+        if id(function) in self._met:
+            return
+        self._met.add(id(function))
+        code = code_of(function)
+        if code is None:
+            self.unseen.append(f"{name}: there is no source")
+            return
+        self.acts += [_told(code, sign) for sign in signs_of(code.node, code.names)]
+        self.changes += [(_told(code, sign), sign.instead) for sign in unsteady_in(code.node, code.names)]
+        self.unsummed += [(name, _told(code, sign)) for sign in unsummed_in(code.node)]
+        for call in calls_in(code.node):
+            self._of_the_run(code, call)
+        for found in _referred(code):
+            self._met_in_body(code, found)
+
+    def _met_in_body(self, code: Code, found: Any) -> None:
+        spec = getattr(found, "spec", None)
+        if isinstance(spec, StepSpec):
+            self.unit(spec)
+        elif isinstance(spec, FlowSpec):
+            self.body(spec.name, spec.function)
+        elif _is_helper(found, code.file) and id(found) not in {id(each) for each in _passed(code)}:
+            self.body(found.__name__, found)
+
+    def _of_the_run(self, code: Code, call: ast.Call) -> None:
+        """`run.step(f, …)`, `run.effect(f, …)`, `run.map(f, …)`, and what else a body asks of its run."""
+        if not isinstance(call.func, ast.Attribute) or not call.args:
+            return
+        method, first = call.func.attr, call.args[0]
+        if method in _CALLS and isinstance(first, ast.Lambda):
+            self.nameless.append(f"run.{method}(lambda …) ({code.place(call.lineno)})")
+        elif method in _CALLS and isinstance(first, ast.Name | ast.Attribute):
+            self._handed_over(code, method, first, call)
+        elif isinstance(first, ast.Constant) and isinstance(first.value, str):
+            named = {"resource": self.needs, "pause_for": self.waits, "wait_for": self.waits}.get(method)
+            if named is not None:
+                named.append(first.value)
+
+    def _handed_over(self, code: Code, method: str, first: ast.expr, call: ast.Call) -> None:
+        found = code.resolved(first)
+        if isinstance(found, types.FunctionType):
+            probe = next((each.value for each in call.keywords if each.arg == "confirm"), None)
+            confirm = code.resolved(probe) if probe is not None else None
+            self.unit(StepSpec(found, found.__name__, _CALLS[method], confirm=confirm))
+        elif found is None and ast.unparse(call.func) == f"run.{method}":
+            self.unseen.append(f"run.{method}({ast.unparse(first)}, …) ({code.place(call.lineno)}): it is not followed")
+
+    def unit(self, spec: StepSpec) -> None:
+        key = (spec.name, spec.kind, spec.code)
+        if key not in self.units:
+            self.units[key] = unit_of(spec)
+            codes = list(_with_helpers(spec.function))
+            self.unsummed += [(spec.name, _told(code, sign)) for code in codes for sign in unsummed_in(code.node)]
+            if code_of(spec.function) is None:
+                self.unseen.append(f"{spec.name}: there is no source")
+
+
+# -- steps and effects -------------------------------------------------------------------------------
+
+
+def unit_of(spec: StepSpec) -> Unit:
+    """A step or effect, as it looks from outside, with the helpers that it calls."""
+    codes = list(_with_helpers(spec.function))
+    probes = list(_with_helpers(spec.confirm)) if spec.confirm is not None else []
+    own = spec.signature.injected.values()
+    of_probe = Signature(spec.confirm).injected.values() if spec.confirm is not None else ()
+    return Unit(
+        name=spec.name,
+        kind=spec.kind,
+        place=codes[0].place(codes[0].node.lineno) if codes else "no source",
+        signs=tuple(_told(code, sign) for code in codes for sign in signs_of(code.node, code.names)),
+        undeclared=()
+        if spec.writes
+        else tuple(_told(code, sign) for code in codes for sign in file_writes(code.node, code.names)),
+        writes=spec.writes,
+        keyed=bool(spec.signature.keyed),
+        confirmed=spec.confirm is not None,
+        unsafe=tuple(_unsafe(spec, codes, probes)),
+        injected=tuple(dict.fromkeys([*own, *of_probe])),
+        live=tuple(live for code in codes for live in _live_objects(code)),
+        hidden=tuple(_told(code, sign) for code in codes for sign in swallowed(code.node)),
+        code=spec.code,
+    )
+
+
+def _unsafe(spec: StepSpec, codes: list[Code], probes: list[Code]) -> Iterator[Finding]:
+    """What makes the protection of an effect worthless; an effect in a step has none."""
+    for code in codes:
+        inner = [found.spec.name for found in _referred(code) if _is_effect(found)]
+        for name in inner if not spec.is_effect else ():
+            yield Finding("effect_in_step", name, f"called in {spec.name}", "call it from the flow's body")
+    if not spec.is_effect:
+        return
+    broad = [kind for kind in spec.not_done if kind in _TOO_BROAD]
+    for kind in broad:
+        advice = "name only what proves that nothing was done, such as ConnectionRefusedError"
+        yield Finding("not_done_too_broad", spec.name, f"not_done has {kind.__name__}", advice)
+    for code in probes:
+        for sign in signs_of(code.node, code.names):
+            yield Finding("probe_acts", spec.name, f"its confirm probe: {_told(code, sign)}", "a probe only looks")
+    if spec.confirm is not None and not _tells_calls_apart(spec):
+        advice = "let it take key, or those of the effect's inputs that tell one call from another"
+        yield Finding("probe_blind", spec.name, "its confirm probe takes nothing of the call", advice)
+
+
+def _tells_calls_apart(spec: StepSpec) -> bool:
+    """A probe that is given nothing can tell only if the effect has no inputs: then there is one such call."""
+    assert spec.confirm is not None
+    taken = {p.name for p in inspect.signature(spec.confirm).parameters.values()}
+    own = {p.name for p in spec.signature.parameters if p.name not in spec.signature.injected}
+    starred = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(spec.confirm).parameters.values())
+    inputs = own - set(spec.signature.keyed)
+    return starred or not inputs or bool(taken & {*own, "key"}) or bool(Signature(spec.confirm).keyed)
+
+
+def _is_effect(found: Any) -> bool:
+    spec = getattr(found, "spec", None)
+    return isinstance(spec, StepSpec) and spec.is_effect
+
+
+# -- what code refers to -----------------------------------------------------------------------------
+
+
+def _with_helpers(function: Callable[..., Any]) -> Iterator[Code]:
+    """The code of a function, and of the plain functions of the same folder that it calls."""
+    met: set[int] = set()
+    todo: list[Any] = [function]
+    while todo:
+        found = todo.pop(0)
+        if id(found) in met:
+            continue
+        met.add(id(found))
+        code = code_of(found)
+        if code is not None:
+            yield code
+            todo += [each for each in _referred(code) if _is_helper(each, code.file)]
+
+
+def _referred(code: Code) -> list[Any]:
+    """What the global names of a function stand for, modules' attributes too, each once."""
+    nodes = [node for part in code.node.body for node in ast.walk(part) if isinstance(node, ast.Name | ast.Attribute)]
+    found = [one for node in nodes if isinstance(node.ctx, ast.Load) and (one := code.resolved(node)) is not None]
+    return list({id(one): one for one in found}.values())
+
+
+def _passed(code: Code) -> list[Any]:
+    """Plain functions that a body only hands to its run: they are steps, not helpers."""
+    first = [call.args[0] for call in calls_in(code.node) if _hands_over(call)]
+    probes = [each.value for call in calls_in(code.node) for each in call.keywords if each.arg == "confirm"]
+    return [code.resolved(node) for node in (*first, *probes)]
+
+
+def _hands_over(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS and bool(call.args)
+
+
+def _is_helper(found: Any, file: str) -> bool:
+    """A plain function that lies beside the code which calls it."""
+    if not isinstance(found, types.FunctionType) or found.__name__ == "<lambda>":
+        return False
+    return Path(found.__code__.co_filename).parent == Path(file).parent
+
+
+def _live_objects(code: Code) -> list[str]:
+    """Live objects of its module that a function uses by their names."""
+    names = {node.id for part in code.node.body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return [f"{name}, a {type(code.found(name)).__name__}" for name in sorted(names) if is_live(code.found(name))]
+
+
+def is_live(found: Any) -> bool:
+    """Whether an object looks like something that lives only in its process: a client, a socket, an open file."""
+    if found is None or isinstance(found, type | types.ModuleType | types.FunctionType) or hasattr(found, "spec"):
+        return False
+    if isinstance(found, io.IOBase | socket.socket):
+        return True
+    kind = type(found).__name__.lower()
+    return kind.endswith(_LIVE) and any(callable(getattr(type(found), name, None)) for name in _CLOSERS)
+
+
+def _told(code: Code, sign: Sign) -> str:
+    return f"{sign.what} at {code.place(sign.line)}"

@@ -1,0 +1,387 @@
+"""The six questions about a run, answered from its records."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.care.audit.code_signs import names_in, unrepeatable
+from outlast.care.audit.commands import unit_of
+from outlast.care.audit.model import Answer, Finding
+from outlast.care.verify import Problem
+from outlast.errors import FlowNotFound, OutlastError
+from outlast.flows.code import assigns, function_in, parse
+from outlast.flows.loading import is_recipe
+from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.model import Command, Recipe
+from outlast.ledger.journal import Row, decode_header, decode_payload
+from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
+from outlast.runs.plan import Plan
+from outlast.runs.receipt import Receipt
+from outlast.runs.run import FINISHED, RunRecord
+from outlast.store.contract.artifacts import ArtifactRow
+from outlast.values.codec import decode
+from outlast.values.frozen import dataclass
+from outlast.workspace.artifact import Place
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+_ALL = 1_000_000
+SHOWN = 20  # of the calls that are all alike; how many more there are is said
+ACTIONS = {
+    "retry": "is tried again",
+    "confirm": "is in doubt: its probe is asked",
+    "decide": "waits for a person's decision",
+}
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A run, looked at: what all six answers are made of."""
+
+    run: RunRecord
+    rows: Sequence[Row]
+    readable: bool  # else nothing is known of its calls
+    ledger: Ledger
+    names: dict[Call, str]
+    receipts: tuple[Receipt, ...]
+    problems: tuple[Problem, ...]
+    blobs: int
+    plan: Plan | None
+    recipe: Recipe | None
+    artifacts: tuple[ArtifactRow, ...]  # that it saved in the workspace
+    missing_flow: str  # why the flow is not found; empty when it is
+
+    @property
+    def finished(self) -> bool:
+        return self.run.status in FINISHED
+
+    def label(self, past: Past) -> str:
+        return self.names.get(past.call, f"{past.call.scope}{past.call.step}")
+
+
+def look_at(runtime: Runtime, run_id: str) -> Looked:
+    """Read a run whole. Records that cannot be read are among the problems. Raises RunNotFound, AmbiguousPrefix."""
+    row = runtime.row(run_id)
+    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+    saved = runtime.store.read(lambda look: look.artifacts_of_run(row.id, 0, _ALL))
+    checked = runtime.verify(row.id)
+    ledger, names, receipts, readable = Ledger(), {}, [], False
+    with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
+        ledger, names = fold(rows), labels(rows)
+        receipts, readable = runtime.receipts(row.id), True
+    plan = None
+    if row.status not in FINISHED:
+        with suppress(OutlastError):
+            plan = runtime.plan(row.id)
+    recipe, missing = _flow_of(runtime, row.flow)
+    return Looked(
+        run=runtime.record(row),
+        rows=rows,
+        readable=readable,
+        ledger=ledger,
+        names=names,
+        receipts=tuple(receipts),
+        problems=checked.problems,
+        blobs=checked.blobs,
+        plan=plan,
+        recipe=recipe,
+        artifacts=tuple(row for row in saved if not row.pending),
+        missing_flow=missing,
+    )
+
+
+def _flow_of(runtime: Runtime, flow: str) -> tuple[Recipe | None, str]:
+    """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
+    if flow.startswith("script:"):
+        return None, ""
+    if not is_recipe(flow):
+        return None, _missing(runtime, *flow.rpartition(":")[::2])
+    try:
+        spec = runtime.flow(flow)
+    except OutlastError as error:
+        return None, error.why if isinstance(error, FlowNotFound) else str(error)
+    return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
+
+
+def _missing(runtime: Runtime, place: str, name: str) -> str:
+    """Why a flow is not in its source; nothing when it is."""
+    folder = runtime.project or Path.cwd()
+    file = folder / place if place.endswith(".py") else _file_of_module(place, folder)
+    if file is None:
+        return f"there is no module {place}"
+    try:
+        tree = parse(file.read_bytes())
+    except OSError:
+        return "there is no such file"
+    if tree is None:
+        return f"{place} cannot be read as Python"
+    found = function_in(tree, name)
+    if found is None:
+        return "" if assigns(tree, name) else f"{place} has no {name!r}"
+    return "" if found.decorator_list else "it is not a flow (decorate it with @flow)"
+
+
+def _file_of_module(name: str, folder: Path) -> Path | None:
+    """The source of a module, found without importing it or the packages around it."""
+    from importlib.machinery import PathFinder
+
+    path: list[str] | None = [str(folder), *sys.path]
+    spec = None
+    for part in itertools.accumulate(name.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(part, path)
+        path = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
+
+def answers_of(runtime: Runtime, looked: Looked) -> list[Answer]:
+    """The six answers. What nobody can read, nobody can vouch for."""
+    if not looked.readable:
+        unread = Finding("unreadable", looked.run.id, "its records cannot be read", "see question 6")
+        return [Answer((), (unread,))] * 5 + [_debugged(looked)]
+    return [
+        _reruns(runtime, looked),
+        protected(looked),
+        _needs(runtime, looked),
+        _continues(looked),
+        _artifacts(runtime, looked),
+        _debugged(looked),
+    ]
+
+
+# -- 1: which steps can rerun ------------------------------------------------------------------------
+
+
+def _reruns(runtime: Runtime, looked: Looked) -> Answer:
+    told: list[str] = []
+    found: list[Finding] = []
+    for past in looked.ledger.calls.values():
+        again = past.kind == "step" and past.attempts > 0 and not past.finished and not looked.finished
+        if past.kind != "step" or not (past.attempts > 1 or again):
+            continue
+        label, times = looked.label(past), f"ran {_times(past.attempts)}" + (", and will again" if again else "")
+        told.append(f"{label} {times}: {past.last.status}")
+        signs = _signs_of(runtime, looked, past)
+        advice = "see whether it was done twice, then mark it: @effect, or effect: true"
+        found += [Finding("ran_again", label, f"it {times}, and looks unrepeatable: {sign}", advice) for sign in signs]
+    once = sum(1 for past in looked.ledger.calls.values() if past.kind == "step" and past.attempts == 1)
+    return Answer((*_shown(told), f"{once} steps ran once"), tuple(found))
+
+
+def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
+    """Signs in the code of a step, read from its file without importing it."""
+    if looked.recipe is not None:
+        node = next((each for each in looked.recipe.nodes() if each.id == past.call.step), None)
+        return unit_of(node).signs if isinstance(node, Command) else ()
+    place = looked.ledger.places.get(past.last.code)
+    if not place or is_recipe(place[0]):
+        return ()
+    try:
+        tree = parse(((runtime.project or Path()) / place[0]).read_bytes())
+    except OSError:
+        return ()
+    node_of = function_in(tree, place[1]) if tree is not None else None
+    if tree is None or node_of is None:
+        return ()
+    return tuple(f"{sign.what} (line {sign.line})" for sign in unrepeatable(node_of, names_in(tree, node_of)))
+
+
+# -- 2: which steps cannot rerun ---------------------------------------------------------------------
+
+
+def protected(looked: Looked) -> Answer:
+    """Every effect with its outcome, its key and how it was settled; every answer and who gave it."""
+    told: list[str] = []
+    found: list[Finding] = []
+    allowed = _allowed(looked.rows)
+    for past in (past for each in looked.ledger.effects.values() for past in each):
+        label = looked.label(past)
+        told.append(f"effect {label}: {_outcome(past)}, key {past.last.key or 'none'}")
+        if past.in_doubt:
+            advice = f"decide: outlast retry {looked.run.id} {label}, skip, or abort"
+            found.append(Finding("in_doubt", label, "nobody knows whether it happened", advice, not looked.finished))
+        if past.attempts > allowed.get(past.call, 1):
+            times = f"ran {_times(past.attempts)}, allowed {_times(allowed.get(past.call, 1))}"
+            found.append(Finding("ran_again", label, times, "look whether it was done twice, and undo that"))
+    waits = [past for past in looked.ledger.calls.values() if past.kind == "wait" and past.finished]
+    told += [f"answer to {looked.label(past)}: {past.last.status}, {_answerer(past)}" for past in waits]
+    return Answer(tuple(_shown(told)) or ("no effects and no answers",), tuple(found))
+
+
+def _outcome(past: Past) -> str:
+    if past.in_doubt:
+        return "in doubt"
+    how = {"confirmed": ", found by its probe", "decided": ", by a person's word", "reused": ", reused"}
+    if past.finished:
+        return f"{past.last.status}, delivered once, attempt {past.attempts}{how.get(past.last.mark, '')}"
+    return f"{past.last.status}, not delivered: nothing was done"
+
+
+def _allowed(rows: Sequence[Row]) -> dict[Call, int]:
+    """How often each call may have run: once, and once more for every NOT_DONE and every decision."""
+    found: dict[Call, int] = {}
+    for row in rows:
+        header = decode_header(row.header)
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        found[call] = found.get(call, 1) + (header.kind == "decision" or header.mark == "not_done")
+    return found
+
+
+def _answerer(past: Past) -> str:
+    facts = decode_payload(past.payload).facts if past.payload else None
+    by = facts.get("by") if isinstance(facts, dict) else None
+    return f"given by {by}" if by else "on record"
+
+
+# -- 3: what live dependencies are needed ------------------------------------------------------------
+
+
+def _needs(runtime: Runtime, looked: Looked) -> Answer:
+    keys, absent = sorted(looked.ledger.needs), runtime.resources.missing(looked.ledger.needs)
+    missing = {key: by for key, by in absent.items() if key not in _made_by_code(looked, absent)}
+    secrets = looked.recipe.secrets if looked.recipe is not None else ()
+    if looked.finished:
+        told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
+        return Answer((f"{told}; it is finished: nothing is restored",))
+    told_all = [f"resource {key}: {_provided(key, absent, missing)}" for key in keys]
+    found = [
+        Finding("resource_missing", key, _needed_by(by), f"outlast.resource({key!r}, …) before resuming")
+        for key, by in sorted(missing.items())
+    ]
+    for name in secrets:
+        is_set = bool(os.environ.get(name))
+        told_all.append(f"secret {name}: {'set' if is_set else 'not set'}")
+        if not is_set:
+            found.append(Finding("secret_missing", name, "it is not set", f"set it before resuming: export {name}=…"))
+    return Answer(tuple(told_all) or ("none: nothing live is needed",), tuple(found))
+
+
+def _made_by_code(looked: Looked, absent: Iterable[str]) -> set[str]:
+    """Those that nobody provides here, and whose function is in its source still: whoever resumes loads that."""
+    if looked.plan is None:
+        return set()
+    told = {reason.subject for reason in looked.plan.verdict.reasons if reason.code == "resource_missing"}
+    return set(absent) - told
+
+
+def _provided(key: str, absent: Mapping[str, str], missing: Mapping[str, str]) -> str:
+    if key in missing:
+        return "missing"
+    return "made by the flow's code" if key in absent else "provided by this process"
+
+
+def _needed_by(key: str) -> str:
+    return f"nobody provides it; {key} needs it" if key else "nobody provides it"
+
+
+# -- 4: where does execution continue ----------------------------------------------------------------
+
+
+def _continues(looked: Looked) -> Answer:
+    if looked.finished:
+        return Answer((f"nowhere: it is {looked.run.status}",))
+    found = []
+    if looked.missing_flow:
+        advice = "put the flow back where it was, or finish the run where the flow is (outlast export --move)"
+        found.append(Finding("flow_not_found", looked.run.flow, looked.missing_flow, advice))
+    return Answer(tuple(_next(looked)), tuple(found))
+
+
+def _next(looked: Looked) -> Iterator[str]:
+    if looked.run.phase:
+        yield f"phase {looked.run.phase}"
+    if looked.run.flow.startswith("script:"):
+        yield "run its script again: it continues"
+    if looked.plan is None:
+        return
+    done = len(looked.plan.of("reuse")) + len(looked.plan.of("raise_again"))
+    yield f"{done} outcomes are given again"
+    for action, what in ACTIONS.items():
+        yield from _shown([f"{label} {what}" for label in looked.plan.of(action)])
+    for wait in looked.plan.waits:
+        yield f"wait: {wait}"
+    if not any(looked.plan.of(action) for action in ACTIONS):
+        yield "next is the first call without an outcome"
+
+
+# -- 5: can artifacts be trusted ---------------------------------------------------------------------
+
+
+def _artifacts(runtime: Runtime, looked: Looked) -> Answer:
+    sources = {receipt.blob: receipt.label for receipt in looked.receipts if receipt.blob}
+    spoilt = [problem for problem in looked.problems if problem.record.startswith("blob ")]
+    told = [f"{looked.blobs} blobs, each named by its digest: {len(spoilt)} not what was stored"]
+    told += _shown([f"blob {blob[:12]} is the result of {label}" for blob, label in sources.items()])
+    told += _shown([text for receipt in looked.receipts for text in _files(receipt)])
+    advice = "restore the blob from a copy, or rewind to the step that made it"
+    found = []
+    for problem in spoilt:
+        short = problem.record.removeprefix("blob ")
+        label = next((label for blob, label in sources.items() if blob.startswith(short)), "the run")
+        found.append(Finding("artifact_spoilt", problem.record, f"{problem.why} (of {label})", advice))
+    told += _shown([f"{_ref(row)} by {_source(row)}: {row.summary or 'no summary'}" for row in looked.artifacts])
+    found += [finding for row in looked.artifacts for finding in _artifact(runtime, row)]
+    return Answer(tuple(told), tuple(found))
+
+
+def _artifact(runtime: Runtime, row: ArtifactRow) -> Iterator[Finding]:
+    """What is wrong with an artifact: every one says what it is, and its content is what was saved."""
+    if not row.summary:
+        yield Finding("no_summary", _ref(row), "it does not say what it is", "save it with summary=…")
+    try:
+        deque(runtime.blobs.pieces(row.blob), maxlen=0)
+    except OutlastError as error:
+        yield Finding("artifact_spoilt", _ref(row), str(error.facts.get("why", error)), "restore it from a copy")
+
+
+def _ref(row: ArtifactRow) -> str:
+    return Place(row.scope, row.name, row.version).ref
+
+
+def _source(row: ArtifactRow) -> str:
+    source = decode(row.source)
+    return str(source.get("step") or "the body") if isinstance(source, dict) else "the body"
+
+
+def _files(receipt: Receipt) -> Iterator[str]:
+    files = receipt.facts.get("files")
+    if isinstance(files, dict) and receipt.status in GOOD:
+        for path, digest in files.items():
+            yield f"{path} was written by {receipt.label}: {str(digest)[:12]}"
+
+
+# -- 6: how is failure debugged ----------------------------------------------------------------------
+
+
+def _debugged(looked: Looked) -> Answer:
+    run, trace = looked.run, looked.run.trace_id
+    told = [f"{len(looked.rows)} entries in one chain, {len(looked.receipts)} receipts, all of run {run.id}"]
+    told.append(f"trace id {trace} on every one" if trace else "no trace id was given: the run's id ties them together")
+    if run.error:
+        told.append(f"error: {run.error.get('type', '')}: {run.error.get('message', '')}")
+    broken = [problem for problem in looked.problems if not problem.record.startswith("blob ")]
+    advice = "restore the home from a copy; outlast verify names what is broken"
+    found = [Finding("integrity_broken", problem.record, problem.why, advice) for problem in broken]
+    others = [receipt for receipt in looked.receipts if receipt.trace_id != trace and receipt.kind != "testimony"]
+    for receipt in others[:1] if trace else ():
+        says = f"{len(others)} receipts have another trace id, or none"
+        found.append(Finding("untraced", receipt.label, says, "see outlast receipts", fails=False))
+    return Answer(tuple(told), tuple(found))
+
+
+def _shown(lines: list[str]) -> list[str]:
+    more = [f"… and {len(lines) - SHOWN} more of the kind"] if len(lines) > SHOWN else []
+    return lines[:SHOWN] + more
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

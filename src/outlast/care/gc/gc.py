@@ -1,0 +1,357 @@
+"""`gc`: removing finished runs by age, count and size, and everything that nobody needs any more.
+
+An unfinished run, its family and what they need are never touched, nor is any handoff, nor the newest version of an
+artifact. What is chosen is decided by the pure rules of `care/gc/rule.py`; how runs go is `runs.py`, how old
+versions of artifacts go is `artifacts.py`, how blobs and files go is `blobs.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from outlast.care.gc import artifacts as old_versions
+from outlast.care.gc import blobs as litter
+from outlast.care.gc import runs as removal
+from outlast.care.gc.artifacts import SweptVersion
+from outlast.care.gc.mentions import Mentions
+from outlast.care.gc.rule import REASONS, Choice, Family, Kin, Rule, choose
+from outlast.care.gc.runs import Progress
+from outlast.care.gc.version_rule import VersionChoice, VersionRule
+from outlast.clock import moment
+from outlast.errors import GcRunning, IntegrityBroken, Invalid, StoreFailed
+from outlast.runs.claim import holder_of
+from outlast.runs.run import STATUSES
+from outlast.store.contract import Reading, Weight
+from outlast.store.contract.artifacts import Counted
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+ENTRY_BYTES, RUN_BYTES = 80, 300  # what rows cost beside their content, about
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """A run that goes, and about how much room it gives back."""
+
+    id: str
+    flow: str
+    task: str
+    status: str
+    ended_at: datetime
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What gc removed, or would remove."""
+
+    dry_run: bool
+    runs: tuple[SweptRun, ...]
+    kept: dict[str, int]  # how many runs stay, by reason
+    blobs: int  # moved to the trash
+    blob_bytes: int
+    trash: int  # gone from the trash
+    trash_bytes: int
+    restored: int  # back from the trash: somebody needs them after all
+    files: int  # temporary files and work folders
+    unswept: int  # removals that an earlier gc had left half done
+    size_before: int  # database and blobs, with the trash
+    size_after: int
+    free_bytes: int  # inside the database file: new records use it; `vacuum` gives it back to the disk
+    vacuumed: bool
+    troubles: tuple[str, ...]  # what could not be done, and why
+    proof: tuple[str, ...]  # what was left alone, for people
+    artifacts: tuple[SweptVersion, ...] = ()  # old versions
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (
+            self.runs or self.artifacts or self.blobs or self.trash or self.restored or self.files or self.unswept
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to go, decided and weighed; nothing is done yet."""
+
+    choice: Choice
+    weights: dict[int, Weight]  # of the runs that go, by key
+    sizes: dict[int, int]  # the same with the blobs that only they need
+    freed: frozenset[str]  # those blobs
+    needed: frozenset[str]  # blobs that unfinished runs and their families need, and have
+    handoffs: int = 0  # anchors; none of them goes
+    artifacts: int = 0  # that everybody sees
+    records: int = 0  # none of these goes
+    versions: VersionChoice | None = None  # old ones of these that go, if they were asked for
+    mentions: Mentions | None = None
+
+    @property
+    def runs(self) -> list[Kin]:
+        return [member for family in self.choice.going for member in family.members]
+
+
+def sweep(
+    runtime: Runtime,
+    *,
+    older_than: float | None = None,
+    keep: int | None = None,
+    max_bytes: int | None = None,
+    scope: str | None = None,
+    artifacts: bool = False,
+    dry_run: bool = True,
+    vacuum: bool = False,
+    batch: int = 40,  # runs buried in one transaction: 10 ms or so
+    progress: Progress = lambda done, total: None,
+) -> Swept:
+    """Remove finished runs and what nobody needs; a dry run only says what would go.
+
+    `older_than` are seconds since a run ended; `keep` leaves the newest of each flow; `max_bytes` removes the oldest
+    until the tenant's data is smaller. Several narrow each other; without any, no run goes. With `artifacts` old
+    versions of artifacts that nothing needs go too, by age and count. Raises GcRunning.
+    """
+    rule = _rule(older_than, keep, max_bytes, scope)
+    versions = _version_rule(runtime, rule, keep) if artifacts else VersionRule()
+    if batch < 1:
+        raise Invalid(detail=f"batch is {batch}; give 1 or more")
+    if dry_run:
+        return _foreseen(runtime, rule, versions)
+    with _alone(runtime):
+        return _swept(runtime, rule, versions, batch, vacuum, progress)
+
+
+def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, scope: str | None) -> Rule:
+    for name, value in (("older_than", older_than), ("keep", keep), ("max_bytes", max_bytes)):
+        if value is not None and not 0 <= value < math.inf:
+            raise Invalid(detail=f"{name} is {value}; give 0 or more")
+    return Rule(None if older_than is None else int(older_than * 1_000_000), keep, max_bytes, scope)
+
+
+def _version_rule(runtime: Runtime, rule: Rule, keep: int | None) -> VersionRule:
+    before = None if rule.older_than_us is None else runtime.clock.now() - rule.older_than_us
+    return VersionRule(before, keep, rule.scope)
+
+
+@contextmanager
+def _alone(runtime: Runtime) -> Iterator[None]:
+    """One gc at a time: the lock goes with the process that holds it."""
+    path = removal.tenant_folder(runtime) / "gc.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreFailed(str(path), error.strerror or str(error)) from error
+    try:
+        _lock(handle, str(path.parent))
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise GcRunning(folder) from error
+
+
+# -- deciding ----------------------------------------------------------------------------------------
+
+
+def plan(runtime: Runtime, rule: Rule, versions: VersionRule | None = None) -> Planned:
+    """Decide and weigh what goes."""
+    old, mentions = old_versions.plan(runtime, versions or VersionRule())
+    choice, needed = runtime.store.read(partial(_choose, runtime=runtime, rule=rule))
+    weighed = _Weighing(runtime)
+    choice = _fit(runtime, choice, rule, weighed)
+    there = frozenset(name for name in needed if runtime.blobs.has(name))
+    handoffs, artifacts, records = runtime.store.read(_counted)
+    seen = artifacts.artifacts - artifacts.pending
+    freed = frozenset(weighed.freed)
+    return Planned(choice, weighed.weights, weighed.sizes, freed, there, handoffs, seen, records, old, mentions)
+
+
+def _counted(look: Reading) -> tuple[int, Counted, int]:
+    return sum(look.count_anchors().values()), look.count_artifacts(), look.count_records().records
+
+
+def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
+    """Which families go, and the blobs that unfinished ones need; all seen at one moment.
+
+    One moment matters: a parent that changes its status between two looks would be in neither, and its finished
+    children would seem to be without it.
+    """
+    runs = [run for status in STATUSES for run in _of_status(look, status)]
+    choice = choose(runs, rule, runtime.clock.now(), _held(runtime, look, runs))
+    return choice, {name for run in choice.unfinished for name in look.blobs_of(run.key)}
+
+
+def _of_status(look: Reading, status: str) -> Iterator[Kin]:
+    before = 0
+    while page := look.kin_of_status(status, _PAGE, before):
+        yield from page
+        before = page[-1].key
+
+
+def _held(runtime: Runtime, look: Reading, runs: Sequence[Kin]) -> frozenset[str]:
+    maybe = [(run.id, look.lease_of(run.id)) for run in runs if run.holder is not None]
+    return frozenset(run_id for run_id, lease in maybe if lease and holder_of(runtime, look, run_id, lease))
+
+
+class _Weighing:
+    """What families take up, one after the other: a blob counts where its last reference goes."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.weights: dict[int, Weight] = {}
+        self.sizes: dict[int, int] = {}
+        self.freed: set[str] = set()
+
+    def add(self, family: Family) -> int:
+        return sum(self._runtime.store.read(partial(self._add, run=run)) for run in family.members)
+
+    def _add(self, look: Reading, run: Kin) -> int:
+        weight = self.weights[run.key] = look.weight_of(run.key)
+        freed = {name for name in look.blobs_of(run.key) if look.runs_of_blob(name) <= self.weights.keys()}
+        self.freed |= freed
+        size = weight.entry_bytes + weight.row_bytes + weight.entries * ENTRY_BYTES + RUN_BYTES
+        self.sizes[run.key] = size + sum(_size_of(self._runtime, name) for name in freed)
+        return self.sizes[run.key]
+
+
+def _size_of(runtime: Runtime, name: str) -> int:
+    try:
+        return runtime.blobs.path(name).stat().st_size
+    except OSError:
+        return 0  # missing or in the trash: it gives nothing back
+
+
+def _fit(runtime: Runtime, choice: Choice, rule: Rule, weighed: _Weighing) -> Choice:
+    """Weigh what goes; with a size, only the oldest until the rest fits."""
+    size = _data_bytes(runtime) if rule.max_bytes is not None else 0
+    going, kept = [], choice.kept.copy()
+    for family in choice.going:
+        if rule.max_bytes is not None and size <= rule.max_bytes:
+            kept["fits"] += len(family.members)
+            continue
+        size -= weighed.add(family)
+        going.append(family)
+    return replace(choice, going=tuple(going), kept=kept)
+
+
+def _data_bytes(runtime: Runtime) -> int:
+    """The tenant's records and blobs, without free pages and without what nobody refers to."""
+    room, found = runtime.store.room(), litter.find_litter(runtime)
+    return room.size_bytes - room.free_bytes + found.blob_bytes - sum(blob.size_bytes for blob in found.blobs)
+
+
+# -- doing -------------------------------------------------------------------------------------------
+
+
+def _foreseen(runtime: Runtime, rule: Rule, versions: VersionRule) -> Swept:
+    """What would go."""
+    size, planned = _disk_bytes(runtime), plan(runtime, rule, versions)
+    found = litter.find_litter(runtime, planned.freed)
+    old = tuple(blob for blob in found.trash if blob.old)
+    cleared = litter.Cleared(found.blobs, old, files=len(found.files))
+    left = runtime.store.read(lambda look: len(look.unswept()))
+    return _report(runtime, planned, cleared, dry_run=True, unswept=left, size_before=size)
+
+
+def _swept(runtime: Runtime, rule: Rule, versions: VersionRule, batch: int, vacuum: bool, progress: Progress) -> Swept:
+    size = _disk_bytes(runtime)
+    left = runtime.store.read(lambda look: look.unswept())
+    troubles = removal.finish(runtime, left) if left else []
+    litter.drop_abandoned(runtime)
+    planned = plan(runtime, rule, versions)
+    assert planned.versions is not None
+    assert planned.mentions is not None
+    removed, still = old_versions.remove(runtime, planned.versions, planned.mentions)
+    gone, more = removal.remove_runs(runtime, planned.runs, planned.weights, batch, progress)
+    cleared = litter.clear(runtime, litter.find_litter(runtime))
+    troubles += [*still, *more, *cleared.troubles]
+    stayed = [run.id for run in planned.runs if run.id not in gone]
+    if stayed:
+        troubles.append(f"{len(stayed)} runs changed meanwhile and stay: {', '.join(stayed[:5])}")
+    for name in planned.needed:
+        if not runtime.blobs.has(name):
+            raise IntegrityBroken(f"blob {name[:12]}", "an unfinished run needs it, and it is gone after this gc")
+    refusal = _vacuum(runtime) if vacuum else ""
+    report = _report(runtime, planned, cleared, dry_run=False, unswept=len(left), size_before=size)
+    runs = tuple(run for run in report.runs if run.id in gone)
+    vacuumed = vacuum and not refusal
+    report = replace(report, artifacts=tuple(removed))
+    return replace(report, runs=runs, vacuumed=vacuumed, troubles=tuple(filter(None, [*troubles, refusal])))
+
+
+def _vacuum(runtime: Runtime) -> str:
+    """Give free pages back to the disk, unless somebody is at work; then, why not."""
+    holders = runtime.store.read(lambda look: look.holders())
+    if runtime.live or any(litter.may_live(runtime, beat) for beat in holders):
+        return "the database was not vacuumed: runs are being executed now; try again when none is"
+    runtime.store.vacuum()
+    return ""
+
+
+def _disk_bytes(runtime: Runtime) -> int:
+    found = litter.find_litter(runtime)
+    return runtime.store.room().size_bytes + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
+
+
+def _report(
+    runtime: Runtime, planned: Planned, cleared: litter.Cleared, *, dry_run: bool, unswept: int, size_before: int
+) -> Swept:
+    runs = (SweptRun(run.id, run.flow, run.task, run.status, moment(run.ended_at), planned.sizes[run.key])
+            for run in planned.runs)  # fmt: skip
+    return Swept(
+        dry_run=dry_run,
+        runs=tuple(runs),
+        kept={reason: planned.choice.kept[reason] for reason in REASONS if planned.choice.kept[reason]},
+        blobs=len(cleared.blobs),
+        blob_bytes=sum(blob.size_bytes for blob in cleared.blobs),
+        trash=len(cleared.trash),
+        trash_bytes=sum(blob.size_bytes for blob in cleared.trash),
+        restored=cleared.restored,
+        files=cleared.files,
+        unswept=unswept,
+        size_before=size_before,
+        size_after=size_before if dry_run else _disk_bytes(runtime),
+        free_bytes=runtime.store.room().free_bytes,
+        vacuumed=False,
+        troubles=cleared.troubles,
+        proof=tuple(_proof(planned)),
+        artifacts=tuple(old_versions.foreseen(planned.versions)) if planned.versions else (),
+    )
+
+
+def _proof(planned: Planned) -> Iterator[str]:
+    """What is left alone, and why."""
+    kept = planned.choice.kept
+    if kept["unfinished"]:
+        blobs = _count(len(planned.needed), "blob")
+        yield f"{_count(kept['unfinished'], 'unfinished run')} and {blobs} that they need: untouched"
+    for reason, words in REASONS.items():
+        if reason != "unfinished" and kept[reason]:
+            yield f"{_count(kept[reason], 'run')} {words}: kept"
+    if planned.handoffs:
+        yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
+    if planned.records:
+        yield f"{_count(planned.records, 'record')}, pinned or not, and what they name: untouched"
+    going = len(planned.versions.going) if planned.versions else 0
+    if planned.artifacts > going:
+        yield f"{_count(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
+    if planned.versions:
+        yield from old_versions.proof(planned.versions)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

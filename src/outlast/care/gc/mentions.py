@@ -1,0 +1,153 @@
+"""Where refs of artifacts stand: in unfinished runs, open handoffs and checkpoints, and in steps under way.
+
+A run is read as texts (its inputs, journal, results, waits, the signals that may come to it): a ref may stand anywhere
+in a value, also inside a sentence or in JSON that is kept as a text. Rather too much is found than too little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import OutlastError
+from outlast.ledger.journal import Row
+from outlast.runs.run import FINISHED, STATUSES
+from outlast.store.contract import HandoffRow, Reading
+from outlast.values.codec import decode
+from outlast.workspace.artifact import PREFIX
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+PAGE = 200
+READ_BYTES = 64 << 20  # of a blob; an unfinished run with a larger one may name anything
+_MARK = PREFIX.removesuffix(":").encode()
+_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+
+
+@dataclass(slots=True)
+class Mentions:
+    """What was found, and how far it was read: reading on adds what was written since."""
+
+    runs: set[str] = field(default_factory=set)  # texts in which refs stand
+    handoffs: set[str] = field(default_factory=set)
+    checkpoints: set[str] = field(default_factory=set)  # refs
+    under_way: frozenset[str] = frozenset()  # refs that records and links of steps under way name
+    unread: bool = False  # a blob was too large to be read: it may name any of them
+    _journals: dict[int, int] = field(default_factory=dict)  # by run: the last entry that was read
+    _blobs: set[str] = field(default_factory=set)  # that were read
+    _handoff: int = 0  # the last ones that were read
+    _checkpoint: int = 0
+
+    def by(self, ref: str) -> str:
+        """Who names a ref: `run`, `handoff`, `checkpoint`, or nobody."""
+        plain = _plain(ref)
+        if self.unread or ref in self.under_way or any(plain in text for text in self.runs):
+            return "run"
+        if any(plain in text for text in self.handoffs):
+            return "handoff"
+        return "checkpoint" if ref in self.checkpoints else ""
+
+    def read_on(self, runtime: Runtime, look: Reading) -> Mentions:
+        """Everything that names refs, from where it was read before."""
+        for status in (each for each in STATUSES if each not in FINISHED):
+            self._read_runs(runtime, look, status)
+        # a signal that nobody has taken: a run may, or one that is still to come
+        self.runs.update(text for body in look.untaken_bodies() for text in _texts(body.encode()))
+        self._read_handoffs(look)
+        self._read_checkpoints(look)
+        self.under_way = frozenset(look.refs_under_way())
+        return self
+
+    def _read_runs(self, runtime: Runtime, look: Reading, status: str) -> None:
+        before = 0
+        while page := look.kin_of_status(status, PAGE, before):
+            for kin in page:
+                self._read_run(runtime, look, kin.key, kin.id)
+            before = page[-1].key
+
+    def _read_run(self, runtime: Runtime, look: Reading, key: int, run_id: str) -> None:
+        upto = self._journals.get(key, 0)
+        rows = look.journal_of(key, upto)
+        run = look.run_by_id(run_id) if key not in self._journals else None
+        self.runs.update(_texts(run.inputs.encode()) if run else ())
+        self.runs.update(_of_rows(rows))
+        said = [text for wait in look.waits_of(key) for text in (wait.payload, wait.answer or "")]
+        said += [body for _, body, _, _ in look.requests_of(key)]
+        self.runs.update(text for each in said for text in _texts(each.encode()))
+        for name in look.blobs_of(key) if rows else ():
+            self._read_blob(runtime, name)
+        self._journals[key] = rows[-1].seq if rows else upto
+
+    def _read_blob(self, runtime: Runtime, name: str) -> None:
+        if name in self._blobs:
+            return
+        self._blobs.add(name)
+        with suppress(OutlastError, OSError):  # missing or damaged: `verify` names it, and nobody reads a ref from it
+            if runtime.blobs.path(name).stat().st_size > READ_BYTES:
+                self.unread = True
+            else:
+                self.runs.update(_texts(runtime.blobs.get(name)))
+
+    def _read_handoffs(self, look: Reading) -> None:
+        while page := look.handoffs_after(self._handoff, PAGE):
+            for handoff in page:
+                self.handoffs.update(_of_open(look, handoff))
+            self._handoff = page[-1].key
+
+    def _read_checkpoints(self, look: Reading) -> None:
+        while page := look.checkpoints_after(self._checkpoint, PAGE):
+            self.checkpoints.update(ref for row in page for ref in decode(row.refs))
+            self._checkpoint = page[-1].key
+
+
+def _of_open(look: Reading, handoff: HandoffRow) -> Iterator[str]:
+    """What a revision says, if it is the newest one of an open handoff."""
+    anchor = look.anchor_by_key(handoff.anchor)
+    if anchor is not None and anchor.status == "open" and anchor.revision == handoff.revision:
+        yield from _of_rows(look.entries_of(-anchor.key, [handoff.seq]))
+
+
+def _of_rows(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        yield from _texts(row.header)
+        yield from _texts(row.payload or b"")
+
+
+def _texts(raw: bytes) -> list[str]:
+    """The texts in some JSON that a ref may stand in; of what is no JSON, all of it."""
+    if _MARK not in raw:
+        return []
+    try:
+        found = list(_strings(decode(raw)))
+    except (msgspec.DecodeError, ValueError):
+        found = [raw.decode("utf-8", "replace")]
+    return [_plain(text) for text in found if PREFIX in text]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings(item)
+        case dict():
+            for name, item in value.items():
+                yield from _strings(name)
+                yield from _strings(item)
+        case _:
+            return
+
+
+def _plain(text: str) -> str:
+    r"""A text without escapes, however often it was written as JSON inside of JSON: `\"` is `"`, `\u00e9` is `é`."""
+    if "\\" not in text:
+        return text
+    found = _ESCAPED.sub(lambda each: chr(int(each[1], 16)), text)
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\\", "")

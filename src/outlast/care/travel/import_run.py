@@ -1,0 +1,281 @@
+"""Bringing a run into a home from the file it travelled in.
+
+Everything is proven before anything is written: the file, every member, every chain, every blob. Then the blobs are
+put, which nobody sees, and one transaction writes the rest. A crash before it leaves nothing in sight, and importing
+again works.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from outlast.care.travel import archive
+from outlast.care.travel.archive import Archive, Manifest, Packed, Ref, Request, Wait
+from outlast.errors import IntegrityBroken, Invalid, RunExists
+from outlast.ledger.journal import Row, check, decode_payload, genesis
+from outlast.runs.call import Call, fold
+from outlast.runs.look import interrupt_of, run_record
+from outlast.runs.receipt import events_of
+from outlast.runs.run import FINISHED, STATUSES
+from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
+from outlast.values.codec import decode
+from outlast.values.digest import digest, identity
+from outlast.values.frozen import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+LARGEST = 1 << 62
+Place = Literal["new", "here", "further"]  # not known here; known and as far; known, and the file goes further
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A run that came in, as it stands here."""
+
+    run_id: str
+    status: str
+    seal: str
+    entries: int
+    blobs: int
+    replayed: bool  # all of it was here already
+    children: tuple[str, ...] = ()
+    ignored: tuple[tuple[str, str], ...] = ()  # of a folder: what was not taken, and why
+
+
+class Arrived(NamedTuple):
+    """A run as it was found in the file, proven."""
+
+    run: RunRow
+    lease: LeaseRow
+    rows: list[Row]
+    waits: list[InterruptRow]
+    requests: list[Request]
+    refs: list[Ref]
+
+    @property
+    def unfinished(self) -> bool:
+        return self.run.status not in FINISHED
+
+
+def import_any(runtime: Runtime, path: Path, flow: str | None = None) -> Imported:
+    """A file is a run that was exported; a folder is testimony, of one flow."""
+    if os.path.isdir(path):
+        from outlast.care.travel.import_folder import import_testimony
+
+        return import_testimony(runtime, path, flow)
+    if flow is not None:
+        raise Invalid(detail=f"{path} is no folder, so no flow can be chosen in it; leave flow (--flow) out")
+    return import_archive(runtime, path)
+
+
+def import_archive(runtime: Runtime, path: Path) -> Imported:
+    """Bring a run in. A moved one goes on here, a copy can only be looked at.
+
+    Raises ArchiveInvalid when the file is not whole, RunExists when a run that is here is in the way. Then nothing
+    was written. The same file again is answered with `replayed`.
+    """
+    with archive.opened(path, archive.RUN) as file:
+        family = [_arrived(file, packed) for packed in _family(file)]
+        blobs = sorted({name for one in family for _, name in one.refs})
+        _refuse_other_parts(file, family, blobs)
+        for name in blobs:
+            deque(file.pieces(f"blobs/{name}"), maxlen=0)
+        runtime.store.read(lambda look: _places(look, file, family))  # a conflict is found before a blob is put
+        for name in blobs:
+            runtime.blobs.keep(name, file.pieces(f"blobs/{name}"))
+        places = runtime.store.write(lambda tx: _write(tx, file, family))
+    return told(runtime, family, len(blobs), all(place == "here" for place in places))
+
+
+def told(runtime: Runtime, family: list[Arrived], blobs: int, replayed: bool) -> Imported:
+    record = runtime.record(family[0].run)
+    entries, children = sum(one.lease.head for one in family), tuple(one.run.id for one in family[1:])
+    return Imported(record.id, record.status, record.seal, entries, blobs, replayed, children)
+
+
+# -- proving -----------------------------------------------------------------------------------------
+
+
+def _family(file: Archive[Manifest]) -> list[Packed]:
+    """The runs in the file: one, and all others below it."""
+    runs, known = file.manifest.runs, {""}
+    if not runs or runs[0].id != file.manifest.run_id:
+        raise file.invalid(archive.MANIFEST, f"run {file.manifest.run_id} is not the first in it")
+    for number, packed in enumerate(runs):
+        if packed.id in known or not packed.id.isalnum() or not packed.id.isascii() or len(packed.id) > 64:
+            raise file.invalid(archive.MANIFEST, f"{packed.id!r} cannot be the id of a run in it")
+        if number and packed.row.get("parent") not in known - {""}:
+            raise file.invalid(archive.MANIFEST, f"run {packed.id} belongs to a run that is not in it")
+        known.add(packed.id)
+    return runs
+
+
+def _refuse_other_parts(file: Archive[Manifest], family: list[Arrived], blobs: list[str]) -> None:
+    parts = {archive.part(one.run.id, name) for one in family for name in archive.PARTS}
+    for name in sorted(file.names ^ (parts | {f"blobs/{name}" for name in blobs})):
+        raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
+
+
+def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
+    """One run, with everything of it read and proven."""
+    for name in archive.PARTS:
+        if archive.part(packed.id, name) not in file.names:
+            raise file.invalid(archive.part(packed.id, name), "it is missing")
+    with file.reading(archive.MANIFEST):
+        run = packed.as_row()
+        lease = LeaseRow(0, packed.epoch, packed.head, bytes.fromhex(packed.hash), None)
+        _refuse_odd(run, lease, file.manifest.kind)
+    rows = list(file.lines(archive.part(run.id, "journal"), archive.row_of_line))
+    waits = list(file.lines(archive.part(run.id, "interrupts"), _Waits(run)))
+    requests = list(file.lines(archive.part(run.id, "requests"), msgspec.json.Decoder(Request).decode))
+    refs = list(file.lines(archive.part(run.id, "refs"), msgspec.json.Decoder(Ref).decode))
+    with file.reading(archive.part(run.id, "journal")):
+        _refuse_broken(run, lease, rows)
+    with file.reading(archive.part(run.id, "interrupts")):
+        _refuse_doubles(waits)
+    with file.reading(archive.part(run.id, "requests")):
+        for _, body, _, at in requests:
+            _whole(at)
+            msgspec.json.decode(body, type=dict)
+    with file.reading(archive.part(run.id, "refs")):
+        for seq, name in refs:
+            if not 0 <= seq <= lease.head or len(bytes.fromhex(name)) != 32 or name != name.lower():
+                raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
+    sealed = "" if file.manifest.kind == "move" else "testimony" if run.seal == "testimony" else "copy"
+    return Arrived(run._replace(seal=sealed), lease, rows, waits, requests, refs)
+
+
+def _refuse_odd(run: RunRow, lease: LeaseRow, kind: str) -> None:
+    """Raises ValueError for values that no store wrote."""
+    if run.status not in STATUSES or (kind == "move" and run.seal != "moved"):
+        raise ValueError(f"run {run.id} cannot be {run.status!r}, {run.seal!r} in a {kind}")
+    if kind == "move" and run.status == "running":
+        raise ValueError(f"run {run.id} was moved while it was running")
+    for number in (lease.epoch, lease.head, run.created_at, run.updated_at, run.mark):
+        _whole(number)
+    if len(lease.hash) != 32 or identity(run.inputs.encode()) != run.inputs_digest:
+        raise ValueError(f"the inputs of run {run.id}, or the end of its chain, were changed")
+    for text in (run.inputs, run.meta, run.result or "{}", run.error or "{}"):
+        if not isinstance(decode(text), dict):
+            raise ValueError(f"a value of run {run.id} is no JSON object")
+    run_record(run, lease, "", None)
+
+
+def _whole(number: int) -> None:
+    if not 0 <= number < LARGEST:
+        raise ValueError(f"{number} is no number that a store has")
+
+
+def _refuse_broken(run: RunRow, lease: LeaseRow, rows: list[Row]) -> None:
+    """Raises IntegrityBroken, naming the record, when the chain is not what was written."""
+    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
+    broken = check(run.id, start, rows, lease.head, lease.hash)
+    if broken is not None:
+        raise broken.as_error()
+    events_of(run.id, rows)  # every header and payload can be read
+    endings = fold(rows).endings
+    last = rows[-1].payload if rows else None
+    if run.status in FINISHED and (not endings or endings[-1][0] != run.status):
+        raise IntegrityBroken(f"run {run.id}", f"its journal does not end {run.status}")
+    if run.status == "succeeded":
+        facts = decode_payload(last).facts if last else None
+        if not isinstance(facts, dict) or facts.get("result") != digest((run.result or "").encode()):
+            raise IntegrityBroken(f"run {run.id}", "its result was changed")
+
+
+class _Waits:
+    """Decodes the waits of a run; what cannot be shown is no wait."""
+
+    def __init__(self, run: RunRow) -> None:
+        self.run_id = run.id
+        self.decode = msgspec.json.Decoder(Wait).decode
+
+    def __call__(self, line: bytes) -> InterruptRow:
+        row = self.decode(line).as_row(self.run_id)
+        for number in (row.opened_at, row.due_at or 0):
+            _whole(number)
+        if not row.id or row.status not in ("open", "answered", "used", "cancelled"):
+            raise ValueError(f"{row.id!r} is no wait")
+        Call(*msgspec.json.decode(row.call, type=tuple[str, str, str, int]))
+        _ = interrupt_of(row).says
+        return row
+
+
+def _refuse_doubles(waits: list[InterruptRow]) -> None:
+    live = [wait.call for wait in waits if wait.status in ("open", "answered")]
+    if len({wait.id for wait in waits}) != len(waits) or len(set(live)) != len(live):
+        raise ValueError("a wait is in it twice")
+
+
+# -- what is here ------------------------------------------------------------------------------------
+
+
+def _places(look: Reading, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
+    """How each run of the family stands to what is here. Raises RunExists."""
+    return [_place(look, file, one) for one in family]
+
+
+def _place(look: Reading, file: Archive[Manifest], one: Arrived) -> Place:
+    run, lease = one.run, one.lease
+    for wait in one.waits:
+        for known in look.interrupts_by_prefix(wait.id):
+            if known.id == wait.id and known.run_id != run.id:
+                raise file.invalid(archive.part(run.id, "interrupts"), f"wait {wait.id} is one of run {known.run_id}")
+    here, held = look.run_by_id(run.id), look.lease_of(run.id)
+    if here is None or held is None:
+        _refuse_taken_task(look, one)
+        return "new"
+    if here.seal == run.seal and look.hash_at(here.key, lease.head) == lease.hash:
+        return "here"
+    goes_on = held.head <= lease.head and one.rows[held.head - 1].hash == held.hash
+    if goes_on and here.seal in ("moved", "copy") and run.seal in ("", here.seal):
+        _refuse_taken_task(look, one)
+        return "further"
+    raise RunExists(run.id, _why_not(here, run, goes_on), f"see `outlast show {run.id}`; nothing was written")
+
+
+def _why_not(here: RunRow, run: RunRow, goes_on: bool) -> str:
+    if not here.seal and run.seal == "copy":
+        return "it lives here, and the file is a copy of it"
+    if here.seal == "moved" and run.seal == "copy" and goes_on:
+        return "it was moved away from here, and the file is only a copy of it"
+    return "it is here already, with another history"
+
+
+def _refuse_taken_task(look: Reading, one: Arrived) -> None:
+    """A task has at most one unfinished run per flow, wherever it comes from."""
+    run = one.run
+    other = look.unfinished_run(run.scope, run.task, run.flow) if one.unfinished and not run.seal else None
+    if other is not None and other.id != run.id:
+        why = f"its task {run.task!r} has the unfinished run {other.id} here"
+        raise RunExists(run.id, why, f"finish that one, or give it up: `outlast abort {other.id} --why WHY`")
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def _write(tx: Writing, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
+    """All of the family becomes visible at once. No owner of before can ever commit to it: the epoch is a later one."""
+    places = _places(tx, file, family)
+    for one, place in zip(family, places, strict=True):
+        if place == "new":
+            key = tx.add_arrived(one.run, one.lease.epoch + 1, one.lease.head, one.lease.hash)
+            tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
+        elif place == "further":
+            _go_further(tx, one)
+    return places
+
+
+def _go_further(tx: Writing, one: Arrived) -> None:
+    here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
+    assert here is not None
+    assert held is not None
+    epoch = max(held.epoch, one.lease.epoch) + 1
+    tx.renew_arrived(one.run._replace(key=here.key), one.lease._replace(key=held.key, epoch=epoch))
+    tx.fill_arrived(here.key, one.rows[held.head :], one.refs, one.waits, one.requests)

@@ -1,0 +1,183 @@
+"""What a command is told, through its environment and files, and what it says through the files it writes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from outlast.commands.transcript import mask
+from outlast.errors import OutlastError, SaidWrong
+from outlast.ledger.journal import Payload, decode_payload
+from outlast.runs.attempt import Attempt, Ended, Raised, Returned
+from outlast.runs.call import Replay
+from outlast.values.codec import encode, pack_json
+
+if TYPE_CHECKING:
+    from outlast.commands.step import CommandAttempt, CommandWork
+    from outlast.runs.attempt import Asked
+    from outlast.runs.execution import Execution
+
+SAID_BYTES = 1024 * 1024  # of a result or an envelope
+ENVELOPE_KEYS = ("done", "next", "artifacts", "state")
+
+
+def inherited(work: CommandWork) -> dict[str, str]:
+    """What every command finds: our own environment, the flow's and the step's, the inputs."""
+    setting = work.setting
+    env = {**os.environ, **setting.recipe.env, **work.command.env}
+    env["OUTLAST_HOME"] = str(setting.runtime.home)
+    for name, value in setting.inputs.items():
+        env[f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"] = value if isinstance(value, str) else json.dumps(value)
+    return env
+
+
+def environment(work: CommandWork, execution: Execution, attempt: Attempt, folder: Path) -> dict[str, str]:
+    """The environment of one attempt, with the files it names."""
+    asked = attempt.asked
+    lane = asked.lane
+    env = inherited(work) | {
+        "OUTLAST_RUN": execution.id,
+        "OUTLAST_STEP": work.id,
+        "OUTLAST_ATTEMPT": str(attempt.number),
+        "OUTLAST_ITERATION": str(lane.iteration if lane is not None else 0),
+        "OUTLAST_EFFECT_KEY": attempt.key or execution.key_of(asked.call),
+        "OUTLAST_RESULT": str(folder / "result.json"),
+        "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
+        "OUTLAST_REFUSED": str(folder / "refused"),
+    }
+    before = lane.before if lane is not None else None
+    answer = Raw(encode(lane.answer.value)) if lane is not None and lane.answer is not None else None
+    told = {
+        "OUTLAST_HANDOFF": envelope_of(execution, before) if before is not None else None,
+        "OUTLAST_ANSWER": answer,
+        "OUTLAST_PREVIOUS": attempt.previous.to_dict() if attempt.previous is not None else None,
+    }
+    for name, value in told.items():
+        env.pop(name, None)
+        if value is not None:
+            env[name] = str(_written(folder / f"{name.removeprefix('OUTLAST_').lower()}.json", value))
+    return env
+
+
+def _written(path: Path, value: Any) -> Path:
+    path.write_bytes(encode(value))
+    return path
+
+
+def envelope_of(execution: Execution, asked: Asked) -> dict[str, Any]:
+    """What a step handed over: as it said it now, or as its receipt has it."""
+    if asked.envelope is None:
+        past = asked.next.past if isinstance(asked.next, Replay) else None
+        payload = decode_payload(past.payload) if past is not None and past.payload else Payload()
+        state = {name: json.loads(bytes(raw))[:1] for name, raw in (payload.wrote or {}).items()}
+        asked.envelope = _envelope(
+            asked,
+            past.last.status if past is not None else "succeeded",
+            {"done": payload.done, "next": payload.next, "artifacts": list(payload.artifacts)},
+            {name: kept[0] for name, kept in state.items() if kept},
+            execution.result_of(payload, asked.spec),
+        )
+    return {"run": execution.id, **asked.envelope}
+
+
+def _envelope(
+    asked: Asked, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any
+) -> dict[str, Any]:
+    step = f"{asked.call.scope}{asked.spec.name}"
+    return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
+
+
+# -- what it says ------------------------------------------------------------------------------------
+
+
+def spoken(ran: CommandAttempt) -> Ended:
+    """The result and envelope of a command that exited 0. One that cannot be understood fails the step."""
+    step, attempt = ran.attempt.asked.spec.name, ran.attempt
+    try:
+        result = _read(ran.folder / "result.json", "OUTLAST_RESULT", step, ran.work.secrets)
+        envelope = _read(ran.folder / "envelope.json", "OUTLAST_ENVELOPE", step, ran.work.secrets)
+        _take(attempt, {} if envelope is None else envelope, step)
+    except OutlastError as error:
+        return Raised(error)
+    said = {"done": attempt.done, "next": attempt.next, "artifacts": list(attempt.artifacts)}
+    state = envelope.get("state", {}) if envelope else {}
+    attempt.asked.envelope = _envelope(attempt.asked, "succeeded", said, state, result)
+    return Returned(result)
+
+
+def _read(path: Path, what: str, step: str, secrets: tuple[str, ...]) -> Any:
+    try:
+        raw = read_whole(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SaidWrong(step, what, str(error)) from error
+    if raw is None:
+        raise SaidWrong(step, what, f"it is no plain file within the limit of {SAID_BYTES} bytes")
+    if not raw.strip():
+        return None
+    try:
+        return json.loads(mask(raw, secrets), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise SaidWrong(step, what, f"it is not JSON: {error}") from error
+
+
+def read_whole(path: Path) -> bytes | None:
+    """A plain file of bounded size; None for one that is larger, or a link, a pipe, a device. Raises OSError."""
+    try:
+        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    with open(at, "rb") as file:
+        raw = file.read(SAID_BYTES + 1) if stat.S_ISREG(os.fstat(at).st_mode) else None
+    return raw if raw is not None and len(raw) <= SAID_BYTES else None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _take(attempt: Attempt, envelope: Any, step: str) -> None:
+    what = "OUTLAST_ENVELOPE"
+    if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
+        unknown = (
+            sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
+        )
+        raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
+    done, coming = envelope.get("done", ""), envelope.get("next", "")
+    artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})
+    if not isinstance(done, str) or not isinstance(coming, str):
+        raise SaidWrong(step, what, "done and next are texts")
+    if not isinstance(artifacts, list) or not all(isinstance(one, str) for one in artifacts):
+        raise SaidWrong(step, what, "artifacts is a list of texts")
+    if not isinstance(state, dict):
+        raise SaidWrong(step, what, "state is an object")
+    attempt.done, attempt.next, attempt.artifacts = done, coming, tuple(artifacts)
+    if state:
+        attempt.wrote = {name: pack_json(value, f"{what}.state.{name}") for name, value in state.items()}
+
+
+def value_of(said: str) -> Any:
+    """What a probe printed: JSON if it is, else the text."""
+    try:
+        return json.loads(said, parse_constant=_no_constant) if said else None
+    except (ValueError, RecursionError):
+        return said
+
+
+def refused(folder: Path) -> str:
+    """The acceptance check that did not pass; empty when none was refused."""
+    try:
+        raw = read_whole(folder / "refused")
+    except OSError:
+        return ""
+    return raw.decode(errors="replace")[:300] if raw else ""

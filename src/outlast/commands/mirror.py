@@ -1,0 +1,228 @@
+"""The mirror: receipts and handoffs of a run as files, for people and agents who read files.
+
+Each file is written whole, by rename. The database is the truth; the mirror is never read back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from outlast.errors import OutlastError
+from outlast.flows.loading import is_recipe, lasting
+from outlast.ledger.journal import Row, decode_header
+from outlast.runs.call import GOOD
+from outlast.runs.receipt import Receipt, receipts_of
+from outlast.values.codec import encode, jsonable
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+_NAME_BYTES = 110  # of a step and of an agent: both, a number and a suffix are one name of a file
+CONDITIONS = ("when", "until")  # they decide and hand nothing over
+
+Name = Callable[[Receipt], str]
+
+
+def folder_of(runtime: Runtime, run_id: str, flow: str) -> Path:
+    """Where a run's mirror lies; of the default tenant next to its folder, of another one inside."""
+    base = runtime.home if runtime.tenant == "default" else runtime.folder
+    return base / "runs" / run_id / safe(flow_name(flow))
+
+
+def flow_name(source: str) -> str:
+    """A flow's short name: what stands after the colon."""
+    return source.rpartition(":")[2] or source
+
+
+def safe(name: str) -> str:
+    """A name as one part of a path: no separator, no dot in front, not too long. Two names never become one."""
+    plain = quote(name, safe=" !#$&'()+,;=@[]{}~^`", errors="surrogatepass")
+    plain = f"%2E{plain[1:]}" if plain.startswith(".") else plain
+    if len(plain) <= _NAME_BYTES:
+        return plain or "%"
+    from outlast.values.digest import identity
+
+    digest = identity(name.encode("utf-8", "surrogatepass"))[:16]
+    return f"{plain[: _NAME_BYTES - 18]}%-{digest}"  # no quoted name has a % before a dash
+
+
+class Mirror:
+    """The live mirror of one run of commands."""
+
+    def __init__(self, runtime: Runtime, run_id: str, run_key: int, flow: str, since: int) -> None:
+        self._runtime, self._run_id, self._key = runtime, run_id, run_key
+        self._flow = lasting(flow, runtime.project)
+        self._since, self._whole = since, since == 0
+        self._folder = _Folder(folder_of(runtime, run_id, flow), iterated)
+        self._lock = threading.Lock()
+        self._given_up = False
+
+    def catch_up(self) -> None:
+        """Write what the journal has that the mirror has not. A full or read-only disk does not stop the run."""
+        with self._lock:
+            if self._given_up:
+                return
+            try:
+                self._catch_up()
+            except (OSError, OutlastError) as error:
+                self._given_up = True
+                why = error.strerror if isinstance(error, OSError) else error
+                later = f"`outlast export {self._run_id} --mirror` writes it later"
+                self._runtime.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
+
+    def _catch_up(self) -> None:
+        rows = self._rows(self._since)
+        if not rows:
+            return
+        if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
+            self._whole, rows = True, self._rows(0)
+            self._folder = _Folder(self._folder.path, iterated)
+        self._since = rows[-1].seq
+        self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get))
+        self._folder.forget_finished()
+
+    def _rows(self, since: int) -> list[Row]:
+        return self._runtime.store.read(lambda look: look.journal_of(self._key, since))
+
+
+def _goes_back(row: Row) -> bool:
+    """Whether a step may be done that has receipts already: after a rewind, or by a flow that went back."""
+    header = decode_header(row.header)
+    return header.occurrence > 0 or (header.kind, header.name) == ("run", "rewound")
+
+
+def write_mirror(runtime: Runtime, run_id: str) -> Path:
+    """Write the whole mirror of a run, and give its folder. Raises OSError when the disk does not take it."""
+    row = runtime.row(run_id)
+    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+    folder = folder_of(runtime, row.id, row.flow)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = iterated if is_recipe(row.flow) else _Counted()
+    _Folder(folder, name).write(receipts_of(row.id, row.flow, rows, runtime.blobs.get))
+    return folder
+
+
+def iterated(receipt: Receipt) -> str:
+    """A command's name: `~<n>` says which iteration of the loops around it. A condition's begins with its owner's.
+
+    `~<n>~<m>` says that it is one of the mth time that a loop was gone through, since a way led back.
+    """
+    parts = receipt.scope.split("/")[:-1]
+    loops = [part.rpartition("[") for part in parts if part.endswith("]")]
+    numbers = [number[:-1] for _, _, number in loops]
+    again = [name.rpartition("~")[2] for name, _, _ in loops if "~" in name]
+    place = "" if set(numbers) <= {"1"} and not again else "~" + ".".join(numbers)
+    place += "".join(f"~{count}" for count in again)
+    inner = [part for part in parts if not part.endswith("]")]  # of `when`: the step that it is about
+    if receipt.step in CONDITIONS and loops and not inner:
+        inner = [loops[-1][0].partition("~")[0]]  # of `until`: the loop
+    return "@".join([*inner, receipt.step]) + place + (f"~{receipt.occurrence + 1}" if receipt.occurrence else "")
+
+
+class _Counted:
+    """Names for a Python flow's calls: `~<n>` for the nth one of a step, in the order of the run."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, receipt: Receipt) -> str:
+        if receipt.label not in self._names:
+            count = self._counts[receipt.step] = self._counts.get(receipt.step, 0) + 1
+            self._names[receipt.label] = receipt.step + (f"~{count}" if count > 1 else "")
+        return self._names[receipt.label]
+
+
+class _Folder:
+    """Writes receipts: the newest attempt of a call under its plain name, the ones before with a number."""
+
+    def __init__(self, path: Path, name: Name) -> None:
+        self.path, self._name = path, name
+        self._owners: dict[str, tuple[str, str]] = {}  # which step and agent are called so
+        self._latest: dict[str, tuple[Receipt, int]] = {}  # by plain name: the newest attempt, and its number
+        self._made: set[Path] = set()
+
+    def write(self, receipts: Iterable[Receipt]) -> None:
+        """Write these, which are newer than all before. One that has only begun is written when it is superseded."""
+        touched: dict[str, None] = {}
+        for receipt in receipts:
+            place = self._place(receipt)
+            self._latest[place] = receipt, self._number(place, receipt)
+            touched[place] = None
+        for place in touched:
+            self._write_latest(place, self._latest[place][0])
+
+    def _number(self, place: str, receipt: Receipt) -> int:
+        """The number of an attempt: its own, or the next one when attempts begin anew. The one before steps aside."""
+        before, number = self._latest.get(place, (None, 0))
+        if before is None:
+            return receipt.attempt
+        if before.status == "started" and _which(before) == _which(receipt):
+            return number  # this is how it ended
+        self._put("receipts", f"{place}.{number}.json", jsonable(before))
+        return max(receipt.attempt, number + 1)
+
+    def _place(self, receipt: Receipt) -> str:
+        """The plain name of a call's files. When two pairs of step and agent read the same, the first one has it."""
+        step, agent = receipt.step, receipt.agent or "main"
+        ending = safe(agent).replace("~", "%7E")
+        place = f"{safe(self._name(receipt))}-{ending}"
+        first = self._owners.setdefault(f"{safe(step)}-{ending}", (step, agent))
+        return place if first == (step, agent) else f"{place}%-{len(agent)}"
+
+    def _write_latest(self, place: str, receipt: Receipt) -> None:
+        if receipt.status == "started":
+            return
+        self._put("receipts", f"{place}.json", jsonable(receipt))
+        if _is_final(receipt) and receipt.step not in CONDITIONS:
+            self._put("handoffs", f"{place}.json", _handoff(receipt))
+
+    def forget_finished(self) -> None:
+        """Calls that have their outcome are not heard of again: a long loop must not grow in memory."""
+        self._latest = {place: kept for place, kept in self._latest.items() if not _is_final(kept[0])}
+
+    def _put(self, kind: str, name: str, value: Any) -> None:
+        folder = self.path / kind
+        if folder not in self._made:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._made.add(folder)
+        _write(folder / name, encode(value) + b"\n")
+
+
+def _which(receipt: Receipt) -> tuple[object, ...]:
+    """What makes two entries speak of one attempt."""
+    return receipt.scope, receipt.occurrence, receipt.input_digest, receipt.attempt, receipt.started_at
+
+
+def _is_final(receipt: Receipt) -> bool:
+    return receipt.delivered and receipt.status in GOOD
+
+
+def _handoff(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "run_id": receipt.run_id,
+        "flow": receipt.flow,
+        "step": receipt.label,
+        "agent": receipt.agent or "main",
+        "status": receipt.status,
+        **jsonable(receipt.envelope),
+        "result": jsonable(receipt.result),
+    }
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole. Whoever reads finds the old one or the new one, also after a kill in between."""
+    temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,300 @@
+"""Commands: started so that nothing runs before it is on record, and over only when everything they started is.
+
+A command is a session of its own. Whatever it starts belongs to it, also in process groups that its tools open
+(`timeout` does); only what leaves the session by `setsid` is on its own. `guard.py` ends a command whose runtime
+died, `transcript.py` keeps what it prints.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from outlast.commands.members import Member, Patience, Watch, end, linger, living, member_of
+from outlast.errors import CommandNotStarted, Invalid
+from outlast.home.process import started_at, this_place
+from outlast.ledger.lease import Process
+from outlast.values.frozen import NamedTuple
+
+SHELL = "/bin/sh"
+MARKER = "OUTLAST_RUN"  # the variable that every process of a command has inherited
+PATIENCE_SECONDS = 5.0  # between TERM and KILL
+GRACE_SECONDS = 0.2  # for what a command leaves in the background
+_LOOK_SECONDS = 0.03
+
+# The word comes over stdin, which the command then has as /dev/null: it inherits nothing of ours.
+_HELD = f'read -r word && [ "$word" = go ] || exit 125; exec {SHELL} -c -- "$1" sh </dev/null'
+
+
+class Group(NamedTuple):
+    """A command's processes, known so well that they are found again after a crash and never mistaken."""
+
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pgid: int  # also the session's id and the leader's pid
+    started: int  # the leader's start time as the kernel counts it
+    marker: str = ""  # `NAME=value` in the environment of its processes
+
+    def to_facts(self) -> dict[str, Any]:
+        return self._asdict()
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Group:
+        """The group that `to_facts` wrote down. Raises Invalid for anything else."""
+        found = dict(facts)
+        words = [found.get(name) for name in ("host", "boot_id", "pid_namespace", "marker")]
+        numbers = [found.get(name) for name in ("pgid", "started")]
+        fits = all(type(word) is str for word in words) and all(type(number) is int for number in numbers)
+        if set(found) != set(cls._fields) or not fits or found["pgid"] < 2:
+            raise Invalid(detail=f"this is no process group: {found!r}")
+        return cls(**found)
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    how: Literal["exited", "timed_out", "stopped"]
+    exit: int | None  # the shell's; 128+n for a signal; None when somebody else took it or it could not be ended
+    seconds: float
+    stragglers: int = 0  # background processes that were ended because their command had exited
+    left: int = 0  # processes that could not be ended (they belong to another user)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """What a wait knows so far; it is gone on with after a Ctrl-C."""
+
+    deadline: float
+    patience: Patience
+    how: Literal["exited", "timed_out", "stopped"] | None = None
+    over_at: float = 0.0
+    stragglers: int = 0
+    asked: bool = False  # a Ctrl-C came
+    raised: BaseException | None = None  # what else ended the wait
+
+    def hurry(self) -> None:
+        """The first Ctrl-C asks to stop, a further one ends the patience."""
+        self.asked = True
+        self.patience.lose()
+
+
+class Held:
+    """A command that waits for `go`. Nothing of it runs before; if this process dies before, nothing ever does."""
+
+    def __init__(self, command: str, process: subprocess.Popen[bytes], word: socket.socket, group: Group) -> None:
+        self.group = group
+        self._command, self._process, self._word = command, process, word
+        self._began: float | None = None
+        self._exit: int | None = None
+        self._ended: Ended | None = None
+
+    def go(self) -> None:
+        """Let the command run. Raises CommandNotStarted when it was dropped or killed before."""
+        try:
+            self._word.send(b"go\n", socket.MSG_NOSIGNAL)
+        except OSError as error:
+            raise CommandNotStarted(_shown(self._command), "it was ended before it began") from error
+        self._began = time.monotonic()
+        self._word.close()
+
+    def drop(self) -> None:
+        """Never let it run. Does nothing once it runs, or was dropped."""
+        if self._began is None and self._process.returncode is None:
+            self._word.close()
+            self._process.kill()
+            self._process.wait()
+
+    def wait(
+        self,
+        timeout: float | None = None,
+        stop: Callable[[], bool] | None = None,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        grace: float = GRACE_SECONDS,
+    ) -> Ended:
+        """Wait until the command and all it started is over; end it after `timeout` seconds or when `stop()` is true.
+
+        A KeyboardInterrupt in this thread counts as stop, the next one as the end of patience. Whatever else is
+        raised meanwhile ends the command first.
+        """
+        if self._began is None:
+            raise CommandNotStarted(_shown(self._command), "it was never let go")
+        deadline = self._began + timeout if timeout is not None else float("inf")
+        ending = _Ending(deadline, Patience(patience))
+        while self._ended is None:
+            try:
+                self._ended = self._see_through(ending, stop, grace)
+            except KeyboardInterrupt:
+                ending.hurry()
+            except BaseException as error:
+                if ending.raised is not None:
+                    raise
+                ending.how, ending.raised = "stopped", error
+        if ending.raised is not None:
+            raise ending.raised
+        return self._ended
+
+    def _see_through(self, ending: _Ending, stop: Callable[[], bool] | None, grace: float) -> Ended:
+        if ending.how is None:
+            ending.how = self._until_over(ending, stop)
+            ending.over_at = time.monotonic()
+        if ending.how == "exited" and not ending.patience.kill_at:
+            ending.stragglers = len(linger(self.group.pgid, 0 if ending.asked else grace))
+        left = end(self.group.pgid, ending.patience)
+        seconds = (ending.over_at if ending.how == "exited" else time.monotonic()) - (self._began or 0)
+        return Ended(ending.how, self._reap(), seconds, ending.stragglers, len(left))
+
+    def _until_over(
+        self, ending: _Ending, stop: Callable[[], bool] | None
+    ) -> Literal["exited", "timed_out", "stopped"]:
+        with Watch(self.group.pgid) as watch:
+            while not watch.exited(min(_LOOK_SECONDS, ending.deadline - time.monotonic())):
+                if ending.asked or (stop is not None and stop()):
+                    return "stopped"
+                if time.monotonic() >= ending.deadline:
+                    return "timed_out"
+        return "exited"
+
+    def _reap(self) -> int | None:
+        """The exit code. The leader is reaped last: until then nobody else can get its pid, and so its group's id."""
+        if self._process.returncode is None:
+            try:
+                pid, status = os.waitpid(self.group.pgid, os.WNOHANG)
+            except ChildProcessError:
+                self._process.returncode = 0  # for the Popen object only: there is nothing left to reap
+                return None
+            if pid:
+                code = os.waitstatus_to_exitcode(status)
+                self._exit = self._process.returncode = code if code >= 0 else 128 - code
+        return self._exit
+
+
+def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None) -> Held:
+    """Prepare a shell command that waits for `go`, in a session of its own, with this environment and no other.
+
+    stdout and stderr go to the file descriptor `output` (None: nowhere), stdin is /dev/null.
+    Raises CommandNotStarted.
+    """
+    if "\0" in command:
+        raise CommandNotStarted(_shown(command), "its text has a NUL character")
+    try:
+        process, word = _spawn([SHELL, "-c", _HELD, "sh", command], cwd, env, output)
+    except (OSError, ValueError) as error:
+        raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
+    marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
+    group = Group(*this_place(), pgid=process.pid, started=started_at(process.pid) or 0, marker=marker)
+    return Held(command, process, word, group)
+
+
+def alive(group: Group, me: Process) -> bool | None:
+    """Whether any process of the group lives; None when that cannot be known from here."""
+    if not (group.boot_id and me.boot_id):
+        return None
+    if group.boot_id != me.boot_id:
+        return False if group.host == me.host else None
+    if group.pid_namespace != me.pid_namespace or not me.pid_namespace:
+        return None
+    return bool(members) if (members := _ours(group)) is not None else None
+
+
+def end_group(group: Group, me: Process, patience: float = PATIENCE_SECONDS) -> bool:
+    """End a group that an earlier runtime left: TERM, KILL after `patience` seconds. True when it is surely gone."""
+    there = alive(group, me)
+    if not there or group.pgid == os.getsid(0):  # a command may look at its own run, and must not end itself
+        return there is False
+    return not end(group.pgid, Patience(patience))
+
+
+# -- what is started ---------------------------------------------------------------------------------
+
+_ours_alone: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def keep_from_forks(line: socket.socket) -> None:
+    """Close this end in processes that are forked from here: our death must be seen though they live on."""
+    _ours_alone.add(line)
+
+
+def _after_fork() -> None:
+    for line in list(_ours_alone):
+        line.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _spawn(
+    argv: list[str], cwd: Path, env: Mapping[str, str], output: int | None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """The process, and the end of the line that its stdin is the other end of."""
+    ours, theirs = socket.socketpair()
+    keep_from_forks(ours)
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                argv,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL if output is None else output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return process, ours
+
+
+def _why(error: OSError | ValueError, cwd: Path) -> str:
+    if not isinstance(error, OSError):
+        return f"its environment or folder cannot be passed on ({error})"
+    folders = {
+        errno.ENOENT: f"its folder {cwd} does not exist",
+        errno.ENOTDIR: f"its folder {cwd} is not a folder",
+        errno.EACCES: f"its folder {cwd} may not be entered",
+    }
+    reasons = (folders if error.filename == cwd else {}) | {
+        errno.E2BIG: "it or its environment is too long for the system (128 KiB for one value, about 2 MiB in all)",
+        errno.EAGAIN: "the system allows no more processes now",
+        errno.ENOMEM: "the system has no memory for it now",
+    }
+    return reasons.get(error.errno or 0, str(error))
+
+
+def _shown(command: str) -> str:
+    return command if len(command) <= 200 else f"{command[:200]}… ({len(command)} characters)"
+
+
+# -- what is found again -----------------------------------------------------------------------------
+
+
+def _ours(group: Group) -> list[Member] | None:
+    """The living members of that very group, not of a later one with its id; None when that cannot be told."""
+    leader, members = member_of(group.pgid), living(group.pgid)
+    if leader is not None:
+        return members if leader.started == group.started else []
+    # A session keeps its id as long as one member lives: if one of them is ours, all are.
+    marks = [_has_marker(member.pid, group.marker) for member in members]
+    if any(marks):
+        return members
+    return None if None in marks else []
+
+
+def _has_marker(pid: int, marker: str) -> bool | None:
+    """Whether a process inherited the marker; None when it may not be asked."""
+    try:
+        return bool(marker) and os.fsencode(marker) in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except PermissionError:
+        return None
+    except OSError:
+        return False

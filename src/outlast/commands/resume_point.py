@@ -1,0 +1,149 @@
+"""Marks: entries from which a resume can start reading, so that a long loop of commands resumes at once.
+
+A mark says how many iterations of each loop are over and names the few older entries that still matter. What lies
+before it is never needed to go on; `verify` checks it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from outlast.flows.yaml.model import Command, Recipe
+from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
+from outlast.runs.call import GOOD, Call, Ledger, Past, fold
+from outlast.runs.execution import Execution
+from outlast.store.contract import Writing
+from outlast.values.codec import encode
+
+EVERY = 256  # entries between two marks, at least
+
+
+def loops_of(ledger: Ledger) -> dict[str, int]:
+    """How many iterations of each loop are over, by its path."""
+    return dict(ledger.mark.get("loops", {})) if ledger.mark else {}
+
+
+def take_state(execution: Execution) -> None:
+    """The state as it was at the mark: what wrote it is not replayed."""
+    kept = (execution.ledger.mark or {}).get("state", {})
+    execution.state.apply({name: encode(value[0]) for name, value in kept.items()})
+
+
+def count_over(execution: Execution) -> int:
+    """How many finished steps the mark spares a resume: all there were, less those that it is given again."""
+    past = (each for each in execution.ledger.calls.values() if each.seq < execution.marked)
+    again = sum(1 for each in past if _is_done(each.last))
+    return max(0, int((execution.ledger.mark or {}).get("done", 0)) - again)
+
+
+def take_last(execution: Execution) -> Past | None:
+    """The step that was done last before the mark: it hands over to the next, and is not asked for again."""
+    last = (execution.ledger.mark or {}).get("last")
+    past = execution.ledger.calls.pop(Call(*last), None) if last else None
+    if past is not None:
+        past.asked = True  # an effect of the next iteration is another one
+    return past
+
+
+def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> None:
+    """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
+    if execution.hold.head - execution.marked < EVERY:
+        return
+    live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
+    state = {name: [value] for name, value in execution.state.items()}
+    key, since = execution.hold.run_key, max(execution.marked - 1, 0)
+    rows = execution.store.read(lambda look: look.journal_of(key, since))
+    keep, done = _kept(execution, rows, live, last), _done(execution, rows)
+    facts = {"loops": live, "keep": keep, "state": state, "last": last, "done": done}
+
+    def work(tx: Writing) -> None:
+        execution.marked = execution.hold.head  # here: others may have written by the time the commit is known
+        tx.set_run_mark(execution.hold.run_key, execution.marked)
+
+    with execution.pen.lock:
+        queued = execution.pen.queue_work(work, execution.pen.fact("run", "mark", facts))
+    execution.pen.write(queued)
+
+
+def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
+    """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
+    key, older = execution.hold.run_key, _facts(rows[0]).get("keep", {}) if execution.marked and rows else {}
+    newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops, last)}
+    if not older:
+        return newer
+    known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
+    still = {str(row.seq) for row in known if _matters(decode_header(row.header), loops)}
+    return {seq: found for seq, found in older.items() if seq in still} | newer
+
+
+def _done(execution: Execution, rows: list[Row]) -> int:
+    """How many steps have their outcome, of all there were."""
+    before = int(_facts(rows[0]).get("done", 0)) if execution.marked and rows else 0
+    return before + sum(map(_is_done, (decode_header(row.header) for row in rows)))
+
+
+def _is_done(header: Header) -> bool:
+    return header.kind in CALLS and header.delivered and header.status in GOOD
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    facts = decode_payload(row.payload).facts if row.payload else None
+    return facts if isinstance(facts, dict) else {}
+
+
+def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:
+    if header.kind == "run":
+        return header.name in ("accepted", "needs", "rewound", "failed")
+    if header.kind == "emit":
+        return False
+    if last is not None and (header.scope, header.name, header.inputs, header.occurrence) == last:
+        return True
+    return not is_over(header.scope, loops)
+
+
+def is_over(scope: str, loops: Mapping[str, int]) -> bool:
+    """Whether a scope lies in an iteration that is over: `fix[3]/` when three iterations of `fix` are."""
+    path = ""
+    for part in scope.split("/")[:-1]:
+        name, bracket, number = part.rpartition("[")
+        if bracket and number[:-1].isdigit() and int(number[:-1]) <= loops.get(f"{path}{name}", 0):
+            return True
+        path += f"{part}/"
+    return False
+
+
+# -- going back to an earlier step -------------------------------------------------------------------
+
+
+def go_back(execution: Execution, recipe: Recipe) -> None:
+    """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
+    targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
+    for past in _unfinished(execution.ledger, targets):
+        name = past.call.step
+        first = _first_of(execution.ledger, past.call.scope, targets[name])
+        if first and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
+            _rewind(execution, name, targets[name], first)
+
+
+def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
+    """Calls of these steps that were begun and did not deliver, or whose failure ended the run."""
+    return [past for past in ledger.calls.values() if past.call.step in names and past.attempts and not past.finished]
+
+
+def _first_of(ledger: Ledger, scope: str, step: str) -> int:
+    """The first entry of a step in a scope: in a repeat, in the same iteration."""
+    calls = ledger.calls.values()
+    return min((past.first for past in calls if (past.call.scope, past.call.step) == (scope, step)), default=0)
+
+
+def _rewind(execution: Execution, name: str, target: str, first: int) -> None:
+    """What a mark calls over may have to be done again: the whole journal is read anew."""
+    key = execution.hold.run_key
+    facts = {"to": first, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
+    with execution.pen.lock:
+        made = execution.pen.fact("run", "rewound", facts)
+        queued = execution.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), made)
+    execution.pen.write(queued)
+    execution.marked = 0
+    execution.ledger = fold(execution.store.read(lambda look: look.journal_of(key)))

@@ -1,0 +1,279 @@
+"""Steps that are shell commands: how one is made ready, run, and its word understood.
+
+Order: the work folder with what the command may read -> the command, held -> the guard knows its group -> the start
+is written, with the group -> go -> its output, masked, into the transcript -> exit -> what it says of its result and
+envelope -> the receipt. The runtime dying before `go` means that nothing of the command ever ran.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.commands import environment as words
+from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
+from outlast.commands.process import Held, hold
+from outlast.commands.transcript import Transcript, tail
+from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
+from outlast.files.changes import TAIL_CHARACTERS
+from outlast.flows.spec import StepSpec
+from outlast.flows.yaml.model import Command, Recipe, code_of_step
+from outlast.runs.attempt import Attempt, Ended, Raised, Returned
+from outlast.runs.call import Call
+from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.execution import Execution
+
+CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
+INLINE_BYTES = 4096  # a longer transcript is a blob
+PROBE_SECONDS = 300.0
+
+_ACCEPTING = """sh -c "$1" || exit $?
+shift
+for check; do
+  sh -c "$check" || { echo "not accepted (exit $?): $check" >&2; printf %s "$check" > "$OUTLAST_REFUSED"; exit 1; }
+done"""
+
+
+class Setting(NamedTuple):
+    """What every command of a run shares."""
+
+    runtime: Runtime
+    recipe: Recipe
+    file: Path
+    inputs: Mapping[str, Any]
+    secrets: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent
+
+    def folder_of(self, command: Command) -> Path:
+        return self.folder / self.recipe.cwd / command.cwd
+
+    def forget(self, run_id: str, call: Call) -> None:
+        """Remove the work folders of a call that has its outcome."""
+        last = work_folder(self.runtime, run_id, call, 0)
+        for folder in last.parent.glob(f"{last.name[:-1]}*"):
+            _remove(folder)
+
+
+class CommandSpec(StepSpec):
+    """A step whose code is a command."""
+
+    @property
+    def code(self) -> str:
+        return str(self.work.code)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return str(self.work.setting.file), str(self.work.id)
+
+
+def command_spec(command: Command, setting: Setting) -> StepSpec:
+    """A command of the flow as a step or effect."""
+    work = CommandWork(setting, command, command.id, code_of_step(setting.recipe, command.id) or "")
+    return CommandSpec(
+        _stands_for_a_command,
+        command.id,
+        "effect" if command.effect else "step",
+        retries=command.retries,
+        agent=command.agent,
+        writes=command.writes,
+        on_partial=command.on_partial,
+        confirm=work.confirm if command.confirm else None,
+        not_done=(NotDone, CommandNotStarted),
+        work=work,
+    )
+
+
+def condition_spec(place: str, command: str, setting: Setting) -> StepSpec:
+    """A condition (`<id>/when`, `<id>/until`) as a step: exit 0 says that it holds, any other that it does not."""
+    owner, _, name = place.rpartition("/")
+    node = Command(id=owner, line=0, run=command)
+    return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, place, "", is_condition=True))
+
+
+def remark_spec(name: str, setting: Setting) -> StepSpec:
+    """What the flow notes of itself."""
+    node = Command(id=name, line=0, run="")
+    return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, name, ""))
+
+
+def _stands_for_a_command(reads: dict[str, str]) -> Any:
+    """A command's inputs: the digests of the files it reads."""
+
+
+class CommandWork:
+    """How the attempts of one command are made."""
+
+    def __init__(self, setting: Setting, command: Command, id: str, code: str, *, is_condition: bool = False) -> None:
+        self.setting, self.command, self.id, self.code, self.is_condition = setting, command, id, code, is_condition
+        self.folder = setting.folder_of(command)
+        self.secrets = tuple(setting.secrets.values())
+
+    @property
+    def script(self) -> str:
+        accept = self.command.accept
+        return shlex.join(["sh", "-c", _ACCEPTING, "sh", self.command.run, *accept]) if accept else self.command.run
+
+    def ready(self, execution: Execution, attempt: Attempt) -> CommandAttempt:
+        """Hold the command; its group is known to the guard and goes into the start. Raises CommandNotStarted."""
+        folder = work_folder(execution.runtime, execution.id, attempt.asked.call, attempt.number)
+        if folder.exists():
+            _remove(folder)
+        folder.mkdir(parents=True)
+        env = words.environment(self, execution, attempt, folder)
+        made = CommandAttempt(self, execution, attempt, folder, env)
+        attempt.facts = {**(attempt.facts or {}), "group": made.held.group.to_facts()}
+        return made
+
+    def confirm(self, key: str) -> Happened | Answer:
+        """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
+        run_id = key.rpartition("-")[0]
+        folder = self.setting.runtime.folder / "work" / run_id / f"probe-{key}"
+        _remove(folder)
+        folder.mkdir(parents=True)
+        try:
+            env = words.inherited(self) | {"OUTLAST_RUN": run_id, "OUTLAST_EFFECT_KEY": key, "OUTLAST_STEP": self.id}
+            aside = f"exec 2> {shlex.quote(str(folder / 'errors'))}\n"  # what it prints there is no part of the result
+            code = _run_to_end(self, aside + self.command.confirm, env, folder)
+            said = words.read_whole(folder / TAIL)
+        finally:
+            _remove(folder)
+        if code == 0 and said is not None:
+            return Happened(words.value_of(said.decode("utf-8", "replace").strip()))
+        return NOT_DONE if code == 1 else UNKNOWN
+
+
+def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder: Path) -> int | None:
+    runtime = work.setting.runtime
+    transcript = Transcript(folder / TAIL, work.secrets)
+    try:
+        held = hold(command, cwd=work.folder, env=env, output=transcript.writer)
+    except BaseException:
+        transcript.close()
+        raise
+    try:
+        runtime.guard.watch(held.group.pgid, folder)
+        transcript.begin()
+        held.go()
+        stop = lambda: any(execution.stopping_now for execution in list(runtime.live.values()))  # noqa: E731
+        ended = held.wait(PROBE_SECONDS, stop, patience=runtime.settings.patience_seconds)
+        if ended.how == "stopped":  # it said nothing: it is asked again
+            raise Stopped
+        return ended.exit
+    finally:
+        held.drop()
+        runtime.guard.release(held.group.pgid)
+        transcript.join()
+
+
+class CommandAttempt:
+    """One attempt of a command, held and then run."""
+
+    def __init__(
+        self, work: CommandWork, execution: Execution, attempt: Attempt, folder: Path, env: Mapping[str, str]
+    ) -> None:
+        self.work, self.execution, self.attempt, self.folder = work, execution, attempt, folder
+        self.exit: int | None = None
+        label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+        sink = execution.runtime.sink
+        shown = (lambda out: sink(label, out)) if sink else None
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, execution.runtime.secret_rules)
+        self.held = self._hold(env)
+
+    def _hold(self, env: Mapping[str, str]) -> Held:
+        try:
+            held = hold(self.work.script, cwd=self.work.folder, env=env, output=self._transcript.writer)
+        except BaseException:
+            self._transcript.close()
+            raise
+        try:
+            self.execution.runtime.guard.watch(held.group.pgid, self.folder)
+        except BaseException:
+            held.drop()
+            self._transcript.close()
+            raise
+        return held
+
+    def run(self) -> Ended:
+        """Let it run, to its end or ours. What it said is in the attempt's facts."""
+        execution, command = self.execution, self.work.command
+        self._transcript.begin()
+        self.held.go()
+        ended = self.held.wait(
+            command.timeout,
+            lambda: execution.stopping_now or execution.pen.severed is not None,
+            patience=execution.settings.patience_seconds,
+        )
+        self._transcript.join()
+        execution.runtime.guard.release(self.held.group.pgid)
+        self.exit = ended.exit
+        self._note(ended.stragglers, ended.left)
+        if ended.how == "timed_out":
+            return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
+        if ended.how == "stopped":
+            execution.stopping = True
+            return Raised(Stopped(), "interrupted")
+        return self._said(ended.exit)
+
+    def _said(self, code: int | None) -> Ended:
+        """What the exit code means."""
+        command = self.work.command
+        if self.work.is_condition and code is not None and code < CANNOT_RUN:
+            return Returned({"holds": code == 0, "exit": code})
+        if code == 0:
+            return words.spoken(self)
+        if command.effect and code in command.not_done_exit:
+            return Raised(NotDone(f"exit {code} says that nothing happened"))
+        refused = words.refused(self.folder)
+        why = f"not accepted: {refused}" if refused else _last_line(self.tail())
+        return Raised(CommandFailed(self.attempt.asked.spec.name, -1 if code is None else code, why))
+
+    def _note(self, stragglers: int, left: int) -> None:
+        transcript = self._transcript
+        facts: dict[str, Any] = {"exit": self.exit, "transcript": self._kept()}
+        for name, value in (
+            ("masked", transcript.masked),
+            ("stragglers", stragglers),
+            ("could_not_be_ended", left),
+            ("transcript_incomplete", transcript.failure or ("left open" if transcript.left_open else "")),
+        ):
+            if value:
+                facts[name] = value
+        self.attempt.facts = {**(self.attempt.facts or {}), **facts}
+
+    def _kept(self) -> dict[str, Any]:
+        """The transcript, in the receipt when it is short, else as a blob that the receipt names."""
+        path = self._transcript.path
+        if self._transcript.size <= INLINE_BYTES:
+            return {"text": path.read_bytes().decode("utf-8", "replace")}
+        blob = self.execution.runtime.blobs.adopt(path)
+        self.attempt.blobs += (blob,)
+        return {"blob": blob, "size": self._transcript.size}
+
+    def tail(self) -> str:
+        return tail(self._transcript.path, TAIL_CHARACTERS - NOTE_CHARACTERS)
+
+    def drop(self) -> None:
+        """Let go of it: one that never ran never will."""
+        self.held.drop()
+        self.execution.runtime.guard.release(self.held.group.pgid)
+        self._transcript.close()
+
+
+def _remove(folder: Path) -> None:
+    import shutil  # late: the first step need not wait for it
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "it printed nothing"

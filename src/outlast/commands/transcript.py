@@ -1,0 +1,295 @@
+"""Transcripts: what a command prints, kept as it comes, with secrets masked: the flow's own, and what looks like one.
+
+The command writes into a pipe. One thread here reads it, masks and appends to the file, so that the command
+never waits for anybody; another shows what is in the file, at its own pace. Memory stays bounded whatever is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from outlast.secrets.stream import Masking
+
+if TYPE_CHECKING:
+    from outlast.secrets.rules import Rule
+
+T = TypeVar("T", str, bytes)
+
+MASK = "***"
+_CHUNK_BYTES = 65_536
+_PIPE_BYTES = 1 << 20  # as much as a pipe can hold: read it out, then give up on whoever goes on writing
+_LOOK_MS = 100
+
+
+class Transcript:
+    """The transcript of one attempt of a command. Raises OSError when the file cannot be opened.
+
+    Hand `writer` to the command, then `begin()`; when the command is over, `join()`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        secrets: Collection[str] = (),
+        sink: Callable[[bytes], None] | None = None,
+        rules: tuple[Rule, ...] = (),
+    ) -> None:
+        self.path = path
+        self.size = 0  # bytes written
+        self.lost = 0  # bytes that could not be written
+        self.failure: str | None = None  # why the file is incomplete
+        self.left_open = False  # something outside the command's group still had the pipe when we stopped reading
+        self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._reader, self._writer = os.pipe()
+        except OSError:
+            os.close(self._file)
+            raise
+        self._showing = _Showing(self._file, sink) if sink else None
+        self._thread: threading.Thread | None = None
+        self._stop = False
+        self._gap = False  # the last bytes were lost
+
+    @property
+    def writer(self) -> int:
+        """The end of the pipe that the command writes to."""
+        return self._writer
+
+    @property
+    def masked(self) -> int:
+        """How many secrets were masked."""
+        return self._known.count + (self._looks.count if self._looks else 0)
+
+    @property
+    def sink_failure(self) -> str | None:
+        """Why the sink was given up: what it raised."""
+        return self._showing.failure if self._showing else None
+
+    @property
+    def unshown(self) -> int:
+        """Bytes that the sink has not been given."""
+        return self.size - self._showing.shown if self._showing else 0
+
+    def begin(self) -> None:
+        """Read from now on. Only the command has the writing end then."""
+        self._thread = threading.Thread(target=self._read, name="transcript", daemon=True)
+        self._thread.start()
+        if self._showing:
+            self._showing.start()
+        self._close_writer()
+
+    def join(self, timeout: float = 1.0) -> bool:
+        """Everything printed is written; true when nobody can print any more.
+
+        A pipe that something outside the group holds open is given up after `timeout` seconds (`left_open`), and a
+        sink that takes nothing for so long (`unshown`).
+        """
+        self._close_writer()
+        if self._thread is not None:
+            self._thread.join(timeout)
+            self._stop = True
+            self._thread.join()
+        if self._showing:
+            self._showing.finish(timeout)
+        self.close()
+        return not self.left_open
+
+    def close(self) -> None:
+        """Stop reading and give the files back, also when it never began."""
+        self._close_writer()
+        self._stop = True
+        if self._thread is not None:
+            self._thread.join()
+        if self._showing:
+            self._showing.close()
+        if self._file >= 0:
+            os.close(self._file)
+            os.close(self._reader)
+            self._file = self._reader = -1
+
+    def _close_writer(self) -> None:
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def _read(self) -> None:
+        waiting, after_stop = select.poll(), 0
+        waiting.register(self._reader, select.POLLIN)
+        while after_stop < _PIPE_BYTES:
+            stopping = self._stop
+            if not waiting.poll(0 if stopping else _LOOK_MS):
+                if stopping:
+                    break
+                self._keep(self._looks.pause() if self._looks else b"")
+                continue
+            chunk = os.read(self._reader, _CHUNK_BYTES)
+            if not chunk:
+                self._keep_rest()
+                return
+            after_stop += len(chunk) * stopping
+            known = self._known.feed(chunk)
+            self._keep(self._looks.feed(known) if self._looks else known)
+        self.left_open = True
+        self._keep_rest()
+
+    def _keep_rest(self) -> None:
+        """What was held back: nothing more comes."""
+        known = self._known.rest()
+        self._keep(self._looks.feed(known) + self._looks.rest() if self._looks else known)
+
+    def _keep(self, data: bytes) -> None:
+        """Append. What does not fit on the disk is counted, and named in the file when there is room again."""
+        if not data:
+            return
+        note = f"\n[{self.lost} bytes are missing in all: {self.failure}]\n".encode() if self._gap else b""
+        unwritten = self._write(note + data)
+        self.lost += min(unwritten, len(data))
+        self._gap = unwritten > 0
+        if self._showing:
+            self._showing.more(self.size)
+
+    def _write(self, data: bytes) -> int:
+        """How many bytes at the end could not be written."""
+        while data:
+            try:
+                written = os.write(self._file, data)
+            except OSError as error:
+                self.failure = str(error)
+                break
+            self.size += written
+            data = data[written:]
+        return len(data)
+
+
+class _Showing:
+    """Hands the file's bytes to the sink. The file is the buffer: a slow sink costs neither memory nor time."""
+
+    def __init__(self, file: int, sink: Callable[[bytes], None]) -> None:
+        self.shown = 0
+        self.failure: str | None = None
+        self._sink, self._start, self._size, self._over = sink, os.fstat(file).st_size, 0, False
+        self._changed = threading.Condition()
+        self._file = file
+        self._thread = threading.Thread(target=self._show, name="transcript-sink", daemon=True)
+
+    def start(self) -> None:
+        self._file = os.dup(self._file)  # its own: a sink that blocks outlives the transcript
+        self._thread.start()
+
+    def more(self, size: int) -> None:
+        with self._changed:
+            self._size = size
+            self._changed.notify()
+
+    def finish(self, timeout: float) -> None:
+        """Show what is left, as long as the sink takes it."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        before = -1  # as long as it takes something, there is hope
+        while self._thread.is_alive() and before != self.shown:
+            before = self.shown
+            self._thread.join(timeout)
+
+    def close(self) -> None:
+        """A sink that wakes up later is given nothing more."""
+        with self._changed:
+            self._over, self._size = True, 0
+            self._changed.notify()
+
+    def _show(self) -> None:
+        try:
+            while data := self._next():
+                self._sink(data)
+                self.shown += len(data)
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+        finally:
+            os.close(self._file)
+
+    def _next(self) -> bytes:
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self.shown < self._size)
+            wanted = min(_CHUNK_BYTES, self._size - self.shown)
+        return os.pread(self._file, wanted, self._start + self.shown) if wanted > 0 else b""
+
+
+class _Masking:
+    """Masks secrets in a stream as if it came in one piece; holds back only what may be the beginning of one."""
+
+    def __init__(self, secrets: Collection[str]) -> None:
+        self.count = 0
+        self._secrets = _longest_first([os.fsencode(secret) for secret in secrets])
+        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
+        self._first = frozenset(secret[0] for secret in self._secrets)
+        self._longest = max(map(len, self._secrets), default=0)
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not self._secrets:
+            return chunk
+        data = self._held + chunk
+        return self._masked(data, self._undecided(data, 0))
+
+    def rest(self) -> bytes:
+        """What was held back, when nothing more comes."""
+        return self._masked(self._held, len(self._held)) if self._secrets else b""
+
+    def _masked(self, data: bytes, undecided: int) -> bytes:
+        parts, at = [], 0
+        final = undecided == len(data)
+        for found in self._pattern.finditer(data):
+            if found.start() >= undecided:
+                break
+            parts += [data[at : found.start()], MASK.encode()]
+            at = found.end()
+            self.count += 1
+            if at > undecided:
+                undecided = len(data) if final else self._undecided(data, at)
+        self._held = data[undecided:]
+        return b"".join([*parts, data[at:undecided]])
+
+    def _undecided(self, data: bytes, since: int) -> int:
+        """Where the first secret may begin that more data could complete."""
+        for at in range(max(since, len(data) - self._longest + 1), len(data)):
+            if data[at] in self._first:
+                end = data[at:]
+                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._secrets):
+                    return at
+        return len(data)
+
+
+@overload
+def mask(text: str, secrets: Collection[str]) -> str: ...
+@overload
+def mask(text: bytes, secrets: Collection[str]) -> bytes: ...
+def mask(text: str | bytes, secrets: Collection[str]) -> str | bytes:
+    """The text with `***` for every secret in it; where they overlap the first counts, and of two the longer."""
+    if isinstance(text, bytes):
+        masking = _Masking(secrets)
+        return masking.feed(text) + masking.rest()
+    found = _longest_first(list(secrets))
+    return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
+
+
+def _longest_first(secrets: list[T]) -> list[T]:
+    return sorted(filter(None, secrets), key=len, reverse=True)
+
+
+def tail(path: Path, characters: int = 4000) -> str:
+    """The end of a transcript as text; says so when something came before it. Raises OSError when there is none."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        begin = file.seek(max(0, size - 4 * characters - 4))
+        text = file.read().decode(errors="replace")
+    end = text[-characters:] if characters else ""
+    if begin == 0 and end == text:
+        return text
+    return f"[the last {len(end)} characters of {size} bytes; all of it: {path}]\n{end}"

@@ -1,0 +1,182 @@
+"""Asking a person at a terminal: which run, and what to do where only a person can choose.
+
+Questions go to stderr and answers come from stdin. In a script nobody is asked: there the commands are printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from outlast.doors.cli.fields import ask_answer, read_line
+from outlast.doors.cli.render import as_json, fit, note, paragraph, table
+from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
+from outlast.errors import AlreadyAnswered
+from outlast.runs.waits.interrupt import is_for_people
+
+if TYPE_CHECKING:
+    from outlast import Interrupt, Outcome, Outlast, RunRecord
+    from outlast.doors.cli.door import Door
+
+# what may be chosen: its key, its words
+KEYS = {
+    "retry": ("r", "[r]etry"),
+    "skip": ("s", "[s]kip with a result"),
+    "reuse": ("k", "[k]eep what was done"),
+    "again": ("d", "[d]o it again"),
+    "keep": ("k", "[k]eep the files"),
+    "restore": ("p", "[p]ut them back"),
+    "more": ("m", "[m]ore rounds"),
+    "continue": ("c", "[c]ontinue without"),
+    "abort": ("a", "[a]bort"),
+}
+LEAVE = "[l]eave it"
+TOLD = f"[e]nter an answer, [c]ancel the question, {LEAVE}"
+APPROVAL = f"[y]es, approve, [n]o, decline, {LEAVE}"
+SHOWN = 800  # columns of what a call was given
+
+
+def can_ask(door: Door) -> bool:
+    """Whether a person sits there."""
+    return not door.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def pick(found: Sequence[RunRecord]) -> str:
+    """The id of the run that a person picks from a numbered list; empty when they pick none."""
+    from outlast.doors.cli.look import RUN_HEADS, run_row
+
+    table(("", *RUN_HEADS), [(number, *run_row(run)) for number, run in enumerate(found, 1)], beside=True)
+    while word := _line("which one? its number, or Enter to leave: "):
+        if word.isdecimal() and 1 <= int(word) <= len(found):
+            return found[int(word) - 1].id
+        note(f"{word} is none of 1 to {len(found)}")
+    return ""
+
+
+def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:
+    """Ask about each question of a run and its children, but those `left` before. True if one was answered."""
+    if outcome.status != "waiting":
+        return False
+    answered = False
+    for wait in with_children(outlast, outcome.interrupts):
+        if is_for_people(wait.type) and wait.id not in left and not is_overdue(wait):
+            try:
+                said = ask_about(outlast, wait)
+            except AlreadyAnswered as error:
+                note(f"somebody was quicker: {error.detail}")
+            else:
+                if said is None:
+                    left.add(wait.id)
+                    continue
+            answered = True
+            if outlast.get(wait.run_id).finished:
+                break  # with the run its other questions are gone
+    return answered
+
+
+def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
+    """Show a question and settle it as the person says; None when they leave it open. Raises AlreadyAnswered.
+
+    The answer is bound to what was shown.
+    """
+    if wait.type == "approval":
+        answer = _ask_approval(outlast, wait)
+    elif wait.choices:
+        answer = _ask(wait)
+    else:
+        return _ask_told(outlast, wait)
+    return None if answer is None else outlast.answer(wait.id, answer, shown=wait.digest)
+
+
+def _ask_told(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
+    """What the flow asks for, field by field; or the end of the question, with a reason."""
+    _show(wait)
+    while (word := _line(f"  {TOLD}: ").lower()) not in ("", "l", "leave"):
+        if word in ("e", "enter"):
+            given = ask_answer(wait.schema)
+            if given is not None:
+                note(f"  answer: {as_json(given.value)}")
+                return outlast.answer(wait.id, given.value, shown=wait.digest)
+        elif word in ("c", "cancel"):
+            if why := _line("  why? it is on the record: "):
+                return outlast.cancel(wait.id, why)
+            note("  it needs a reason")
+        else:
+            note(f"  {word} is none of e, c, l")
+    return None
+
+
+def _show(wait: Interrupt) -> None:
+    note("")
+    paragraph(asks(wait), "? ", "  ")
+    for line in (*until_when(wait), *shown(wait)):
+        paragraph(line, "  ", "    ")
+
+
+def _ask(wait: Interrupt) -> dict[str, Any] | None:
+    """The answer of a person; None when they leave the question open."""
+    note("")
+    paragraph(asks(wait), "? ", "  ")
+    if wait.inputs:
+        paragraph(f"its inputs: {fit(wait.inputs, SHOWN)}", "  ", "    ")
+    for line in shown(wait):
+        if not line.startswith("its inputs: "):
+            paragraph(line, "  ", "    ")
+    keys = {KEYS[choice][0]: choice for choice in wait.choices}
+    words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
+    while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
+        choice = keys.get(word) or (word if word in wait.choices else "")
+        answer = _complete(choice) if choice else None
+        if answer is not None:
+            return answer
+        if not choice:
+            note(f"  {word} is none of {', '.join([*keys, 'l'])}")
+    return None
+
+
+def _ask_approval(outlast: Outlast, wait: Interrupt) -> dict[str, Any] | None:
+    """Yes or no, with a comment; None when they leave the question open."""
+    from outlast.doors.cli.showing import file_lines
+
+    _show(wait)
+    for line in file_lines(outlast, wait):
+        note(f"  | {line}")
+    while (word := _line(f"  {APPROVAL}: ").lower()) not in ("", "l", "leave"):
+        if word in ("y", "yes", "approve"):
+            comment = _line("  a comment, or Enter: ")
+            return {"approved": True} | ({"comment": comment} if comment else {})
+        if word in ("n", "no", "decline"):
+            why = _line("  why? it is on the record: ")
+            if why:
+                return {"approved": False, "comment": why}
+            note("  it needs a reason")
+        else:
+            note(f"  {word} is none of y, n, l")
+    return None
+
+
+def _complete(choice: str) -> dict[str, Any] | None:
+    """A choice with what belongs to it; None when that was not given."""
+    answer: dict[str, Any] = {"choice": choice}
+    if choice == "skip":
+        text = _line("  its result, as JSON: ")
+        try:
+            answer["result"] = json.loads(text)
+        except ValueError:
+            hint = f'; for text write "{text}"' if text and '"' not in text else ""
+            note(f"  that is not JSON{hint}")
+            return None
+    if choice in ("skip", "abort"):
+        why = _line("  why? it is on the record: ")
+        if not why:
+            note("  it needs a reason")
+            return None
+        answer["why"] = why
+    return answer
+
+
+def _line(prompt: str) -> str:
+    """What is typed after the prompt; nothing at the end of the input."""
+    return read_line(prompt) or ""

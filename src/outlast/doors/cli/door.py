@@ -1,0 +1,124 @@
+"""What every command is given: where to look, how to answer, and the commands to name in its advice."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli.exits import MAKE_A_HOME
+from outlast.errors import HomeNotFound, OutlastError
+from outlast.values.frozen import dataclass
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+
+
+CLAIM = "OUTLAST_CLAIM"  # the id of a claim that is shown by all commands
+
+
+class NoHomeThere(HomeNotFound):
+    """Raised when there is nothing to read where a command looks; says what is there instead."""
+
+    says = "{why}"
+    advice = "{next}"
+
+    def __init__(self, path: Path, why: str, next: str = MAKE_A_HOME) -> None:
+        OutlastError.__init__(self, path=str(path), why=why, next=next)
+
+
+@dataclass(frozen=True)
+class Door:
+    """The options that all commands share."""
+
+    home: str | None
+    tenant: str | None
+    scope: str | None
+    json: bool
+    _opened: list[Path] = field(default_factory=list, compare=False, repr=False)  # the home, wherever a flow goes then
+
+    def open(self, *, make: bool = False) -> Outlast:
+        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
+        from outlast import Outlast
+        from outlast.home.place import check_tenant, find_home
+        from outlast.python.shared import url_of
+
+        tenant = check_tenant("default" if self.tenant is None else self.tenant)
+        scope = "default" if self.scope is None else self.scope
+        if url := url_of(self.home):
+            there = Outlast(url, tenant=tenant, scope=scope)
+            there.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
+            return there
+        home = self._opened[0] if self._opened else find_home(self.home)
+        if not make and not (home / tenant / "outlast.db").is_file():
+            raise self._missing(home, tenant)
+        outlast = Outlast(home, tenant=tenant, scope=scope)
+        self._opened.append(home)
+        outlast.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
+        return outlast
+
+    def _missing(self, home: Path, tenant: str) -> HomeNotFound:
+        """What there is where a home with this tenant was looked for."""
+        if not home.is_dir():
+            named = self.home or os.environ.get("OUTLAST_HOME")
+            gone = f"{home} is no folder" if home.exists() else f"the folder {home} does not exist"
+            return NoHomeThere(home, gone if named else f"no .outlast folder here or above ({home})")
+        others = sorted(file.parent.name for file in home.glob("*/outlast.db"))
+        if not others:
+            return NoHomeThere(home, f"{home} is no home: nothing was recorded in it")
+        return NoHomeThere(
+            home, f"the home {home} has no tenant {tenant!r}; it has {', '.join(others)}", "name one: --tenant NAME"
+        )
+
+    def command(self, *words: str) -> str:
+        """A command to show: ready to be copied, on the same home and tenant."""
+        given = [("--home", self.home), ("--tenant", self.tenant), ("--scope", self.scope)]
+        options = [word for name, value in given if value is not None for word in (name, value)]
+        end = words.index("--") if "--" in words else len(words)  # what follows it is no option
+        return shlex.join(["outlast", *words[:end], *options, *words[end:]])
+
+
+def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a function a command: it gets the door and its own parameters, and gives the exit code."""
+
+    def made(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def callback(**given: Any) -> int:
+            return function(_door(given), **given)
+
+        own = callback.__dict__.pop("__click_params__", [])
+        for option in reversed(SHARED):
+            callback = option(callback)
+        callback.__dict__["__click_params__"].extend(own)  # click shows the last ones first
+        made_of: Callable[[Callable[..., int]], click.Command] = click.command(name, **settings)
+        return made_of(callback)
+
+    return made
+
+
+SHARED = (
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .outlast/ upward]."),
+    click.option("--tenant", metavar="NAME", help="An isolated customer [default]."),
+    click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default]."),
+)
+
+
+def _door(given: dict[str, Any]) -> Door:
+    """The shared options, given before or after the command's name."""
+    before = click.get_current_context().obj or {}
+    after = {name: given.pop(name) for name in ("home", "tenant", "scope")}
+    home, tenant, scope = (before.get(name) if value is None else value for name, value in after.items())
+    if home == "":
+        raise click.UsageError("--home is empty; name a folder")
+    if home and "://" not in home:
+        os.environ["OUTLAST_HOME"] = os.path.abspath(
+            home
+        )  # what the flow's own code and its processes find is the same home
+    return Door(home, tenant, scope, given.pop("as_json") or before.get("as_json", False))

@@ -1,0 +1,134 @@
+"""Exit codes: one table for errors, one for how a run stands. And advice in the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import (
+    AlreadyAnswered,
+    AmbiguousPrefix,
+    CommandFailed,
+    Conflict,
+    Contested,
+    Failed,
+    Finished,
+    HandoffAmbiguous,
+    HandoffClaimed,
+    HandoffContested,
+    HandoffWeak,
+    HomeNotFound,
+    InputsConflict,
+    InterruptNotFound,
+    Invalid,
+    NotFound,
+    NotSettled,
+    OutlastError,
+    Refused,
+    RevisionConflict,
+    RunAborted,
+    RunHeld,
+    RunInterrupted,
+    RunWaiting,
+    SecretFound,
+    StepAmbiguous,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from outlast.runs.run import Outcome
+
+SUCCEEDED, FAILED, USAGE, WAITING, REFUSED, MISSING, ABORTED = range(7)
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+
+# The most special class that fits wins.
+OF_ERRORS: dict[type[OutlastError], int] = {
+    AmbiguousPrefix: USAGE,  # choose one
+    StepAmbiguous: USAGE,
+    HandoffAmbiguous: USAGE,
+    RunWaiting: WAITING,
+    RunAborted: ABORTED,
+    RunInterrupted: INTERRUPTED,
+    NotFound: MISSING,
+    Conflict: REFUSED,
+    Refused: REFUSED,
+    Invalid: USAGE,
+    Unavailable: FAILED,
+    Failed: FAILED,
+}
+
+OF_STATUS = {
+    "succeeded": SUCCEEDED,
+    "failed": FAILED,
+    "waiting": WAITING,
+    "aborted": ABORTED,
+    "interrupted": INTERRUPTED,
+}
+
+DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
+
+MAKE_A_HOME = (
+    "these make one: `outlast run`, `import`, `session append`, `workspace save`, `workspace record`, `task open`, "
+    "`task pause`, `handoff store`, `handoff import`; or name the home with --home or OUTLAST_HOME"
+)
+
+# Where an error's own advice speaks of Python, this says the same for the command line.
+ADVICE: dict[type[OutlastError], str] = {
+    AlreadyAnswered: "see `outlast show {run}`; if it has not gone on since: `outlast resume {run}`",
+    Contested: "see `outlast resume {run} --dry-run`; mend what is named, or take it upon you: "
+    "`outlast resume {run} --accept CODE[:SUBJECT] --why WHY`",
+    InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
+    InterruptNotFound: "`outlast inbox` lists the open ones",
+    HomeNotFound: MAKE_A_HOME,
+    RunHeld: "wait for it, or stop that worker (a dead one is taken over at once); if it is a claim of yours, "
+    "show it: OUTLAST_CLAIM=ID",
+    Finished: "read it all the same with --include-finished; storing under the anchor opens it again",
+    HandoffClaimed: "wait for it; if the claim is yours, show it: --claim-id ID or OUTLAST_CLAIM=ID; "
+    "or take it over: `outlast handoff claim ANCHOR --take --why WHY`",
+    HandoffContested: "mend what is named, or take it upon you: --accept CODE[:SUBJECT] --why WHY",
+    HandoffWeak: "say what is missing, or store it without --strict",
+    NotSettled: "mend it, acknowledge musts in prose word for word (--ack TEXT), or say why it counts all the same: "
+    "--override WHY",
+    RevisionConflict: "recover it, take what is new into account, and store again with --expect {found}",
+    SecretFound: "take it out; of a handoff or record it can be masked: --redact",
+}
+
+
+def exit_code(error: OutlastError) -> int:
+    """The exit code of an error: that of its class, or of its family."""
+    return next((OF_ERRORS[kind] for kind in type(error).__mro__ if kind in OF_ERRORS), FAILED)
+
+
+def exit_code_of(outcome: Outcome[Any]) -> int:
+    """The exit code of a run as it stands now."""
+    if outcome.status == "waiting" and outcome.interrupts:
+        undecided = all(wait.type in DECISIONS for wait in outcome.interrupts)
+        return REFUSED if undecided else WAITING
+    if is_declined(outcome.status, outcome.error):
+        return REFUSED
+    return OF_STATUS.get(outcome.status, FAILED)
+
+
+def is_declined(status: str, error: Mapping[str, Any] | None) -> bool:
+    """Whether a person said no, and that ended the run."""
+    return status == "aborted" and (error or {}).get("type") == "declined"
+
+
+def trouble(error: Mapping[str, Any]) -> str:
+    """What is recorded of a failure; of a command's without the advice, which a screen gives better."""
+    if not failed_command(error):
+        return str(error.get("message", ""))
+    return CommandFailed.says.format_map(error["args"])
+
+
+def failed_command(error: Mapping[str, Any]) -> list[str]:
+    """The step whose command failed; nothing when it is another failure."""
+    args = error.get("args")
+    ours = error.get("type") == f"{CommandFailed.__module__}:{CommandFailed.__name__}"
+    return [str(args["step"])] if ours and isinstance(args, dict) and {"step", "exit", "why"} <= set(args) else []
+
+
+def told(error: OutlastError) -> str:
+    """What happened and what to do next, for someone at a command line."""
+    advice = ADVICE.get(type(error))
+    return f"{error.detail}; {advice.format_map(error.facts)}" if advice else str(error)

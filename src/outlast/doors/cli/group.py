@@ -1,0 +1,131 @@
+"""The list of commands. A command's module is imported when it is called, and not for the list."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Sections = dict[str, dict[str, tuple[str, str]]]  # name: where it is, one line for the list
+
+SECTIONS: Sections = {
+    "Run": {
+        "demo": ("demo:demo", "The whole story on a throw-away home, in seconds."),
+        "run": ("run:run", "Run a flow; the same command continues it."),
+        "resume": ("run:resume", "Continue a run that was stopped, crashed or waits."),
+        "pause": ("choices:pause", "Ask a running run to stop at its next step."),
+        "tick": ("tick:tick", "Continue every run that is crashed, answered or due (for cron)."),
+    },
+    "Decide": {
+        "retry": ("choices:retry", "Let the next resume try a step again."),
+        "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
+        "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
+        "answer": ("answering:answer", "Answer a wait by its id."),
+        "approve": ("inbox:approve", "Say yes to what waits for approval."),
+        "decline": ("inbox:decline", "Say no to it."),
+        "signal": ("answering:signal", "Send a signal that a run waits for, or will."),
+        "abort": ("choices:abort", "Give a run up."),
+    },
+    "Look": {
+        "runs": ("look:runs", "List the newest runs."),
+        "show": ("look:show", "One run: how it stands, its steps, its waits."),
+        "receipts": ("look:receipts", "What each attempt of each step left on record."),
+        "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
+        "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
+        "events": ("events:events", "Everything that happened in a run, also while it goes on."),
+        "session": ("session:session", "Conversations: messages, a window of them, a memo."),
+        "workspace": ("workspace:workspace", "Artifacts by ref, and checkpoints of tasks."),
+    },
+    "Hand over": {
+        "handoff": ("handoff:handoff", "Store work for whoever continues it, and recover it."),
+        "task": ("task:task", "Open, pause, resume and complete a task."),
+    },
+    "Connect": {
+        "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
+        "keys": ("keys:keys", "API keys: who may ask a server for what."),
+        "hook": ("hook:hook", "Let coding agents leave handoffs, and start from them."),
+        "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
+    },
+    "Care": {
+        "verify": ("care:verify", "Check every record of a run or of the whole home."),
+        "audit": ("audit:audit", "The six acceptance questions about a flow or a run, from facts."),
+        "replay": ("replay:replay", "Run a run's body on its receipts only; names what differs."),
+        "export": ("travel:export", "A run as one file: a copy, or the run itself on its way."),
+        "import": ("travel:import_", "Bring in an exported run, or a folder of receipts as testimony."),
+        "gc": ("gc:gc", "Remove finished runs, and what nobody needs; a dry run first."),
+        "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
+        "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),
+    },
+}
+PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in section.items()}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.sections = sections
+        self.lines = {name: each for section in sections.values() for name, each in section.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lines:
+            return None
+        module, _, name = self.lines[cmd_name][0].partition(":")
+        found: Any = getattr(import_module(f"outlast.doors.cli.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        lines = [(name, line) for name, (_, line) in self.lines.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=line) for name, line in lines]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self.lines))
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, (_, line) in section.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"outlast {version('outlast')}")
+        ctx.exit()
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Commands, sections=SECTIONS, context_settings=_SETTINGS)
+@click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .outlast/ upward].")
+@click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
+@click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def cli(ctx: click.Context, /, **given: str | bool | None) -> None:
+    """Agent work that survives being stopped: kill it anywhere, run the same
+    command again, and finished steps are not repeated.
+
+    New here? `outlast demo` shows it in seconds. Every command takes --json.
+    Ids may be shortened as long as they are unique.
+
+    \b
+    Exit codes: 0 succeeded, 1 failed, 2 usage or choose one, 3 waiting,
+    4 refused (contested, in doubt, conflict, declined), 5 not found,
+    6 aborted, 130 or 143 interrupted.
+    """
+    ctx.obj = given

@@ -1,0 +1,195 @@
+"""`outlast logs`: what the commands of a run printed, as it was printed, also while they print."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli.completion import run_argument, step_argument
+from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
+from outlast.doors.cli.render import COMPACT, clean, counted, emit, note, say
+from outlast.errors import IntegrityBroken, OutlastError
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.commands.logs import Log
+
+STATUSES = {"crashed": "did not end"}
+_HARMLESS = re.compile(r"(\x1b\[[0-9;:]*m|[\n\t])")  # colours, and what moves on
+
+
+@command("logs")
+@run_argument()
+@step_argument("[STEP]", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
+def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:
+    """What the commands of a run printed, in order; with STEP, only that one.
+
+    Secrets are masked. Of a command that runs, or did not end, it is what there is. Several transcripts have a
+    line in front of each that says whose it is.
+    """
+    from outlast.flows.loading import is_recipe
+
+    with door.open() as outlast:
+        run = outlast.get(run_id)
+        if not is_recipe(run.flow):
+            return _none(door, run.id)
+        if follow:
+            return _follow(door, outlast, run.id, step, attempt)
+        found = outlast.logs(run.id, step, attempt=attempt)
+        return _emit(run.id, found) if door.json else _show(door, run.id, found)
+
+
+def _none(door: Door, run_id: str) -> int:
+    """Only commands have transcripts."""
+    if door.json:
+        emit({"run_id": run_id, "logs": []})
+    else:
+        say(f"run {run_id} is a run of Python code: its steps leave no transcripts")
+        say(f"what they left: {door.command('receipts', run_id)}")
+        say(f"what happened:  {door.command('events', run_id)}")
+    return SUCCEEDED
+
+
+# -- for people ----------------------------------------------------------------------------------------
+
+
+class _Paper:
+    """Where transcripts go: as they are into a pipe; on a terminal nothing in them can steer it."""
+
+    def __init__(self, *, headed: bool) -> None:
+        self._headed, self._plain = headed, not sys.stdout.isatty()
+        self._whose = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ended = True  # the last line has its end
+
+    def write(self, log: Log, data: bytes) -> None:
+        self._head(log)
+        if self._plain:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+        else:
+            sys.stdout.write(harmless(self._decode.decode(data)))
+        if data:
+            self._ended = data.endswith(b"\n")
+
+    def _head(self, log: Log) -> None:
+        whose = f"{log.step} (attempt {log.attempt}) {_standing(log)}"
+        if self._headed and whose != self._whose:
+            self.end()
+            sys.stdout.write(f"==> {clean(whose)} <==\n")
+        self._whose = whose
+
+    def end(self) -> None:
+        """Whatever comes next begins on a line of its own."""
+        if not self._ended:
+            sys.stdout.write("\n")
+        self._ended = True
+        sys.stdout.flush()
+
+
+def harmless(text: str) -> str:
+    """Text for a terminal: colours stay, everything else that could steer it becomes visible."""
+    parts = _HARMLESS.split(text.replace("\r\n", "\n"))
+    return "".join(part if _HARMLESS.fullmatch(part) else clean(part) for part in parts)
+
+
+def _standing(log: Log) -> str:
+    if log.exit is None:
+        return STATUSES.get(log.status, log.status)
+    status = "does not hold" if log.status == "succeeded" and log.exit else log.status  # only a condition may say no
+    return f"{status}, exit {log.exit}"
+
+
+def _show(door: Door, run_id: str, found: list[Log]) -> int:
+    if not found:
+        say(f"nothing has been printed yet; see `{door.command('show', run_id)}`")
+    paper, code = _Paper(headed=len(found) > 1), SUCCEEDED
+    for log in found:
+        paper.write(log, b"")
+        try:
+            for piece in log.pieces():
+                paper.write(log, piece)
+        except IntegrityBroken as error:
+            paper.end()
+            note(f"error: the transcript of {log.step} (attempt {log.attempt}): {told(error)} [{error.code}]")
+            code = exit_code(error)
+        if log.masked:
+            paper.end()
+            note(f"{counted(log.masked, 'secret')} masked in the transcript of {log.step} (attempt {log.attempt})")
+        if log.incomplete:
+            paper.end()
+            note(f"the transcript of {log.step} (attempt {log.attempt}) is incomplete: {log.incomplete}")
+    if len(found) > 1 or sys.stdout.isatty():
+        paper.end()
+    return code
+
+
+def _follow(door: Door, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
+    """Print what is there and what comes, until nobody runs the run any more."""
+    paper, decoders = _Paper(headed=step is None), _Decoders()
+    for log, piece in outlast.follow_logs(run_id, step, attempt=attempt):
+        if door.json:
+            emit(_plain(log) | {"text": decoders.text(log, piece)})
+        else:
+            paper.write(log, piece)
+        sys.stdout.flush()
+    if not door.json:
+        paper.end()
+        note(f"run {run_id} is {outlast.get(run_id).status}; see `{door.command('show', run_id)}`")
+    return SUCCEEDED
+
+
+# -- for programs --------------------------------------------------------------------------------------
+
+
+class _Decoders:
+    """Bytes of several transcripts that come in turns, as text: a letter may be cut in two."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], codecs.IncrementalDecoder] = {}
+
+    def text(self, log: Log, piece: bytes) -> str:
+        place = (log.step, log.attempt)
+        if place not in self._kept:
+            self._kept[place] = codecs.getincrementaldecoder("utf-8")("replace")
+        return self._kept[place].decode(piece, final=not piece)
+
+
+def _plain(log: Log) -> dict[str, Any]:
+    from outlast.values.codec import jsonable
+
+    names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete", "masked")
+    return {name: jsonable(getattr(log, name)) for name in names}
+
+
+def _emit(run_id: str, found: Iterable[Log]) -> int:
+    """One object, written as it is read: it need not fit in memory. A transcript that is damaged has an `error`."""
+    write, code = sys.stdout.write, SUCCEEDED
+    write(f'{{"run_id":{json.dumps(run_id)},"logs":[')
+    for number, log in enumerate(found):
+        write(("," if number else "") + json.dumps(_plain(log), separators=COMPACT)[:-1] + ',"text":"')
+        end = '"}'
+        try:
+            for text in _texts(log):
+                write(json.dumps(text)[1:-1])
+        except OutlastError as error:
+            end, code = f'","error":{json.dumps(error.to_dict(), separators=COMPACT)}}}', exit_code(error)
+        write(end)
+    write("]}\n")
+    return code
+
+
+def _texts(log: Log) -> Iterator[str]:
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    for piece in log.pieces():
+        yield decode(piece)
+    yield decode(b"", True)

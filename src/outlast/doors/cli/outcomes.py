@@ -1,0 +1,107 @@
+"""How a run stands after `run` or `resume`, and what to do next."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from outlast.doors.cli.door import Door
+from outlast.doors.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
+from outlast.doors.cli.render import STYLES, as_json, counted, emit, say, say_all
+from outlast.doors.cli.ways import say_waits
+from outlast.errors import CommandFailed, OutlastError, StepTimedOut
+from outlast.python.shown import outcome_json
+from outlast.runs.run import Outcome
+
+PACKAGE = str(Path(__file__).parents[2])
+
+
+def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
+    """Render an outcome; the exit code it stands for."""
+    if door.json:
+        emit(outcome_json(outcome))
+    else:
+        _say(door, outcome)
+    code = exit_code_of(outcome)
+    return 128 + signal if signal and code in (1, INTERRUPTED) else code
+
+
+def _say(door: Door, outcome: Outcome[Any]) -> None:
+    if not outcome.run_id:
+        say("interrupted before the run began; run the same command again", "yellow")
+        return
+    say(f"run {outcome.run_id} {outcome.status}", STYLES.get(outcome.status, ""))
+    if outcome.replayed_steps:
+        say(f"reused: {counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
+    changed = [one.subject for one in outcome.verdict.reasons if one.code == "code_changed"] if outcome.verdict else []
+    if changed:
+        say(f"changed since they were done, reused as they are: {', '.join(changed)}", prose=True)
+    if outcome.unasked:
+        say(f"never asked for again: {', '.join(outcome.unasked)}")
+    match outcome.status:
+        case "succeeded":
+            say_result(outcome.result)
+        case "waiting":
+            say_waits(door, outcome.run_id, outcome.interrupts)
+        case "aborted":
+            say_aborted(outcome.status, outcome.error)
+        case "failed":
+            _say_failure(door, outcome)
+        case _:
+            say(f"continue: the same command again, or {door.command('resume', outcome.run_id)}")
+
+
+def say_result(result: Any) -> None:
+    """A result: text as it is, everything else as JSON."""
+    if isinstance(result, str) and "\n" in result:
+        say("result:")
+        say_all(result, "  ")
+    elif result not in (None, {}):  # a flow of commands none of which gave a result
+        say(f"result: {result if isinstance(result, str) else as_json(result)}")
+
+
+def say_aborted(status: str, error: dict[str, Any] | None) -> None:
+    """Why somebody ended the run."""
+    known = error or {}
+    if is_declined(status, error):
+        say(f"declined by {known.get('by', '')}: {known.get('message', '')}", "yellow", prose=True)
+    else:
+        say(f"why: {known.get('message', '')}", prose=True)
+
+
+def say_error(error: dict[str, Any]) -> None:
+    """What a run or a step died of."""
+    kind = str(error.get("type", "")).rpartition(":")[2]
+    first, *others = trouble(error).splitlines() or [""]
+    say(f"error: {kind}: {first}" if first else f"error: {kind}", "red", prose=True)
+    for line in others:
+        say(f"  {line}")
+
+
+def _say_failure(door: Door, outcome: Outcome[Any]) -> None:
+    say_error(outcome.error or {})
+    several = isinstance(outcome.exception, ExceptionGroup)
+    for each in outcome.exception.exceptions if isinstance(outcome.exception, ExceptionGroup) else ():
+        say(f"  {each.detail if isinstance(each, OutlastError) else each}", prose=True)
+    place = _place(outcome.exception)
+    if place and not several:
+        say(f"at: {place}")
+    for step in _commands(outcome):
+        say(f"its output: {door.command('logs', outcome.run_id, step)}")
+    say(f"mend the cause, then go on at the failure: {door.command('resume', outcome.run_id)}")
+
+
+def _commands(outcome: Outcome[Any]) -> list[str]:
+    """The steps whose commands made the run fail."""
+    error = outcome.exception
+    failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+    kinds = CommandFailed if _place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
+    return [str(each.step) for each in failures if isinstance(each, kinds)] or failed_command(outcome.error or {})
+
+
+def _place(error: BaseException | None) -> str:
+    """The innermost line of the user's own code."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""

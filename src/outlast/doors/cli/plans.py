@@ -1,0 +1,96 @@
+"""What resuming would do: the verdict with its reasons, each known step with its action, the waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from outlast.doors.cli.door import Door
+from outlast.doors.cli.render import STYLES, brief, emit, say, table
+from outlast.doors.cli.ways import say_waits, say_ways, step_ways
+from outlast.errors import RunSealed
+from outlast.ledger.verdict import Verdict
+from outlast.python.shown import plan_json
+from outlast.runs.plan import Plan, PlanStep
+from outlast.runs.run import RunRecord
+from outlast.runs.waits.interrupt import Interrupt
+
+ACTIONS = {
+    "reuse": "reuse its receipt",
+    "raise_again": "raise its failure again",
+    "retry": "run it again",
+    "confirm": "ask its confirm probe",
+    "decide": "wait for your decision",
+}
+DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decides; the ways on follow
+SHOWN = 50
+
+
+def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt]) -> int:
+    """Render a plan. Nothing was run or written for it."""
+    waits = tuple(waits)
+    if door.json:
+        emit({**plan_json(plan, waits), "status": run.status})
+        return 0
+    say(f"resuming run {run.id} ({run.status}) would:")
+    say_actions(plan)
+    say()
+    say_verdict(plan.verdict)
+    if plan.resources:
+        say(f"needs: {', '.join(plan.resources)}")
+    say_next(door, run, plan, waits)
+    return 0
+
+
+def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...]) -> None:
+    """What a person does next with a run that nobody holds."""
+    if run.seal:
+        say(str(RunSealed(run.id, run.seal)))
+        return
+    undecided = plan.of("decide")
+    settled = (*DECIDED_BY_WAYS, "still_running")  # a resume ends those processes itself, or waits for them
+    refused = [reason for reason in plan.verdict.contesting if reason.code not in settled]
+    if refused:
+        taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
+        say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
+    elif waits:
+        say_waits(door, run.id, waits)
+    elif undecided:
+        say_doubts(door, run.id, undecided)
+    else:
+        say(f"continue: {door.command('resume', run.id)}")
+
+
+def say_actions(plan: Plan) -> None:
+    """What a resume does with each call that the ledger knows."""
+    if not plan.steps:
+        say("  start at the first step: none has left a receipt yet")
+        return
+    shown = plan.steps[-SHOWN:]
+    if len(plan.steps) > SHOWN:
+        say(f"… {len(plan.steps) - SHOWN:,} earlier steps, see `outlast receipts {plan.run_id}`")
+    rows = [(step.label, step.kind, _status(step), step.attempts, ACTIONS[step.action]) for step in shown]
+    table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
+    say("then run what comes after them")
+
+
+def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> None:
+    """The verdict, a row for each reason, and the advice on it; that on `unsaid` codes is given elsewhere."""
+    say(f"verdict: {verdict.word}", STYLES[verdict.word])
+    if verdict.reasons:
+        rows = [(r.code, r.weight, r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
+        table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
+    for reason in verdict.reasons:
+        if reason.code not in unsaid:
+            say(f"{reason.code} {reason.subject}: {reason.advice}", prose=True)
+
+
+def _status(step: PlanStep) -> str:
+    return "did not end" if step.status == "started" else step.status
+
+
+def say_doubts(door: Door, run_id: str, labels: Iterable[str]) -> None:
+    """The three ways on for work in doubt that no owner has opened a wait for yet."""
+    for label in labels:
+        say(f"in doubt: {label} began and nobody knows whether it happened", "yellow")
+        say_ways(step_ways(door, run_id, label, "not done, do it", "done, go on"))
+    say(f"then continue: {door.command('resume', run_id)}")

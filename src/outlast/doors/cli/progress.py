@@ -1,0 +1,151 @@
+"""While a run executes here: a line per step, what commands print, and signals turned into a clean stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from outlast.doors.cli.exits import trouble
+from outlast.doors.cli.render import note, took
+from outlast.doors.cli.screen import Screen
+from outlast.errors import OutlastError
+
+if TYPE_CHECKING:
+    from outlast import Event, Outlast
+
+POLL_SECONDS = 0.1
+LINES_A_POLL = 20  # of a run faster than people read, the rest is counted
+
+
+class Watch:
+    """Watches the run that this process executes, for as long as the block lasts."""
+
+    def __init__(self, outlast: Outlast, run_id: str = "", *, quiet: bool = False) -> None:
+        self.outlast, self.run_id = outlast, run_id
+        self.screen = Screen(quiet=quiet)
+        self._since = datetime.now(UTC)
+        self._after = -1
+        self._done = 0
+        self._running: dict[tuple[str, int], datetime] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="outlast-progress", daemon=True)
+        self._signals = outlast.signals()
+
+    def __enter__(self) -> Watch:
+        self.outlast.listen(self.screen.output, self.screen.line)
+        self._signals.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._over.set()
+            self._thread.join()
+            self._look()
+            self.screen.end()
+            self.outlast.listen(None, note)  # what is told when the home is closed
+        finally:
+            self._signals.__exit__()
+
+    @property
+    def signal(self) -> int:
+        """The first one that asked to stop."""
+        return self._signals.first
+
+    # -- progress ----------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._over.wait(POLL_SECONDS):
+            self._look()
+            self.screen.status(self._status())
+
+    def _status(self) -> str:
+        """What is done now, for how long, and what is behind us."""
+        parts = [
+            f"{step}{_again(attempt)} {took(began, datetime.now(UTC))}"
+            for (step, attempt), began in list(self._running.items())[:3]
+        ]
+        more = f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
+        now = ", ".join(parts) + more if parts else "between steps"
+        stop = "; stopping after it" if self.signal else ""
+        return f"· {now} · {self._done} done{stop}"
+
+    def _look(self) -> None:
+        try:
+            self.run_id = self.run_id or self._own_run()
+            if self.run_id:
+                self._tell(self._news())
+        except OutlastError:
+            self._over.set()  # progress is for people; the run itself reports what is wrong
+
+    def _own_run(self) -> str:
+        runs = self.outlast.runs(status="running", limit=50)
+        return next((run.id for run in runs if run.holder == "this process" and not run.parent), "")
+
+    def _news(self) -> list[Event]:
+        """Events since the last look; at the first, those since this command began."""
+        if self._after < 0:
+            self._after = self._first()
+        events = self.outlast.events(self.run_id, after=self._after)
+        self._after = events[-1].seq if events else self._after
+        return [event for event in events if event.at >= self._since]
+
+    def _first(self) -> int:
+        head, back = self.outlast.get(self.run_id).head, 64
+        while back < head:
+            if self.outlast.events(self.run_id, after=head - back, limit=1)[0].at < self._since:
+                return head - back
+            back *= 4
+        return 0
+
+    def _tell(self, events: list[Event]) -> None:
+        before = set(self._running)
+        lines = [line for event in events if (line := self._line(event))]
+        begun = [step for step in self._running if step not in before]
+        for line in lines[:LINES_A_POLL]:
+            self.screen.line(line)
+        if len(lines) > LINES_A_POLL:
+            self.screen.line(f"  … {len(lines) - LINES_A_POLL} more steps")
+        for step, attempt in begun[:LINES_A_POLL]:
+            self.screen.line(f"  {step} …{_again(attempt)}")
+
+    def _line(self, event: Event) -> str:
+        kind, _, status = event.name.partition(".")
+        if event.kind != "fact" or kind not in ("step", "effect"):
+            return ""
+        place = (event.step, event.attempt)
+        if status == "started":
+            self._running[place] = event.at
+            return ""
+        began = self._running.pop(place, None)
+        self._done += status in ("succeeded", "skipped")
+        length = f" in {took(began, event.at)}" if began else ""
+        why = f": {_trouble(event.body)}" if isinstance(event.body, dict) else ""
+        return f"  {event.step} {status}{length}{_again(event.attempt)}{why}"
+
+
+def _again(attempt: int) -> str:
+    return f" (attempt {attempt})" if attempt > 1 else ""
+
+
+def _trouble(error: dict[str, Any]) -> str:
+    kind, message = str(error.get("type", "")).rpartition(":")[2], trouble(error)
+    return f"{kind}: {message}" if message else kind
+
+
+def watched(outlast: Outlast, run_id: str, work: Callable[[], Any], *, quiet: bool) -> tuple[Any, str, int]:
+    """The outcome of `work`, None if it was interrupted; the run it was about; and the signal that asked to stop."""
+    watch = Watch(outlast, run_id, quiet=quiet)
+    try:
+        with watch:
+            outcome = work()
+            watch.run_id = outcome.run_id
+        return outcome, watch.run_id, watch.signal
+    except KeyboardInterrupt:
+        return None, watch.run_id, watch.signal or signal.SIGINT
+    except SystemExit as error:
+        note(f"the flow ended itself by sys.exit({error.code!r}); raise an error to fail, return to succeed")
+        return None, watch.run_id, watch.signal

@@ -1,0 +1,231 @@
+"""`outlast run` and `outlast resume`: going on, and how the run stands afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli.completion import run_argument
+from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.exits import USAGE, is_declined
+
+if TYPE_CHECKING:
+    from outlast import Outcome, Outlast, RunRecord
+
+
+until_done_option = click.option(
+    "--until-done", is_flag=True, help="While the run waits for what time will end, wait here and go on with it."
+)
+
+
+@command("run")
+@click.argument("flow", metavar="FLOW")
+@click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
+@click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
+@click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
+@until_done_option
+def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
+    """Run a flow; the same command after a crash continues the same run.
+
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it
+    is, from @FILE, or from standard input (-).
+
+    \b
+      outlast run build.yaml ticket=T-12
+      outlast run report.py:daily_report topic=ai
+      outlast run report.py:daily_report '{"topic": "ai"}'
+    """
+    from outlast.doors.cli.inputs import find_flow, inputs_of
+
+    with _turned_away(door.json):
+        found = find_flow(flow, door.home)
+    given = inputs_of(found, inputs)
+    with door.open(make=True) as outlast:
+        return _go(door, outlast, lambda: outlast.run(found, task=task, fresh=fresh, **given), until_done)
+
+
+@command("resume")
+@run_argument("[RUN]", required=False)
+@click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
+@click.option(
+    "--partial",
+    type=click.Choice(["keep", "restore"]),
+    help="What an unfinished attempt left in its declared files: keep it, or put the files back [as the flow says].",
+)
+@click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
+@click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
+@click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
+@until_done_option
+def resume(
+    door: Door,
+    run_id: str | None,
+    start: str | None,
+    partial: str | None,
+    accept: Sequence[str],
+    why: str,
+    dry_run: bool,
+    until_done: bool,
+) -> int:
+    """Continue a run that was stopped, crashed, failed or waits.
+
+    Without RUN: the one that can go on, or a list to choose from (exit 2). On a terminal it asks what to do where
+    only a person can choose; in a script it prints the commands.
+    """
+    if accept and not why.strip():
+        raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
+    if start is not None and dry_run:
+        raise click.UsageError("--from changes the run, --dry-run must not; give one of them")
+    with door.open() as outlast:
+        chosen = outlast.get(run_id).id if run_id else _choose(door, outlast)
+        if not chosen:
+            return USAGE
+        if _was_declined(outlast, chosen):
+            from outlast.doors.cli.outcomes import say_outcome
+
+            return say_outcome(door, _interrupted(outlast, chosen))
+        if dry_run:
+            from outlast.doors.cli.plans import say_plan
+
+            return say_plan(door, outlast.get(chosen), outlast.plan(chosen), outlast.interrupts(chosen))
+        if start is not None:
+            outlast.rewind(chosen, start, why=why or f"resume --from {start}")
+        return resume_now(door, outlast, chosen, until_done, accept=accept, why=why, partial=partial)
+
+
+def _was_declined(outlast: Outlast, run_id: str) -> bool:
+    run = outlast.get(run_id)
+    return is_declined(run.status, run.error)
+
+
+def resume_now(door: Door, outlast: Outlast, run_id: str, until_done: bool = False, **how: Any) -> int:
+    """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
+    sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
+    return _go(door, outlast, lambda: outlast.resume(run_id, **how), until_done, run_id, how)
+
+
+def _go(
+    door: Door,
+    outlast: Outlast,
+    work: Callable[[], Outcome[Any]],
+    until_done: bool,
+    run_id: str = "",
+    how: Mapping[str, Any] | None = None,
+) -> int:
+    """Do `work`, go on with the run for as long as it can, and say how it stands."""
+    from outlast.doors.cli.outcomes import say_outcome
+    from outlast.doors.cli.until import until_done as wait_here
+
+    def resume(found: str) -> tuple[Outcome[Any], int]:
+        return outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {})))
+
+    ended = _asked_on(door, outlast, outcome_of(door, outlast, run_id, work), resume)
+    if until_done:
+        ended = wait_here(outlast, ended, resume, quiet=door.json, door=door)
+    return say_outcome(door, *ended)
+
+
+def _asked_on(
+    door: Door, outlast: Outlast, ended: tuple[Outcome[Any], int], resume: Callable[[str], tuple[Outcome[Any], int]]
+) -> tuple[Outcome[Any], int]:
+    """On a terminal: for as long as the person there answers what the run waits for, go on with it."""
+    from outlast.doors.cli.asking import can_ask, decide
+
+    outcome, signal = ended
+    left: set[str] = set()
+    while not signal and can_ask(door) and decide(outlast, outcome, left):
+        if outlast.get(outcome.run_id).finished:
+            return _interrupted(outlast, outcome.run_id), 0
+        outcome, signal = resume(outcome.run_id)
+    return outcome, signal
+
+
+def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Outcome[Any]]) -> tuple[Outcome[Any], int]:
+    """How a run stands after `work`, watched meanwhile; and the signal that asked it to stop, or 0."""
+    from outlast.doors.cli.progress import watched
+
+    with _turned_away(door.json):
+        outcome, run_id, signal = watched(outlast, run_id, work, quiet=door.json)
+    if outcome is None:
+        outcome = _interrupted(outlast, run_id)
+    if outcome.run_id:
+        _mirror(outlast, outcome.run_id)
+    return outcome, signal
+
+
+def _mirror(outlast: Outlast, run_id: str) -> None:
+    """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
+    from outlast.doors.cli.render import note
+    from outlast.errors import EmbeddedOnly, OutlastError
+    from outlast.flows.loading import is_recipe
+
+    try:
+        if not is_recipe(outlast.get(run_id).flow):
+            outlast.mirror(run_id)
+    except EmbeddedOnly:
+        return  # of a server it is where the server is
+    except (OSError, OutlastError) as error:
+        note(f"the mirror of run {run_id} could not be written: {error}; later: outlast export {run_id} --mirror")
+
+
+def _interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
+    """How a run stands that was ended from outside."""
+    from outlast import Outcome
+
+    found = outlast.get(run_id) if run_id else None
+    return Outcome(run_id, found.status if found else "interrupted", error=found.error if found else None)
+
+
+@contextmanager
+def _turned_away(wanted: bool) -> Iterator[None]:
+    """With --json, what the flow and its processes print goes to stderr: stdout carries one object."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _choose(door: Door, outlast: Outlast) -> str:
+    """The one run that can go on. Else says what there is, and gives nothing."""
+    from outlast.doors.cli.asking import can_ask, pick
+    from outlast.doors.cli.look import say_runs
+    from outlast.doors.cli.render import emit, note
+
+    found = candidates(outlast, door.scope)
+    if len(found) == 1:
+        return found[0].id
+    if found and can_ask(door):
+        return pick(found)
+    why = "choose one: outlast resume RUN" if found else "no run of this home can be resumed; see `outlast runs`"
+    if door.json:
+        from outlast.values.codec import jsonable
+
+        detail = "several runs can be resumed" if found else "no run can be resumed"
+        error = {"code": "choose_one", "detail": detail, "advice": why, "path": None}
+        emit({"error": error, "runs": jsonable(found)})
+        return ""
+    say_runs(found)
+    note(f"error: {why} [choose_one]")
+    return ""
+
+
+def candidates(outlast: Outlast, scope: str | None) -> list[RunRecord]:
+    """The runs that nobody finished and nobody holds here; a child goes on with its parent."""
+    from outlast.runs.run import FINISHED, STATUSES
+
+    unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
+    found = [run for status in unfinished for run in outlast.runs(status=status, limit=10_000)]
+    own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
+    return sorted(own, key=lambda run: run.updated_at, reverse=True)

@@ -1,0 +1,72 @@
+"""`outlast serve`: the same calls over HTTP."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.exits import INTERRUPTED
+from outlast.doors.cli.render import emit, say
+from outlast.errors import ExtraMissing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outlast.doors.http.state import ServerSettings
+
+PORT = 8787
+
+
+@command("serve")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen [127.0.0.1: this machine only].")
+@click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
+@click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name under which it is reached.")
+def serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...]) -> int:
+    """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
+
+    On this machine no key is needed; any other address needs keys (`outlast keys create`). The log goes to standard
+    error, a JSON object a line. Asked to stop, open streams are ended and runs under way are interrupted.
+    """
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        if find_spec(module) is None:
+            raise ExtraMissing("outlast serve", "server")
+    return _serve(door, host, port, flows, hosts)
+
+
+def _serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...]) -> int:
+    import signal
+
+    from outlast.doors.http.listening import address_of, listen, refuse_open_door
+    from outlast.home.place import check_tenant, find_home
+
+    home, tenant = find_home(door.home), check_tenant(door.tenant or "default")
+    refuse_open_door(home, host)
+    opened = listen(host, port)
+    address = address_of(opened)
+
+    from outlast.doors.http.serve import Server  # late: what cannot be served is refused at once
+
+    settings = _settings(home, tenant, host, flows, hosts)
+    ended_by = Server(settings, opened, lambda: _say_ready(door, address, home)).serve_all()
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _settings(home: Path, tenant: str, host: str, flows: tuple[str, ...], hosts: tuple[str, ...]) -> ServerSettings:
+    from outlast.doors.http.listening import is_loopback
+    from outlast.doors.http.state import ServerSettings
+
+    return ServerSettings(home=home, tenant=tenant, loopback=is_loopback(host), flows=flows, allow_hosts=hosts)
+
+
+def _say_ready(door: Door, address: str, home: Path) -> None:
+    import sys
+
+    if door.json:
+        emit({"address": address, "home": str(home)})
+    else:
+        say(f"serving {home} at {address}; stop with Ctrl-C")
+    sys.stdout.flush()

@@ -1,0 +1,156 @@
+"""The steps of a run as `show` prints them: a row each, and a line for what a row cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from outlast.doors.cli.door import Door
+from outlast.doors.cli.render import brief, clean, counted, say, table, took
+
+if TYPE_CHECKING:
+    from outlast import Receipt, RunRecord
+
+SHOWN = 50
+NOTES = 12
+WRITTEN = 5  # files that are named
+UNPROVEN = "testimony (unproven)"
+BAD = ("failed", "timed_out")
+WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
+
+
+def latest(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """The last attempt of each step, in the order in which the run first met them."""
+    found: dict[str, Receipt] = {}
+    for receipt in sorted(receipts, key=lambda receipt: receipt.started_at):
+        found[receipt.label] = receipt
+    return list(found.values())
+
+
+def step_json(step: Receipt) -> dict[str, Any]:
+    from outlast.values.codec import jsonable
+
+    return {
+        "label": step.label,
+        "kind": step.kind,
+        "agent": step.agent,
+        "status": step.status,
+        "attempts": step.attempt,
+        "exit": step.facts.get("exit"),
+        "left": step.facts.get("left"),
+        "masked": step.facts.get("masked", 0),
+        "started_at": jsonable(step.started_at),
+        "ended_at": jsonable(step.ended_at),
+        "error": step.error,
+    }
+
+
+def say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
+    """A row for each step, the newest ones if there are many, and what needs a line of its own."""
+    say()
+    if not steps:
+        say("no step to show")
+        return
+    if len(steps) > SHOWN:
+        say(f"… {len(steps) - SHOWN:,} earlier steps, see `outlast receipts {run.id}`")
+    shown = steps[-SHOWN:]
+    heads: tuple[str, ...] = ("STEP", "KIND", "STATUS", "ATTEMPTS", "TOOK")
+    rows: list[tuple[object, ...]] = [
+        (s.label, s.kind, status_of(run, s), s.attempt, took(s.started_at, s.ended_at)) for s in shown
+    ]
+    if any("exit" in step.facts for step in shown):
+        heads = (*heads, "EXIT")
+        rows = [(*row, exit_of(step)) for row, step in zip(rows, shown, strict=True)]
+    table(heads, rows)
+    _say_notes(shown)
+
+
+def exit_of(receipt: Receipt) -> str:
+    """The exit code of a command; empty of what is none, or was ended before it had one."""
+    code = receipt.facts.get("exit")
+    return "" if code is None else str(code)
+
+
+def status_of(run: RunRecord, step: Receipt) -> str:
+    """A started attempt of a run that nobody holds did not end; a condition says yes or no."""
+    if step.kind == "testimony":
+        return told(step)
+    if step.status == "started":
+        return "running" if run.status == "running" else "did not end"
+    return told(step)
+
+
+def told(receipt: Receipt) -> str:
+    """The status of an attempt; of a condition what it says, and of testimony that it is no more than that."""
+    if receipt.kind == "testimony":
+        return f"{UNPROVEN}: {receipt.status}" if receipt.status else UNPROVEN
+    if receipt.status == "succeeded" and receipt.facts.get("exit") and isinstance(receipt.result, dict):
+        return "does not hold" if receipt.result.get("holds") is False else receipt.status
+    return receipt.status
+
+
+def noted(receipt: Receipt) -> list[tuple[str, str]]:
+    """What else is on record of a command: how it ended, what it printed and wrote, what it left."""
+    known = receipt.facts
+    kept = known.get("transcript")
+    size = kept.get("size", len(str(kept.get("text", "")).encode())) if isinstance(kept, dict) else None
+    files: dict[str, str] = known.get("files") or {}
+    written = ", ".join(f"{path} {digest[:12]}" for path, digest in [*files.items()][:WRITTEN])
+    more = f" and {len(files) - WRITTEN:,} more (--json has all)" if len(files) > WRITTEN else ""
+    left = left_line(known["left"]) if isinstance(known.get("left"), dict) and known["left"].get("files") else ""
+    return [
+        ("  exit", exit_of(receipt)),
+        ("  printed", f"{size:,} bytes" if size is not None else ""),
+        ("  masked", counted(known["masked"], "secret") if known.get("masked") else ""),
+        ("  wrote", written + more),
+        ("  left", left),
+        ("  note", "" if left else _note(receipt)),
+    ]
+
+
+def _say_notes(steps: Sequence[Receipt]) -> None:
+    """Why steps were left out, how loops ended, what unfinished attempts left."""
+    lines = [f"{clean(step.label)}: {text}" for step in steps for text in (_note(step), _masked(step)) if text]
+    for line in lines[-NOTES:]:
+        say(line, "dim", prose=True)
+    if len(lines) > NOTES:
+        say(f"… and {len(lines) - NOTES:,} more notes, in `outlast receipts`")
+
+
+def _masked(step: Receipt) -> str:
+    number = step.facts.get("masked", 0)
+    return f"{counted(number, 'secret')} masked in its transcript" if number else ""
+
+
+def _note(step: Receipt) -> str:
+    noted = step.facts
+    if step.status == "skipped" and noted.get("why"):
+        return f"skipped, {brief(str(noted['why']), 200)}"
+    if "iterations" in noted:
+        ended = "accepted" if noted.get("accepted") else "gone on without being accepted"
+        return f"{counted(int(noted['iterations']), 'round')}, {ended}"
+    if "goes_to" in noted:
+        return f"went on at {noted['goes_to']}" if noted["goes_to"] != "continue" else "went on all the same"
+    if isinstance(noted.get("left"), dict) and noted["left"].get("files"):
+        return left_line(noted["left"])
+    if noted.get("transcript_incomplete"):
+        return f"its transcript is incomplete: {noted['transcript_incomplete']}"
+    return ""
+
+
+def say_outputs(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
+    """Where to look when a command failed or did not end."""
+    if run.finished or run.holder:
+        return
+    for step in steps:
+        ended_badly = step.status in BAD and "transcript" in step.facts
+        if ended_badly or (step.status == "started" and "group" in step.facts):
+            say(f"its output: {door.command('logs', run.id, step.label)}")
+
+
+def left_line(left: dict[str, Any], most: int = 3) -> str:
+    """What an unfinished attempt left, in a line."""
+    files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
+    more = f" and {len(files) - most:,} more" if len(files) > most else ""
+    names = f": {', '.join(files[:most])}{more}" if files else ""
+    return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"

@@ -1,0 +1,134 @@
+"""`outlast workspace save`, `get`, `list` and `versions`."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli.completion import offer_runs
+from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.render import ago, brief, content_in, content_out, emit_exactly, note, say, table
+
+if TYPE_CHECKING:
+    from outlast.workspace.artifact import Artifact
+
+
+@command("save")
+@click.argument("name", metavar="NAME")
+@click.argument("file", metavar="FILE")
+@click.option("--summary", metavar="TEXT", default="", help="What it is, in a sentence.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="What it is found by; may be repeated.")
+@click.option("--media-type", metavar="TYPE", help="Such as text/markdown [by the ending of NAME].")
+@click.option("--source", metavar="TEXT", help="Where it came from, in your words.")
+@click.option("--operation-id", metavar="ID", help="The same one again saves nothing twice.")
+@click.option("--actor", metavar="WHO", help="Who saves it [local].")
+def save(door: Door, name: str, file: str, **given: Any) -> int:
+    """Save FILE under NAME, durable when this returns. `-` reads standard input, however long.
+
+    The same content as the newest version is that version, with its summary and tags as they are.
+    """
+    from outlast.values.codec import jsonable
+
+    content: Any = content_in() if file == "-" else Path(file)
+    with door.open(make=True) as outlast:
+        saved = outlast.workspace.save(name, content, **given)
+    if door.json:
+        emit_exactly(jsonable(saved))
+        return 0
+    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({_size(saved.size)})", "green")
+    kept = {"summary": saved.summary, "tags": saved.tags}
+    asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
+    for field in kept:
+        if asked[field] and asked[field] != kept[field]:
+            note(f"note: its {field} stays as it was first saved")
+    return 0
+
+
+@command("get")
+@click.argument("ref", metavar="REF")
+@click.option("-o", "--output", metavar="FILE", help="Write it there instead, whole or not at all.")
+def get(door: Door, ref: str, output: str | None) -> int:
+    """Write the content of REF to standard output, once all of it was found to be what was saved.
+
+    With --json: what is known of it, without the content.
+    """
+    from outlast.values.codec import jsonable
+
+    with door.open() as outlast:
+        found = outlast.workspace.get(ref)
+        if output is not None:
+            written = _written(found, output)
+        elif not door.json:
+            _print(found)
+    if door.json:
+        emit_exactly({**jsonable(found), **({"output": str(written)} if output is not None else {})})
+    elif output is not None:
+        say(f"{found.ref} written to {written} ({_size(found.size)})", "green")
+    return 0
+
+
+def _written(found: Artifact, output: str) -> Path:
+    try:
+        return found.save_to(output)
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
+
+
+def _print(found: Artifact) -> None:
+    with found.open() as content:  # all of it first: not a byte is printed of what was changed
+        deque(iter(lambda: content.read(1 << 20), b""), maxlen=0)
+    out = content_out()
+    with found.open() as content:
+        while piece := content.read(1 << 20):
+            out.write(piece)
+    out.flush()
+
+
+@command("list")
+@click.option("--prefix", metavar="TEXT", default="", help="Names that begin so.")
+@click.option("--tag", metavar="TAG", help="Those with this tag.")
+@click.option("--run", metavar="RUN", shell_complete=offer_runs, help="Every version that this run saved.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
+def list_(door: Door, prefix: str, tag: str | None, run: str | None, limit: int) -> int:
+    """List the artifacts, those saved last first: of each name the newest version."""
+    with door.open() as outlast:
+        found = outlast.workspace.list(prefix=prefix, tag=tag, run=run, limit=limit)
+    _show(door, found, "no artifacts here; save one: outlast workspace save NAME FILE")
+    return 0
+
+
+@command("versions")
+@click.argument("name", metavar="NAME")
+@click.option("--limit", default=1000, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
+def versions(door: Door, name: str, limit: int) -> int:
+    """List every version of NAME, the newest first."""
+    with door.open() as outlast:
+        found = outlast.workspace.versions(name, limit=limit)
+    _show(door, found, "")
+    return 0
+
+
+def _show(door: Door, found: list[Artifact], nothing: str) -> None:
+    from outlast.values.codec import jsonable
+
+    if door.json:
+        emit_exactly({"artifacts": jsonable(found)})
+    elif found:
+        table(("REF", "SIZE", "TYPE", "FROM", "AGE", "SUMMARY"), [_row(one) for one in found])
+    else:
+        say(nothing)
+
+
+def _row(one: Artifact) -> tuple[object, ...]:
+    source = " ".join(filter(None, (one.source.run_id, one.source.step))) or one.source.actor
+    return one.ref, _size(one.size), one.media_type, source, ago(one.stored_at), brief(one.summary, 60)
+
+
+def _size(size: int) -> str:
+    for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= each:
+            return f"{size / each:.1f} {unit}"
+    return f"{size} bytes"

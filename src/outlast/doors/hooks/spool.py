@@ -1,0 +1,129 @@
+"""The spool: events that are noted durably and not stored yet, in the home.
+
+A hook adds its event and starts a process of its own that takes all of them in, one such process at a time. Should
+that one die, the next does it, or the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from outlast.doors.hooks.events import HookEvent, NotAnEvent, pack, unpack
+
+FOLDER = ".hooks/spool"
+LOCK = ".hooks/lock"
+MOST = 1000  # events that wait; more are refused, since something is wrong then
+ATTEMPTS = 3
+
+
+class SpoolFull(NotAnEvent):
+    """More events wait than anybody takes in."""
+
+
+def add(home: str, event: HookEvent) -> str:
+    """Note an event: on disk when this returns. Gives its name. Raises OSError, SpoolFull."""
+    folder = os.path.join(home, FOLDER)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    if len(os.listdir(folder)) >= MOST:
+        raise SpoolFull(f"{MOST} events wait in {folder} and nobody takes them in; try `outlast hook drain`")
+    name = f"{time.time_ns():020d}-{os.getpid()}"
+    path = os.path.join(folder, name)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(handle, pack(event))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    os.rename(path, f"{path}.0.json")
+    _sync(folder)
+    return f"{name}.0.json"
+
+
+def _sync(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def waiting(home: str) -> list[str]:
+    """The names of the events that wait, oldest first."""
+    try:
+        return sorted(name for name in os.listdir(os.path.join(home, FOLDER)) if name.endswith(".json"))
+    except OSError:
+        return []
+
+
+def read(home: str, name: str) -> HookEvent:
+    """Raises OSError, NotAnEvent."""
+    with open(os.path.join(home, FOLDER, name), "rb") as file:
+        return unpack(file.read(1 << 16))
+
+
+def done(home: str, name: str) -> None:
+    """It is stored, or there was nothing to store."""
+    try:
+        os.unlink(os.path.join(home, FOLDER, name))
+    except FileNotFoundError:
+        return
+
+
+def failed(home: str, name: str) -> bool:
+    """It could not be stored now. Whether it is given up: it was tried often enough. Raises OSError."""
+    stem, _, rest = name.partition(".")
+    tried = int(rest.partition(".")[0]) + 1 if rest[:1].isdigit() else ATTEMPTS
+    if tried >= ATTEMPTS:
+        done(home, name)
+        return True
+    folder = os.path.join(home, FOLDER)
+    os.rename(os.path.join(folder, name), os.path.join(folder, f"{stem}.{tried}.json"))
+    return False
+
+
+@contextmanager
+def alone(home: str, seconds: float) -> Iterator[bool]:
+    """Be the only one who takes events in. Gives whether that was granted in time. Raises OSError."""
+    os.makedirs(os.path.join(home, os.path.dirname(LOCK)), 0o700, exist_ok=True)
+    handle = os.open(os.path.join(home, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield _locked(handle, time.monotonic() + seconds)
+    finally:
+        os.close(handle)  # and with it the lock
+
+
+def _locked(handle: int, deadline: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+
+
+def call_clerk(home: str) -> None:
+    """Start the process that takes the events in. It is in a session of its own and outlives the agent.
+
+    Raises OSError.
+    """
+    # nothing is imported from where the agent works
+    words = [sys.executable, "-P", "-m", "outlast.doors.hooks.clerk", home]
+    nothing = os.devnull
+    os.posix_spawn(
+        sys.executable,
+        words,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, nothing, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, nothing, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, nothing, os.O_WRONLY, 0),
+        ],
+        setsid=True,
+    )

@@ -1,0 +1,186 @@
+"""The application: every call of the table at its path, behind one gate."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from outlast.doors.http import calls as table
+from outlast.doors.http import mcp as mcp_door
+from outlast.doors.http import metrics
+from outlast.doors.http.bodies import Gone
+from outlast.doors.http.calls import Call
+from outlast.doors.http.exchange import Exchange, Message
+from outlast.doors.http.log import Log
+from outlast.doors.http.mcp import McpDoor
+from outlast.doors.http.state import ServerSettings, State
+from outlast.doors.http.tables import CALLS
+from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
+
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+LEFT = 499  # nobody was there any more to be answered
+
+
+def make_app(settings: ServerSettings) -> FastAPI:
+    """The server as an ASGI application; `app.state.outlast` is what its requests share."""
+    state = State(settings)
+
+    door = McpDoor(state)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with door.lifespan():
+            yield
+            state.end_streams()
+            await asyncio.to_thread(state.close)
+
+    app = FastAPI(title="Outlast", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.outlast = state
+    app.router.redirect_slashes = False
+    app.router.default = _nothing_there
+    app.router.routes += [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
+    app.openapi = state.openapi  # type: ignore[method-assign]
+    app.add_middleware(Gate, state=state)
+    return app
+
+
+class Gate:
+    """Lets requests in by Host and Origin, and sees to it that each is answered, logged and counted."""
+
+    def __init__(self, app: Any, state: State) -> None:
+        self._app, self._state = app, state
+        self._log = Log(state.settings.log)
+        self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(self._state, scope, receive, send)
+        scope["outlast"] = exchange
+        self._state.metrics.under_way.inc()
+        try:
+            self._state.door.check_place(exchange.header("host") or "", exchange.header("origin"))
+            inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
+            await inside(scope, receive, exchange.send)
+        except OutlastError as error:
+            await exchange.refuse(error)
+        except Gone:
+            exchange.status = exchange.status or LEFT
+        except Exception as error:
+            self._log.failed(error, request_id=exchange.id, method=exchange.method, route=exchange.route)
+            await exchange.refuse(Internal(exchange.id))
+        finally:
+            self._tell(exchange)
+
+    def _tell(self, exchange: Exchange) -> None:
+        seconds, who = time.perf_counter() - exchange.began, exchange.identity
+        method = exchange.method if exchange.method in METHODS else "other"  # labels are bounded
+        self._state.metrics.under_way.dec()
+        self._state.metrics.answered(method, exchange.route, exchange.status, seconds)
+        self._log.line(
+            "info",
+            request_id=exchange.id,
+            method=exchange.method[:20],
+            route=exchange.route,
+            status=exchange.status,
+            ms=round(seconds * 1000, 3),
+            tenant=who.tenant if who else "",
+            actor=who.actor if who else "",
+            key=who.key.id if who and who.key else "",
+            run_id=exchange.path.get("run_id", "")[:64],
+        )
+
+
+class Endpoint:
+    """A path, and the calls that it takes by method."""
+
+    def __init__(self, route: str, calls: dict[str, Call]) -> None:
+        self._route, self._calls = route, calls
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope["outlast"]
+        exchange.route, exchange.path = self._route, scope.get("path_params", {})
+        method = "GET" if exchange.method == "HEAD" else exchange.method
+        call = self._calls.get(method)
+        if call is None:
+            raise MethodRefused(exchange.method[:20], self._route, ", ".join(sorted(self._calls)))
+        if call.serves is not None:
+            await call.serves(exchange)
+        else:
+            await _answer(exchange, call)
+
+
+async def _answer(exchange: Exchange, call: Call) -> None:
+    query = exchange.enter(call)
+    raw = await exchange.body(call)
+    status, body, replayed = await exchange.in_thread(_perform, exchange, call, query, raw, writes=call.role != "read")
+    await exchange.answer(status, body, more=[(b"idempotency-replayed", b"true")] if replayed else ())
+
+
+def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[int, bytes, bool]:
+    """Decode, make the one call, encode: in a worker thread."""
+    assert call.does is not None
+    outlast, asked = exchange.opened(call, query, raw)
+    value = call.does(outlast, asked)
+    return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
+
+
+def _endpoints() -> list[Route]:
+    return [Route(path, _endpoint(path)) for path in dict.fromkeys(call.path for call in CALLS)]
+
+
+def _endpoint(path: str) -> Endpoint:
+    return Endpoint(path, {call.method: call for call in CALLS if call.path == path})
+
+
+async def _nothing_there(scope: Message, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
+        return
+    raise RouteNotFound(str(scope["path"])[:200])
+
+
+# -- care --------------------------------------------------------------------------------------------
+
+
+def _care(state: State) -> list[Route]:
+    """What is asked about the server itself: whether it lives, serves, and what it counts and can do."""
+
+    async def healthz(exchange: Exchange) -> None:
+        await exchange.answer(200, b'{"status":"alive"}')
+
+    async def readyz(exchange: Exchange) -> None:
+        await exchange.in_thread(state.check_ready, writes=True)
+        await exchange.answer(200, b'{"status":"ready"}')
+
+    async def numbers(exchange: Exchange) -> None:
+        await exchange.answer(200, state.metrics.text(), metrics.MEDIA_TYPE.encode())
+
+    async def openapi(exchange: Exchange) -> None:
+        await exchange.answer(200, await exchange.in_thread(state.openapi_json))
+
+    served = {"/healthz": healthz, "/readyz": readyz, "/metrics": numbers, "/openapi.json": openapi}
+    return [Route(path, _Plain(path, serves)) for path, serves in served.items()]
+
+
+class _Plain:
+    """A path that only takes GET and asks for nothing."""
+
+    def __init__(self, route: str, serves: Callable[[Exchange], Awaitable[None]]) -> None:
+        self._route, self._serves = route, serves
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope["outlast"]
+        exchange.route = self._route
+        if exchange.method not in ("GET", "HEAD"):
+            raise MethodRefused(exchange.method[:20], self._route, "GET")
+        await self._serves(exchange)

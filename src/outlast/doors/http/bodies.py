@@ -1,0 +1,159 @@
+"""Reading what is sent: within limits, in time, as the one JSON object that a call takes, or refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, NoReturn, get_origin
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from outlast.doors.http.calls import Body
+from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastError, RequestInvalid, RequestMalformed
+from outlast.values import json_text
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+JSON = "application/json"
+LET_BY = 16 << 20  # so much of content that is too large is let go by
+DRAINED = 8  # times the limit: so much of a body that is too large is let go by
+MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
+_AT = re.compile(r"^(?P<why>.*?)(?: - at `(?P<at>\$[^`]*)`)?$", re.DOTALL)
+_FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
+
+
+class Gone(Exception):
+    """The client left before it had sent everything: there is nobody to answer."""
+
+
+async def read(receive: Receive, length: int | None, limit: int, seconds: float) -> bytes:
+    """The whole body. Raises BodyTooLarge, BodyTooSlow, Gone."""
+    try:
+        async with asyncio.timeout(seconds):
+            if length is not None and length > limit:
+                await _refuse_rest(receive, limit, 0)
+            return await _all(receive, limit)
+    except TimeoutError:
+        raise BodyTooSlow(seconds) from None
+
+
+async def _refuse_rest(receive: Receive, limit: int, read: int) -> NoReturn:
+    """Let a body that is too large go by, up to a point. Raises BodyTooLarge."""
+    await _let_by(receive, limit * DRAINED - read)
+    raise BodyTooLarge(limit)
+
+
+async def refuse_content(receive: Receive, limit: int, seconds: float, *, more: bool = True) -> NoReturn:
+    """The same for content that is streamed: so much of it and no longer is let go by. Raises BodyTooLarge."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await _let_by(receive, LET_BY if more else -1)
+    raise BodyTooLarge(limit)
+
+
+async def _let_by(receive: Receive, most: int) -> None:
+    """Read on for a while: who still sends hears no answer."""
+    more = True
+    while more and most >= 0:
+        message = await receive()
+        most -= len(message.get("body", b""))
+        more = bool(message.get("more_body"))
+
+
+async def _all(receive: Receive, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = bool(message.get("more_body"))
+        if size > limit:
+            await _refuse_rest(receive, limit, size if more else limit * DRAINED + 1)
+        if not more:
+            return b"".join(parts)
+
+
+def check_type(found: str | None, encoding: str | None, wanted: str = JSON) -> None:
+    """Raises MediaTypeRefused. A body without a type is taken for what the call takes."""
+    if encoding not in (None, "", "identity"):
+        raise MediaTypeRefused(f"the content encoding {encoding[:100]!r}", "the body as it is")
+    if found is None or wanted != JSON:
+        return
+    kind, *options = (part.strip() for part in found.lower().split(";"))
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise MediaTypeRefused(f"the media type {kind[:100]!r}", JSON)
+    charset = next((word.partition("=")[2].strip('" ') for word in options if word.startswith("charset")), "utf-8")
+    if charset not in ("utf-8", "utf8"):
+        raise MediaTypeRefused(f"the charset {charset[:100]!r}", f"{JSON} in UTF-8")
+
+
+# -- JSON --------------------------------------------------------------------------------------------
+
+
+def decode(raw: bytes, kind: type[Body]) -> Any:
+    """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
+    if not raw:
+        raw = b"{}"
+    try:
+        json_text.check(raw, MAX_DEPTH)
+        return _decoder(kind).decode(raw)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from error
+    except (json_text.NotStrict, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise RequestMalformed(str(error)) from error
+
+
+@cache
+def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def invalid(error: msgspec.ValidationError) -> OutlastError:
+    """Our error for a field that is not as the call takes it, with its path."""
+    found = _AT.match(str(error))
+    assert found is not None
+    why, at = found["why"], (found["at"] or "$").removeprefix("$").lstrip(".")
+    if field := _FIELD.search(why):
+        at = f"{at}.{field[1]}" if at else field[1]
+    return RequestInvalid(at or "body", why[:1].lower() + why[1:])
+
+
+# -- the query ---------------------------------------------------------------------------------------
+
+
+def query_of(raw: bytes, kind: type[Body]) -> Any:
+    """The query's fields. Raises RequestInvalid, RequestMalformed."""
+    if not raw:
+        return _convert({}, kind)
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except (UnicodeError, ValueError) as error:
+        raise RequestMalformed("the query is not percent-encoded UTF-8") from error
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in _lists(kind):
+            given.setdefault(name, []).append(value)
+            continue
+        if name in given:
+            raise RequestInvalid(name, "it is given twice")
+        given[name] = value
+    return _convert(given, kind)
+
+
+@cache
+def _lists(kind: type[Body]) -> frozenset[str]:
+    """The fields that may be given more than once."""
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if get_origin(each.type) is tuple)
+
+
+def _convert(given: dict[str, Any], kind: type[Body]) -> Any:
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from error

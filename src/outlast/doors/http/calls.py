@@ -1,0 +1,158 @@
+"""What a call is: one row of the table that routes, answers, OpenAPI and clients are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from outlast.errors import OutlastError, RequestInvalid
+from outlast.home.key import Role
+from outlast.values.codec import encode
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.doors.http.exchange import Exchange
+    from outlast.doors.http.identity import Identity
+    from outlast.doors.http.state import State
+
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+MOST = 1000  # items of a page
+BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
+
+
+Limit = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": MOST})]
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Base of what calls take: the fields of the Python method, in the same names, with the same defaults."""
+
+
+class Paged(Body):
+    """Base of what lists take."""
+
+    limit: Limit = 50
+    cursor: str = ""
+
+
+class Nothing(Body):
+    """What a call takes that takes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items of a list, and where the next ones begin; None: there are no more."""
+
+    items: list[Any]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, decoded and checked."""
+
+    state: State
+    identity: Identity
+    path: dict[str, str]
+    query: Any
+    body: Any
+    operation_id: str | None = None
+
+    def given(self, *leave_out: str) -> dict[str, Any]:
+        """The fields of the body as the Python method takes them, but tenant and actor: who asks is settled."""
+        fields = {name: getattr(self.body, name) for name in self.body.__struct_fields__}
+        if "operation_id" in fields:
+            fields["operation_id"] = self.operation_id
+        for name in (*BY_THE_DOOR, *leave_out):
+            fields.pop(name, None)
+        return fields
+
+
+Does = Callable[["Outlast", Asked], Any]
+Serves = Callable[["Exchange"], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One thing that can be asked over HTTP.
+
+    `does` is the one call of the SDK, made in a worker thread: it gets an Outlast that acts for who asks, and what was
+    asked; `shows` makes JSON of what it gives. `serves` takes the whole exchange instead, to stream.
+    """
+
+    method: Method
+    path: str
+    name: str  # of the operation: handoff_store
+    summary: str
+    role: Role | Callable[[Any], Role]  # or a function of the body, where it depends on what is asked
+    does: Does | None = None
+    serves: Serves | None = None
+    body: type[Body] | None = None
+    query: type[Body] = Nothing
+    gives: Any = dict[str, Any]  # the type of the answer, for OpenAPI
+    shows: Callable[[Any], Any] = lambda value: value
+    status: int = 200
+    also: dict[int, str] = field(default_factory=dict)  # further statuses of an answer, with what each says
+    page: bool = False  # the answer is a Page of `gives`
+    errors: tuple[type[OutlastError], ...] = ()
+    detail: str = ""  # more than the summary, for OpenAPI
+    example: dict[str, Any] | None = None  # of the body
+    takes: str = "application/json"  # the media type of the body
+    answers: str = "application/json"  # and of the answer
+    headers: dict[str, str] = field(default_factory=dict)  # that the call reads, with what they are for
+
+    @property
+    def tag(self) -> str:
+        return self.name.partition("_")[0]
+
+    @property
+    def takes_operation(self) -> bool:
+        return self.body is not None and "operation_id" in self.body.__struct_fields__
+
+    def role_of(self, body: Any) -> Role:
+        return self.role(body) if callable(self.role) else self.role
+
+
+def shown(call: Call, value: Any) -> bytes:
+    """An answer as JSON."""
+    if isinstance(value, Page):
+        return encode({"items": [call.shows(item) for item in value.items], "next": value.next})
+    return encode(call.shows(value))
+
+
+# -- cursors: opaque to who holds them ---------------------------------------------------------------
+
+
+def cursor_of(*place: Any) -> str:
+    """Where a list goes on, as one word."""
+    import base64
+
+    return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
+
+
+def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
+    """What `cursor_of` was given; None at the beginning of a list. Raises RequestInvalid."""
+    import base64
+
+    if not cursor:
+        return None
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return tuple(msgspec.json.decode(raw, type=tuple[kinds]))  # type: ignore[valid-type]
+    except (ValueError, UnicodeError, msgspec.MsgspecError) as error:
+        raise RequestInvalid("cursor", "it is not one that this list gave; begin without") from error
+
+
+def limit_of(query: Paged) -> int:
+    """How many items are wanted. Raises RequestInvalid."""
+    if not 1 <= query.limit <= MOST:
+        raise RequestInvalid("limit", f"it is {query.limit}; ask for 1 to {MOST}")
+    return query.limit
+
+
+def page_of(items: Iterable[Any], limit: int, next_of: Callable[[Any], str]) -> Page:
+    """A page of what was read: one more item than wanted says that there are more."""
+    found = list(items)
+    return Page(found[:limit], next_of(found[limit - 1]) if len(found) > limit else None)

@@ -1,0 +1,149 @@
+"""One request and its answer: what was sent, who sent it, and how it is answered."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from outlast.doors.http import bodies, problems
+from outlast.doors.http.calls import Asked, Call
+from outlast.doors.http.observed import eyes_of
+from outlast.errors import OutlastError, RequestInvalid
+from outlast.home.key import allows
+from outlast.ids import random_id
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.doors.http.identity import Identity
+    from outlast.doors.http.state import State
+
+T = TypeVar("T")
+Message = MutableMapping[str, Any]
+Headers = list[tuple[bytes, bytes]]
+JSON = b"application/json"
+SECURITY: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_OF_SECURITY = frozenset(name for name, _ in SECURITY)
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class Exchange:
+    """A request under way."""
+
+    def __init__(
+        self,
+        state: State,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        self.state, self.scope, self.receive, self._send = state, scope, receive, send
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.method: str = scope["method"]
+        self.route = "-"  # its template, once it is known
+        self.path: dict[str, str] = {}
+        self.identity: Identity | None = None
+        self.began = time.perf_counter()
+        self.status = 0  # of the answer, once it has begun
+        given = self.headers.get(b"x-request-id", b"")
+        self.id = given.decode() if _REQUEST_ID.fullmatch(given) else random_id()
+
+    def header(self, name: str) -> str | None:
+        """A header's text; None when it was not sent."""
+        found = self.headers.get(name.encode())
+        return None if found is None else found.decode("latin-1")
+
+    def text(self, name: str) -> str | None:
+        """A header of ours, in UTF-8. Raises RequestInvalid."""
+        found = self.headers.get(name.encode())
+        try:
+            return None if found is None else found.decode()
+        except UnicodeDecodeError:
+            raise RequestInvalid(name, "it is not UTF-8") from None
+
+    # -- what is asked ---------------------------------------------------------------------------
+
+    def enter(self, call: Call) -> Any:
+        """Let who asks in, as far as can be said before the body is read; gives the query.
+
+        Raises Unauthenticated, Forbidden, RequestInvalid.
+        """
+        self.identity = self.state.enter(self.header("authorization"))
+        if not callable(call.role):
+            self.identity.refuse_without(call.role)
+        return bodies.query_of(self.scope["query_string"], call.query)
+
+    async def body(self, call: Call) -> bytes:
+        """The whole body of a call that takes one. Raises MediaTypeRefused, BodyTooLarge, BodyTooSlow."""
+        if call.body is None:
+            return b""
+        bodies.check_type(self.header("content-type"), self.header("content-encoding"), call.takes)
+        settings = self.state.settings
+        return await bodies.read(self.receive, self.length, settings.body_bytes, settings.body_seconds)
+
+    @property
+    def length(self) -> int | None:
+        """What the request says of its body's size; nothing when it comes in pieces."""
+        found = self.headers.get(b"content-length", b"")
+        return int(found) if found.isdigit() else None
+
+    def opened(self, call: Call, query: Any, raw: bytes = b"") -> tuple[Outlast, Asked]:
+        """The home for who asks, and what is asked: for a worker thread, since it may open a store."""
+        assert self.identity is not None
+        body = bodies.decode(raw, call.body) if call.body is not None else None
+        self.identity.refuse_without(call.role_of(body))
+        tenant = getattr(body, "tenant_id", None) or self.text("outlast-tenant")
+        actor = getattr(body, "actor", None) or self.text("outlast-actor")
+        scope, claims = self.text("outlast-scope"), self._claims()
+        outlast = self.state.hold_for(self.identity, tenant, actor, scope, eyes_of(body), claims)
+        operation_id = self._operation(call, body)
+        return outlast, Asked(self.state, self.identity, self.path, query, body, operation_id)
+
+    def _claims(self) -> list[str]:
+        """The claims that are shown, beside the one that the call is about. Using one is no reading."""
+        assert self.identity is not None
+        shown = (self.text("outlast-claims") or "").split()
+        return shown if allows(self.identity.roles, "write") else []
+
+    def _operation(self, call: Call, body: Any) -> str | None:
+        """The id that makes a repeat harmless: of the header or of the body. Raises RequestInvalid when both differ."""
+        header, field = self.text("idempotency-key"), getattr(body, "operation_id", None)
+        if header is not None and field is not None and header != field:
+            raise RequestInvalid("operation_id", "it is another one than the header Idempotency-Key has")
+        return header if field is None else field
+
+    # -- what is answered ------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer; the first one carries the headers that all answers have."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = list(message.get("headers", ()))
+            own = {name for name, _ in headers} & _OF_SECURITY
+            headers += [pair for pair in SECURITY if pair[0] not in own] if own else SECURITY
+            headers.append((b"x-request-id", self.id.encode()))
+            message = {"type": "http.response.start", "status": self.status, "headers": headers}
+        await self._send(message)
+
+    async def answer(self, status: int, body: bytes, media_type: bytes = JSON, more: Iterable[Any] = ()) -> None:
+        """The whole answer at once."""
+        headers = [(b"content-type", media_type), (b"content-length", b"%d" % len(body)), *more]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, error: OutlastError) -> None:
+        """Tell what went wrong, if nothing was answered yet."""
+        if not self.status:
+            status, body, more = problems.shown(error)
+            await self.answer(status, body, problems.MEDIA_TYPE.encode(), more)
+
+    async def in_thread(self, work: Callable[..., T], *args: Any, writes: bool = False) -> T:
+        return await self.state.in_thread(partial(work, *args), writes=writes)

@@ -1,0 +1,64 @@
+"""The flows that a server may run: those of the modules and files it was started with, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from outlast.errors import FlowInvalid, FlowNotFound, NoFlows
+from outlast.flows.loading import is_recipe, lasting, load_module
+from outlast.home.place import project_of
+from outlast.python.decorators import Flow, FlowFile, flow_file
+
+Served = Flow[..., Any] | FlowFile
+
+
+class Flows:
+    """Flows by their names, and by the sources that runs record."""
+
+    def __init__(self, places: tuple[str, ...], home: Path) -> None:
+        self._places = places
+        self._project = project_of(home)
+        self._by_name: dict[str, Served] = {}
+        self._sources: dict[str, Served] = {}
+        for place in places:
+            for flow in self._of(place):
+                self._add(flow)
+
+    def _of(self, place: str) -> Iterator[Served]:
+        """Every flow of a module, a `file.py` or a `flow.yaml`. Raises FlowNotFound, RecipeInvalid."""
+        folders = [Path.cwd(), *([self._project] if self._project else [])]
+        if is_recipe(place):
+            yield flow_file(place, *folders)
+            return
+        found = [each for each in vars(load_module(place, *folders)).values() if isinstance(each, Flow)]
+        if not found:
+            raise FlowNotFound(place, "it has no flows (decorate functions with @flow)")
+        yield from {id(each): each for each in found}.values()
+
+    def _add(self, flow: Served) -> None:
+        source, before = lasting(flow.spec.source, self._project), self._by_name.get(flow.spec.name)
+        if before is not None and lasting(before.spec.source, self._project) != source:
+            why = f"{before.spec.source} and {flow.spec.source} have the same name"
+            raise FlowInvalid(flow.spec.name, f"{why}; rename one: @flow(name=…)")
+        self._by_name[flow.spec.name] = self._sources[source] = flow
+
+    def named(self, name: str) -> Served:
+        """A flow by its name, or by its source. Raises NoFlows."""
+        found = self._by_name.get(name) or self._sources.get(name)
+        if found is None:
+            raise NoFlows(name, self._given())
+        return found
+
+    def refuse_unserved(self, source: str) -> None:
+        """Raises NoFlows for a run whose flow this server was not given."""
+        if source not in self._sources:
+            raise NoFlows(source, self._given())
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._by_name)
+
+    def _given(self) -> str:
+        return f"the flows {', '.join(self.names)}" if self._by_name else "no flows"

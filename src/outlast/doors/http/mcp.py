@@ -1,0 +1,89 @@
+"""MCP at `/mcp`: the same keys, roles, Host and Origin as every other path; then outlast.doors.mcp answers.
+
+Without the extra `mcp` there is no such path, and who asks for it is told which extra is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from outlast.doors.http import bodies
+from outlast.errors import ExtraMissing, MethodRefused
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.doors.http.exchange import Exchange, Message
+    from outlast.doors.http.state import State
+    from outlast.runs.run import Outcome
+
+PATH = "/mcp"
+Receive = Callable[[], Awaitable["Message"]]
+
+
+def _again(raw: bytes, receive: Receive) -> Receive:
+    """A body that was read, to be read again; then whatever comes next."""
+    left: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def following() -> Message:
+        return left.pop() if left else await receive()
+
+    return following
+
+
+class McpDoor:
+    """The path, as an ASGI application."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._mounted: Any = None
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """While this is entered, MCP is served, if the extra is there."""
+        try:
+            from outlast.doors.mcp.http import mount
+
+            mounted = mount(self._hold_of, self._allow)
+        except ExtraMissing:
+            yield
+            return
+        async with mounted.lifespan():
+            self._mounted = mounted
+            yield
+            self._mounted = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
+        exchange: Exchange = scope["outlast"]
+        exchange.route = PATH
+        exchange.identity = self._state.enter(exchange.header("authorization"))
+        if exchange.method != "POST":
+            raise MethodRefused(exchange.method[:20], PATH, "POST")
+        if self._mounted is None:
+            raise ExtraMissing("MCP", "mcp")
+        settings = self._state.settings
+        raw = await bodies.read(receive, exchange.length, settings.body_bytes, settings.body_seconds)
+        await self._mounted(scope, _again(raw, receive), send)
+
+    def _hold_of(self, scope: Message) -> Outlast:
+        exchange: Exchange = scope["outlast"]
+        assert exchange.identity is not None
+        tenant, actor, scope_named = (exchange.text(f"outlast-{name}") for name in ("tenant", "actor", "scope"))
+        return self._served(self._state.hold_for(exchange.identity, tenant, actor, scope_named))
+
+    def _served(self, outlast: Outlast) -> Outlast:
+        """The same, which goes on only with runs of flows that the server was given."""
+        resume = outlast.resume
+
+        def refused_or_resumed(run_id: str, **how: Any) -> Outcome[Any]:
+            self._state.flows.refuse_unserved(outlast.get(run_id).flow)
+            return resume(run_id, **how)
+
+        outlast.resume = refused_or_resumed  # type: ignore[method-assign]
+        return outlast
+
+    def _allow(self, scope: Message, role: Any, what: str) -> None:
+        exchange: Exchange = scope["outlast"]
+        assert exchange.identity is not None
+        exchange.identity.refuse_without(role)

@@ -1,0 +1,306 @@
+"""The description of the table: OpenAPI 3.1, made of the same types that requests are read with."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from outlast.doors.http import problems
+from outlast.doors.http.calls import Call, Page
+from outlast.doors.http.problems import Problem
+from outlast.doors.http.tables import CALLS
+from outlast.doors.http.words import WORDS
+from outlast.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    Forbidden,
+    Internal,
+    MediaTypeRefused,
+    MethodRefused,
+    NameInvalid,
+    OutlastError,
+    RequestInvalid,
+    RequestMalformed,
+    StoreBusy,
+    TenantNotFound,
+    Unauthenticated,
+)
+
+JSON = "application/json"
+BINARY = {"type": "string", "format": "binary"}
+REFS = "#/components/schemas/{name}"
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+EVERYWHERE = (Unauthenticated, Forbidden, RequestMalformed, RequestInvalid, NameInvalid, TenantNotFound, MethodRefused)
+EVERYWHERE_TOO = (StoreBusy, Internal)
+WITH_A_BODY = (BodyTooLarge, BodyTooSlow, MediaTypeRefused)
+TAGS = {
+    "handoff": "Contracts for whoever continues: stored, recovered with a verdict, claimed, settled.",
+    "run": "Executions of flows.",
+    "interrupt": "What runs wait for.",
+    "signal": "Messages to runs and tasks.",
+    "workspace": "What outlives a run: artifacts, records, links, checkpoints; and recall.",
+    "task": "The host bridge: tasks that are opened, paused, resumed and completed.",
+    "session": "Conversations: messages, a window of them, a memo.",
+    "home": "What the home stands on, and whether its records are whole.",
+    "server": "The server itself; these need no key.",
+}
+HEADERS = {
+    "Idempotency-Key": "Makes a repeat harmless: the same as `operation_id`.",
+    "Outlast-Scope": "The namespace that counts where the request names none.",
+    "Outlast-Tenant": "The tenant, only without a key on the server's own machine: a key says which.",
+    "Outlast-Actor": "Who acts, only without a key on the server's own machine: a key says who.",
+    "Outlast-Claims": "Ids of claims, separated by spaces: whoever shows one is the claimer. Reading uses none.",
+}
+
+
+def described() -> dict[str, Any]:
+    """The whole description."""
+    from importlib.metadata import version
+
+    paths: dict[str, Any] = {}
+    for call in CALLS:
+        paths.setdefault(_PARAMETER.sub(r"{\1}", call.path), {})[call.method.lower()] = _operation(call)
+    tags = dict.fromkeys(call.tag for call in CALLS)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Outlast",
+            "version": version("outlast"),
+            "description": "Agent work that survives being stopped. The calls are those of the Python library, with "
+            "the same fields and the same errors.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths | _care(),
+        "components": {
+            "schemas": {name: schema for name, schema in _components()[1].items() if name not in _of_queries()},
+            "examples": _examples(),
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "A key: `ol_<id>_<secret>`."}
+            },
+        },
+        "security": [{"key": []}, {}],
+        "tags": [{"name": tag, "description": TAGS.get(tag, f"Calls about a {tag}.")} for tag in (*tags, "server")],
+    }
+
+
+def _operation(call: Call) -> dict[str, Any]:
+    role = call.role if isinstance(call.role, str) else "read"
+    made: dict[str, Any] = {
+        "operationId": call.name,
+        "tags": [call.tag],
+        "summary": call.summary,
+        "description": " ".join(filter(None, [call.detail, f"Needs the role `{role}`."])),
+        "parameters": _parameters(call),
+        "responses": _answers(call) | _errors(call),
+    }
+    if _takes_body(call):
+        made["requestBody"] = _request_body(call)
+    return made
+
+
+def _takes_body(call: Call) -> bool:
+    return call.body is not None or call.takes != JSON
+
+
+def _request_body(call: Call) -> dict[str, Any]:
+    if call.body is None:
+        return {"required": True, "description": "The content as it is.", "content": {call.takes: {"schema": BINARY}}}
+    taken: dict[str, Any] = {"schema": _kind(call.body)}
+    if call.example is not None:
+        taken["example"] = call.example
+    return {
+        "required": bool(_schema(call.body).get("required")),
+        "description": (call.body.__doc__ or "").strip(),
+        "content": {call.takes: taken},
+    }
+
+
+def _parameters(call: Call) -> list[dict[str, Any]]:
+    found = [_parameter("path", name, {"type": "string"}, required=True) for name in _PARAMETER.findall(call.path)]
+    query = _schema(call.query)
+    needed = query.get("required", [])
+    found += [_parameter("query", name, kind, name in needed) for name, kind in query.get("properties", {}).items()]
+    names = [*(["Idempotency-Key"] if call.takes_operation else []), *list(HEADERS)[1:]]
+    return found + [_header(name, HEADERS[name]) for name in names] + [_header(*each) for each in call.headers.items()]
+
+
+def _parameter(place: str, name: str, schema: dict[str, Any], required: bool) -> dict[str, Any]:
+    schema = {key: value for key, value in schema.items() if key != "description"}
+    return {"name": name, "in": place, "required": required, "description": WORDS.get(name, ""), "schema": schema}
+
+
+def _header(name: str, says: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": says, "schema": {"type": "string"}}
+
+
+# -- answers -----------------------------------------------------------------------------------------
+
+
+def _answers(call: Call) -> dict[str, Any]:
+    answer = {"description": call.summary, "content": _content(call), "headers": _answer_headers(call)}
+    own = dict.fromkeys((200, call.status) if call.serves else (call.status,), call.summary)
+    found = {str(status): answer | {"description": says} for status, says in (own | call.also).items()}
+    return found | ({"304": {"description": call.also[304]}} if 304 in call.also else {})
+
+
+def _content(call: Call) -> dict[str, Any]:
+    """What an answer may be: JSON, a stream of it as well, or content as it is."""
+    if call.gives is bytes:
+        return {call.answers: {"schema": BINARY}}
+    found: dict[str, Any] = {JSON: {"schema": _page(call) if call.page else _kind(call.gives)}}
+    if call.answers != JSON:
+        found[call.answers] = {"schema": {"type": "string"}}
+    return found
+
+
+def _answer_headers(call: Call) -> dict[str, Any]:
+    found = {"X-Request-Id": "Names the request in the server's log."}
+    if call.takes_operation:
+        found["Idempotency-Replayed"] = "`true`: the same was done before, and this is its answer."
+    if call.gives is bytes:
+        found["ETag"] = "The digest of the content, in quotation marks."
+    return {name: {"description": says, "schema": {"type": "string"}} for name, says in found.items()}
+
+
+def _page(call: Call) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": (Page.__doc__ or "").strip(),
+        "required": ["items", "next"],
+        "properties": {
+            "items": {"type": "array", "items": _kind(call.gives)},
+            "next": {"type": ["string", "null"], "description": "The `cursor` of the next page; null: there is none."},
+        },
+    }
+
+
+def _errors(call: Call) -> dict[str, Any]:
+    """Every error that a call may answer with, by status."""
+    by_status: dict[int, list[type[OutlastError]]] = {}
+    kinds = (*call.errors, *EVERYWHERE, *(WITH_A_BODY if _takes_body(call) else ()), *EVERYWHERE_TOO)
+    for kind in dict.fromkeys(kinds):
+        by_status.setdefault(problems.status_of(kind), []).append(kind)
+    return {str(status): _error(status, by_status[status]) for status in sorted(by_status)}
+
+
+def _error(status: int, kinds: list[type[OutlastError]]) -> dict[str, Any]:
+    examples = {kind.code: {"$ref": f"#/components/examples/{kind.code}"} for kind in kinds}
+    return {
+        "description": "; ".join(f"`{kind.code}`" for kind in kinds),
+        "content": {problems.MEDIA_TYPE: {"schema": _kind(Problem), "examples": examples}},
+    }
+
+
+def _examples() -> dict[str, Any]:
+    """Each error once, by its code."""
+    kinds: set[type[OutlastError]] = {*EVERYWHERE, *EVERYWHERE_TOO, *WITH_A_BODY}
+    ordered = sorted(kinds.union(*(call.errors for call in CALLS)), key=lambda kind: kind.code)
+    return {kind.code: {"summary": _says(kind), "value": _example(problems.status_of(kind), kind)} for kind in ordered}
+
+
+def _says(kind: type[OutlastError]) -> str:
+    return (kind.__doc__ or "").strip().partition("\n")[0]
+
+
+def _example(status: int, kind: type[OutlastError]) -> dict[str, Any]:
+    return {
+        "type": f"urn:outlast:error:{kind.code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": kind.code,
+        "detail": kind.says,
+        "advice": kind.advice,
+        "path": None,
+        "facts": {},
+    }
+
+
+# -- schemas -----------------------------------------------------------------------------------------
+
+
+@cache
+def _components() -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
+    """How each type of the table is referred to, and the schemas by name."""
+    taken = dict.fromkeys(kind for call in CALLS for kind in (call.body, call.query) if kind is not None)
+    kinds = list(dict.fromkeys([Problem, *taken, *(call.gives for call in CALLS)]))
+    made = msgspec.json.schema_components(kinds, ref_template=REFS, schema_hook=_anything)
+    names = {name: _short(name) for name in made[1]}
+    assert len(set(names.values())) == len(names), "two types have one name: rename the door's"
+    refs, schemas = _renamed(made[0], names), {names[name]: _renamed(each, names) for name, each in made[1].items()}
+    found = dict(zip(kinds, refs, strict=True))
+    for kind in taken:
+        for name, field in schemas[_name_of(found[kind])].get("properties", {}).items():
+            field.setdefault("description", WORDS.get(name, ""))
+    return found, schemas
+
+
+def _short(name: str) -> str:
+    """A name without its module. Where two types have one name, those that are not the door's keep a word of it."""
+    module, _, bare = name.rpartition(".")
+    return bare if not module or module.startswith("outlast.doors.http.") else module.rpartition(".")[2].title() + bare
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """The same, with each type that is referred to by its new name."""
+    if isinstance(value, dict):
+        given = {name: _renamed(each, names) for name, each in value.items()}
+        is_ref = isinstance(value.get("$ref"), str)
+        return given | {"$ref": REFS.format(name=names[_name_of(value)])} if is_ref else given
+    return [_renamed(each, names) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _of_queries() -> set[str]:
+    """Schemas whose fields stand as parameters already."""
+    return {_name_of(_kind(call.query)) for call in CALLS}
+
+
+def _kind(kind: Any) -> dict[str, Any]:
+    return _components()[0][kind]
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    """A type's own schema, not a reference to it."""
+    own: dict[str, Any] = _components()[1][_name_of(_kind(kind))]
+    return own
+
+
+def _name_of(ref: dict[str, Any]) -> str:
+    return str(ref["$ref"]).rpartition("/")[2]
+
+
+def _anything(kind: type) -> dict[str, Any]:
+    """What msgspec has no schema for is any JSON."""
+    return {}
+
+
+# -- about the server itself -------------------------------------------------------------------------
+
+
+def _care() -> dict[str, Any]:
+    alive = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
+    about: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+        "/healthz": ("server_health", "Whether the server lives", "application/json", alive),
+        "/readyz": ("server_ready", "Whether its home can be read and written", "application/json", alive),
+        "/metrics": ("server_metrics", "Counts and times, for Prometheus", "text/plain", {"type": "string"}),
+        "/openapi.json": ("server_openapi", "This description", "application/json", {"type": "object"}),
+    }
+    return {path: {"get": _plain(*each)} for path, each in about.items()}
+
+
+def _plain(name: str, summary: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    wrong = {
+        str(problems.status_of(kind)): _error(problems.status_of(kind), [kind]) for kind in (Forbidden, *EVERYWHERE_TOO)
+    }
+    answer = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
+    return {
+        "operationId": name,
+        "tags": ["server"],
+        "summary": summary,
+        "description": "Needs no key.",
+        "responses": answer | wrong,
+        "security": [{}],
+    }

@@ -1,0 +1,406 @@
+"""Runs over HTTP: started and resumed in the background of the server, looked at, and decided about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.shapes import RunOutcome, RunPlan
+from outlast.doors.http.streams import EVENTS
+from outlast.doors.http.watching import Follower
+from outlast.errors import (
+    AmbiguousPrefix,
+    Contested,
+    FlowNotFound,
+    InputsConflict,
+    InputsInvalid,
+    IntegrityBroken,
+    Invalid,
+    NameInvalid,
+    NoFlows,
+    OperationConflict,
+    RequestInvalid,
+    RunFinished,
+    RunHeld,
+    RunNotFound,
+    RunRemoved,
+    RunSealed,
+    StepAmbiguous,
+    StepNotFound,
+)
+from outlast.python.decorators import FlowFile
+from outlast.python.outlast import acceptance_of
+from outlast.python.shown import outcome_json, plan_json
+from outlast.runs.plan import Plan
+from outlast.runs.receipt import Receipt
+from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.timeline import TimelineItem
+from outlast.values.codec import encode, jsonable
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.doors.http.exchange import Exchange
+    from outlast.doors.http.flows import Served
+    from outlast.python.started import Started
+
+Status = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)
+REFUSALS = (NoFlows, FlowNotFound, RunHeld, RunSealed, Contested)
+SOON = 2.0  # a start that is refused is refused within this time, or told by the run itself
+
+
+class Start(Body):
+    """A flow that the server was given, and its inputs."""
+
+    flow: str
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    task: str | None = None
+    fresh: bool = False
+    session: str = ""
+    trace_id: str = ""
+    meta: dict[str, Any] | None = None
+    operation_id: str | None = None
+
+
+class Resume(Body):
+    """What is taken upon oneself, and what becomes of partial work."""
+
+    accept: tuple[str, ...] = ()
+    why: str = ""
+    partial: Literal["keep", "restore"] | None = None
+
+
+class WaitQuery(Body):
+    """How long to wait for the run to end or wait, in seconds; 0: not at all."""
+
+    wait: float = 0.0
+
+
+class Retry(Body):
+    """The step to try again."""
+
+    step: str
+    why: str = ""
+    operation_id: str | None = None
+
+
+class Skip(Body):
+    """The step to skip, and what counts as its result."""
+
+    step: str
+    why: str
+    result: Any = None
+    operation_id: str | None = None
+
+
+class Rewind(Body):
+    """The step to do again, and all after it."""
+
+    step: str
+    why: str = ""
+    operation_id: str | None = None
+
+
+class Abort(Body):
+    """Why the run is given up."""
+
+    why: str
+    operation_id: str | None = None
+
+
+class Pause(Body):
+    """Nothing but, perhaps, an operation_id."""
+
+    operation_id: str | None = None
+
+
+class RunsQuery(Paged):
+    """Which runs to list."""
+
+    status: Status | None = None
+
+
+# -- starting and going on ---------------------------------------------------------------------------
+
+
+async def _start(exchange: Exchange) -> None:
+    wait = _wait_of(exchange, START)
+    raw = await exchange.body(START)
+    begun = await exchange.in_thread(_begun, exchange, raw, writes=True)
+    await _told(exchange, *begun, wait)
+
+
+def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
+    outlast, asked = exchange.opened(START, WaitQuery(), raw)
+    body: Start = asked.body
+    flow = exchange.state.flows.named(body.flow)
+    given = asked.given("flow", "inputs", "operation_id")
+    here = outlast._acting()  # a run of the server looks at the server's own files
+    return outlast, *here._begin_soon(flow, _inputs_of(flow, body.inputs), given, asked.operation_id)
+
+
+def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
+    """The inputs as the flow's annotations type them. Raises InputsInvalid."""
+    if isinstance(flow, FlowFile):
+        return flow.inputs(given)
+    flow.spec.bind((), given)
+    try:
+        return flow.spec.typed(given)
+    except InputsInvalid as error:
+        raise InputsInvalid(flow.spec.name, str(error.__cause__), str(error.signature)) from error
+
+
+async def _resume(exchange: Exchange) -> None:
+    wait = _wait_of(exchange, RESUME)
+    raw = await exchange.body(RESUME)
+    begun = await exchange.in_thread(_resumed, exchange, raw, writes=True)
+    await _told(exchange, *begun, wait)
+
+
+def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
+    outlast, asked = exchange.opened(RESUME, WaitQuery(), raw)
+    body: Resume = asked.body
+    run = outlast.get(asked.path["run_id"])
+    exchange.state.flows.refuse_unserved(run.flow)
+    here = outlast._acting()
+    return outlast, here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial)), False
+
+
+def _wait_of(exchange: Exchange, call: Call) -> float:
+    seconds: float = exchange.enter(call).wait
+    longest = exchange.state.settings.wait_seconds
+    if not 0 <= seconds <= longest:
+        raise RequestInvalid("wait", f"it is {seconds}; wait for 0 to {longest:g} seconds, and ask again")
+    return seconds
+
+
+async def _told(exchange: Exchange, outlast: Outlast, started: Started[Any], replayed: bool, wait: float) -> None:
+    """How the run stands: 200 once it has ended or waits, 202 while it goes on. Raises what refused it."""
+    if not await _until(started, lambda: started.run_id in outlast._runtime.live, wait):
+        body = outcome_json(Outcome(started.run_id, "running"))
+        await exchange.answer(202, encode(body), more=[(b"location", f"/v1/runs/{started.run_id}".encode())])
+        return
+    outcome = started.outcome(0)
+    more = [(b"idempotency-replayed", b"true")] if replayed else []
+    await exchange.answer(200, encode(outcome_json(outcome)), more=more)
+
+
+async def _until(started: Started[Any], runs: Callable[[], bool], wait: float) -> bool:
+    """Whether the run has ended, or waits, within that time. Whether it was refused shows in any case."""
+    done, loop = asyncio.Event(), asyncio.get_running_loop()
+    started.when_done(lambda: loop.call_soon_threadsafe(done.set))
+    until, soon = loop.time() + wait, loop.time() + SOON
+    while not done.is_set():
+        now = loop.time()
+        left = until - now if runs() or now > soon else min(0.005, soon - now)
+        if left <= 0:
+            return False
+        try:
+            await asyncio.wait_for(done.wait(), left)
+        except TimeoutError:
+            continue
+    return True
+
+
+async def _outcome(exchange: Exchange) -> None:
+    """How a run stands; with `wait` once it has ended or waits, or the time is over."""
+    wait = _wait_of(exchange, OUTCOME)
+    outlast, asked = await exchange.in_thread(exchange.opened, OUTCOME, WaitQuery(wait=wait))
+    run = await exchange.in_thread(outlast.get, asked.path["run_id"])
+    if wait and run.status == "running":
+        await _while_running(exchange, outlast, run.id, wait)
+    found = await exchange.in_thread(lambda: outlast._runtime.outcome(outlast._runtime.row(run.id)))
+    await exchange.answer(202 if found.status == "running" else 200, encode(outcome_json(found)))
+
+
+async def _while_running(exchange: Exchange, outlast: Outlast, run_id: str, seconds: float) -> None:
+    follower, watchers, tenant = Follower(), exchange.state.watchers, outlast._runtime.tenant
+    watch = await watchers.join(outlast, tenant, run_id, follower)
+    try:
+        async with asyncio.timeout(seconds):
+            while watch.status == "running" and watch.error is None and not exchange.state.ending.is_set():
+                await follower.wake.wait()
+                follower.wake.clear()
+    except TimeoutError:
+        return
+    finally:
+        watchers.leave(tenant, run_id, watch, follower)
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def _list(outlast: Outlast, asked: Asked) -> Page:
+    query: RunsQuery = asked.query
+    limit, place = limit_of(query), place_in(query.cursor, str)
+    found = outlast.runs(status=query.status, limit=limit + 1, before=place[0] if place else None)
+    return page_of(found, limit, lambda last: cursor_of(last.id))
+
+
+def _get(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.get(asked.path["run_id"])
+
+
+def _receipts(outlast: Outlast, asked: Asked) -> Page:
+    """Receipts are made of the whole journal: a page is a part of that."""
+    query: Paged = asked.query
+    limit, place = limit_of(query), place_in(query.cursor, int)
+    start = place[0] if place else 0
+    found = outlast.receipts(asked.path["run_id"])[max(start, 0) :]
+    return page_of(found[: limit + 1], limit, lambda last: cursor_of(start + limit))
+
+
+def _timeline(outlast: Outlast, asked: Asked) -> Page:
+    return Page(outlast.timeline(asked.path["run_id"]))
+
+
+def _plan(outlast: Outlast, asked: Asked) -> tuple[Plan, Any]:
+    run_id = asked.path["run_id"]
+    return outlast.plan(run_id), outlast.interrupts(run_id)
+
+
+# -- deciding ----------------------------------------------------------------------------------------
+
+
+def _retry(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.retry(asked.path["run_id"], **asked.given())
+
+
+def _skip(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.skip(asked.path["run_id"], **asked.given())
+
+
+def _rewind(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.rewind(asked.path["run_id"], **asked.given())
+
+
+def _abort(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.abort(asked.path["run_id"], **asked.given())
+
+
+def _pause(outlast: Outlast, asked: Asked) -> RunRecord:
+    return outlast.pause(asked.path["run_id"], **asked.given())
+
+
+def _look(path: str, name: str, summary: str, **more: Any) -> Call:
+    return Call(method="GET", path=f"/v1/runs{path}", name=name, summary=summary, role="read", **more)
+
+
+def _decide(verb: str, summary: str, body: type[Body], does: Any, example: dict[str, Any]) -> Call:
+    """A decision about a run or a step of it."""
+    return Call(
+        method="POST",
+        path=f"/v1/runs/{{run_id}}/{verb}",
+        name=f"run_{verb}",
+        summary=summary,
+        role="write",
+        body=body,
+        does=does,
+        gives=RunRecord,
+        shows=jsonable,
+        errors=(*MISSING, RunFinished, RunHeld, RunSealed, StepNotFound, StepAmbiguous, Invalid, OperationConflict),
+        example=example,
+    )
+
+
+GOING = (
+    "The answer comes at once (202) while the run goes on in the server; `wait` waits for its end, or for it to wait, "
+    "and then answers 200. Only flows that the server was started with (`--flows`) can be run."
+)
+START = Call(
+    method="POST",
+    path="/v1/runs",
+    name="run_start",
+    summary="Run a flow; the same call after a crash continues the same run",
+    role="write",
+    body=Start,
+    query=WaitQuery,
+    serves=_start,
+    gives=RunOutcome,
+    status=202,
+    errors=(*REFUSALS, InputsInvalid, InputsConflict, NameInvalid, OperationConflict),
+    detail=GOING,
+    example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
+)
+RESUME = Call(
+    method="POST",
+    path="/v1/runs/{run_id}/resume",
+    name="run_resume",
+    summary="Continue a run",
+    role="write",
+    body=Resume,
+    query=WaitQuery,
+    serves=_resume,
+    gives=RunOutcome,
+    status=202,
+    errors=(*REFUSALS, *MISSING, RunFinished, IntegrityBroken, NameInvalid),
+    detail=GOING,
+    example={"accept": ["code_changed"], "why": "the change is a comment"},
+)
+OUTCOME = _look(
+    "/{run_id}/outcome",
+    "run_outcome",
+    "How a run stands: its result, waits or error",
+    serves=_outcome,
+    query=WaitQuery,
+    gives=RunOutcome,
+    errors=MISSING,
+    also={202: "It still goes on"},
+    detail="202 while the run goes on; `wait` waits for its end, or for it to wait.",
+)
+
+CALLS = (
+    _look("", "run_list", "The newest runs", does=_list, query=RunsQuery, gives=RunRecord, shows=jsonable, page=True),
+    START,
+    _look("/{run_id}", "run_get", "A run", does=_get, gives=RunRecord, shows=jsonable, errors=MISSING),
+    OUTCOME,
+    EVENTS,
+    _look(
+        "/{run_id}/receipts",
+        "run_receipts",
+        "One receipt for each attempt of each step",
+        does=_receipts,
+        query=Paged,
+        gives=Receipt,
+        shows=jsonable,
+        page=True,
+        errors=(*MISSING, IntegrityBroken),
+    ),
+    _look(
+        "/{run_id}/timeline",
+        "run_timeline",
+        "Every attempt, wait, decision and stop of a run, with when it began and ended",
+        does=_timeline,
+        gives=TimelineItem,
+        shows=jsonable,
+        page=True,
+        errors=(*MISSING, IntegrityBroken),
+    ),
+    _look(
+        "/{run_id}/plan",
+        "run_plan",
+        "What resuming would do, with the verdict and its reasons",
+        does=_plan,
+        gives=RunPlan,
+        shows=lambda found: plan_json(*found),
+        errors=(*MISSING, IntegrityBroken),
+    ),
+    RESUME,
+    _decide(
+        "retry", "Let the next resume try a step again", Retry, _retry, {"step": "publish", "why": "it is up again"}
+    ),
+    _decide(
+        "skip",
+        "Let the next resume take a result instead of running a step",
+        Skip,
+        _skip,
+        {"step": "publish", "result": None, "why": "published by hand"},
+    ),
+    _decide("rewind", "Let the next resume do a step and all after it again", Rewind, _rewind, {"step": "draft"}),
+    _decide("abort", "Give a run up, now, whoever owns it", Abort, _abort, {"why": "not needed any more"}),
+    _decide("pause", "Ask a running run to stop at its next step", Pause, _pause, {}),
+)

@@ -1,0 +1,184 @@
+"""What all requests of one server share: its tenants, keys, flows, watchers and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from outlast.doors.http.flows import Flows
+from outlast.doors.http.identity import Doorkeeper, Identity
+from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.watching import Watchers
+from outlast.errors import OutlastError, TenantNotFound, Unavailable
+from outlast.handoffs.given_observer import NOBODY
+from outlast.handoffs.observer import Eyes
+from outlast.home.key import ApiKey
+from outlast.home.keys import Keys
+from outlast.home.place import check_tenant
+from outlast.values.codec import encode
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.home.settings import Settings as RuntimeSettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How a server is set up. Defaults fit nearly everyone; tests shorten the times."""
+
+    home: Path
+    tenant: str = "default"
+    loopback: bool = True  # it can be reached from this machine only
+    allow_hosts: tuple[str, ...] = ()
+    flows: tuple[str, ...] = ()  # modules and files whose flows may be started
+    body_bytes: int = 2 << 20
+    artifact_bytes: int = 4 << 30  # of content that is sent as a stream
+    body_seconds: float = 30.0  # for a whole body to arrive; for content, each piece of it
+    send_seconds: float = 30.0  # for a client to take a piece of a stream
+    heartbeat_seconds: float = 15.0
+    poll_seconds: float = 0.2  # between two looks at a run that is watched
+    wait_seconds: float = 60.0  # the longest `?wait=`
+    shutdown_seconds: float = 5.0  # for requests under way
+    reading_threads: int = 4  # more of them only wait for each other
+    writing_threads: int = 16  # these wait for the disk, and share its syncs
+    upload_threads: int = 16  # these wait for clients; further ones wait for their turn
+    log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error
+    runtime: RuntimeSettings | None = field(default=None)
+
+
+class State:
+    """Opened when the server starts, closed when it ends."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.keys = Keys(settings.home)
+        self.door = Doorkeeper(
+            self.keys, loopback=settings.loopback, tenant=settings.tenant, hosts=settings.allow_hosts
+        )
+        self.tenants = Tenants(settings)
+        self.metrics = Metrics()
+        self.flows = Flows(settings.flows, settings.home)
+        self.watchers = Watchers(self)
+        self.ending = asyncio.Event()  # set once: streams say goodbye
+        self._noting: set[str] = set()
+        self._described: dict[str, Any] | None = None
+        self._readers = ThreadPoolExecutor(settings.reading_threads, thread_name_prefix="outlast-reads")
+        self._uploads = ThreadPoolExecutor(settings.upload_threads, thread_name_prefix="outlast-uploads")
+        self._writers = ThreadPoolExecutor(settings.writing_threads, thread_name_prefix="outlast-writes")
+
+    async def upload(self, work: Callable[[], T]) -> T:
+        """Do what waits for a client in a thread that nobody else needs."""
+        return await asyncio.get_running_loop().run_in_executor(self._uploads, work)
+
+    async def in_thread(self, work: Callable[[], T], *, writes: bool = False) -> T:
+        """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
+        threads = self._writers if writes else self._readers
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+    def enter(self, authorization: str | None) -> Identity:
+        """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
+        identity = self.door.who(authorization)
+        key = identity.key
+        if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
+            self._noting.add(key.id)
+            self._writers.submit(self._note, key)
+        return identity
+
+    def _note(self, key: ApiKey) -> None:
+        try:
+            with suppress(OutlastError):  # a home that cannot be written to says so where it matters
+                self.keys.used(key)
+        finally:
+            self._noting.discard(key.id)
+
+    def hold_for(
+        self,
+        identity: Identity,
+        tenant: str | None,
+        actor: str | None,
+        scope: str | None,
+        eyes: Eyes = NOBODY,
+        claims: Iterable[str] = (),
+    ) -> Outlast:
+        """An Outlast that acts for who asks. With a key tenant and actor are the key's, whatever else is said.
+
+        It knows of files what the request carries, and uses the claims that are shown.
+        """
+        if identity.key is not None:
+            tenant, actor = identity.tenant, identity.actor
+        base = self.tenants.open(tenant or identity.tenant, make=identity.key is not None or tenant is None)
+        outlast = base._acting(actor=actor or identity.actor, scope=scope, eyes=eyes)
+        outlast._runtime.tokens.update(claims)
+        return outlast
+
+    def check_ready(self) -> None:
+        """Whether the server's own tenant can be written to. Raises Unavailable."""
+        self.tenants.open(self.settings.tenant, make=True).check_writable()
+
+    def end_streams(self) -> None:
+        """Let every open stream say goodbye."""
+        self.ending.set()
+        self.watchers.wake_all()
+
+    def openapi(self) -> dict[str, Any]:
+        from outlast.doors.http.openapi import described
+
+        if self._described is None:
+            self._described = described()
+        return self._described
+
+    def openapi_json(self) -> bytes:
+        return encode(self.openapi())
+
+    def close(self) -> None:
+        """Runs under way are asked to stop, and are `interrupted` when they did."""
+        self.tenants.close()
+        for threads in (self._readers, self._writers, self._uploads):
+            threads.shutdown(wait=False, cancel_futures=True)
+        self.keys.close()
+
+
+class Tenants:
+    """One Outlast for each tenant, opened when it is first asked for."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._open: dict[str, Outlast] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def open(self, tenant: str, *, make: bool) -> Outlast:
+        """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""
+        found = self._open.get(tenant)
+        return found if found is not None else self._opened(tenant, make)
+
+    def _opened(self, tenant: str, make: bool) -> Outlast:
+        from outlast import Outlast
+
+        check_tenant(tenant)
+        own = tenant == self._settings.tenant
+        if not (make or own) and not (self._settings.home / tenant / "outlast.db").is_file():
+            raise TenantNotFound(tenant)
+        with self._lock:
+            if self._closed:
+                raise Unavailable(detail="the server is ending")
+            if tenant not in self._open:
+                self._open[tenant] = Outlast(self._settings.home, tenant=tenant, settings=self._settings.runtime)
+            return self._open[tenant]
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            opened, self._open = list(self._open.values()), {}
+        for outlast in opened:  # first all are asked, so that they stop at the same time
+            outlast.stop()
+        for outlast in opened:
+            outlast.close()

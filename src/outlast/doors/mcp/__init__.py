@@ -1,0 +1,22 @@
+"""MCP: Outlast for a model that calls tools, over stdio (`outlast mcp`) and at `/mcp` of the server.
+
+    tools.py       every tool: what it takes, does and gives, in words for a model; one module per noun beside it
+    arguments.py   what each tool takes; unknown arguments are refused, not dropped
+    texts.py       results as a model reads them: the verdict first, then the reading order
+    resources.py   handoff://, artifact:// and run://, and the prompt `resume`
+    server.py      all of it as an MCP server over an `Outlast`; stdio.py and http.py carry it
+
+Only server.py, stdio.py and http.py import the `mcp` package, which the extra `mcp` brings.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+
+def require() -> None:
+    """Raises ExtraMissing unless the packages that MCP needs are installed."""
+    from outlast.errors import ExtraMissing
+
+    if find_spec("mcp") is None:
+        raise ExtraMissing("MCP", "mcp")

@@ -1,0 +1,75 @@
+"""What a tool works with: the home as the caller may see it, and what belongs to one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.doors.mcp.arguments import Arguments
+    from outlast.handoffs.recovered import Recovered
+    from outlast.python.outlast import Outlast
+    from outlast.python.tasks import TaskSession
+
+Sessions = dict[tuple[str, str], "TaskSession"]
+
+
+class Answer(NamedTuple):
+    """What a tool gives: text for a model, the verdict first; the same as data; and where all of it can be read."""
+
+    text: str
+    value: dict[str, Any]
+    whole: str = ""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One caller's place. `sessions` is kept where all calls are of one worker, as over stdio."""
+
+    outlast: Outlast
+    sessions: Sessions | None = None
+    files: bool = False  # whether a path means a file of who calls
+
+    def session(self, task: str, opened: bool = False, **who: Any) -> TaskSession:
+        """The caller's session at a task: over stdio the one it had before, with what it claimed."""
+        key = (str(who.get("scope") or ""), task)
+        kept = self.sessions.get(key) if self.sessions is not None else None
+        if kept is not None and not {"claim_id", "repo_root"} & set(who):
+            return kept
+        if kept is not None and kept.claim_id is not None:
+            who.setdefault("claim_id", kept.claim_id)
+        made = self.outlast.tasks.open(task, **who) if opened else self.outlast.tasks.session(task, **who)
+        if self.sessions is not None:
+            self.sessions[key] = made
+        return made
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: what a model is told of it, what it takes, does and gives."""
+
+    name: str
+    title: str
+    role: str  # of a key that may call it: read, write, approve
+    description: str
+    takes: type[Arguments]
+    does: Callable[[Desk, Any], Answer]
+    gives: dict[str, Any] = field(repr=False)  # the JSON schema of the result
+    reads: bool = False  # it changes nothing
+    repeats: bool = False  # the same call again changes nothing more
+    writes: tuple[str, ...] = ()  # arguments without which it only reads
+
+    def role_for(self, given: Arguments) -> str:
+        """The role that this call needs."""
+        only_reads = self.writes and not any(given.given().get(name) for name in self.writes)
+        return "read" if only_reads else self.role
+
+
+def uri_of(got: Recovered) -> str:
+    """Where all of what was recovered can be read."""
+    from outlast.doors.mcp.uris import handoff_uri, run_uri
+
+    if got.handoff.revision == 0 and got.run is not None:
+        return run_uri(got.run.run_id)
+    return handoff_uri(got.handoff.scope, got.handoff.anchor)

@@ -1,0 +1,196 @@
+"""What can be read by a URI, and the prompt `resume`: the whole of what results show in part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from outlast.doors.mcp.arguments import RunShow
+from outlast.doors.mcp.desk import Desk, uri_of
+from outlast.doors.mcp.runs import show
+from outlast.doors.mcp.texts import recovered_text
+from outlast.doors.mcp.uris import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed
+from outlast.doors.mcp.values import recovered_value
+from outlast.errors import NotFound, ValueRefused
+from outlast.handoffs.reading import prompt
+
+if TYPE_CHECKING:
+    from outlast.python.outlast import Outlast
+    from outlast.workspace.artifact import Artifact
+
+LARGEST = 4 * 1024 * 1024  # bytes of an artifact that is handed over in one message
+PAGE = 50
+EVERY = 1_000_000_000
+MARKDOWN, JSON = "text/markdown", "application/json"
+TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/x-")
+
+
+class Described(NamedTuple):
+    """A resource, or a kind of them, as a list shows it."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    media_type: str | None
+    size: int | None = None
+
+
+class Content(NamedTuple):
+    """A resource as it was read: text, or bytes."""
+
+    media_type: str
+    content: str | bytes
+
+
+class ResourceNotFound(NotFound):
+    """Raised when a URI is none of ours."""
+
+    says = "{uri!r} is no resource of this server"
+    advice = "they are {known}, each name percent-encoded"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri=uri, known=f"{HANDOFF}, {ARTIFACT} and {RUN}")
+
+
+TEMPLATES = (
+    Described(
+        HANDOFF,
+        "handoff",
+        "A handoff",
+        "The newest handoff under an anchor, whole: first as text with its verdict here and now, then as JSON. Read "
+        "it to get what a tool left out. It claims nothing; handoff_recover with claim=true does.",
+        None,
+    ),
+    Described(
+        ARTIFACT,
+        "artifact",
+        "Saved content",
+        "The content of an artifact by its ref, such as artifact%3Adefault%2Freport.md%401: text, or base64 of what is "
+        "no text. It is checked against what was saved. Up to 4 MiB.",
+        None,
+    ),
+    Described(
+        RUN,
+        "run",
+        "A run",
+        "A run, whole: its verdict, what it waits for and every receipt, as text and as JSON. Read it to get what "
+        "run_show left out.",
+        None,
+    ),
+)
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def read(desk: Desk, uri: str) -> list[Content]:
+    """What the URI names, whole. Raises ResourceNotFound, and what the SDK raises."""
+    match parsed(uri):
+        case ("handoff", (scope, anchor)):
+            return _handoff(desk, scope, anchor)
+        case ("artifact", (ref,)):
+            return [_artifact(desk.outlast.workspace.get(ref), ref)]
+        case ("run", (run_id,)):
+            text, value, _ = show(desk, RunShow(run_id=run_id, receipts=EVERY))
+            return [Content(MARKDOWN, text), Content(JSON, msgspec.json.encode(value).decode())]
+        case _:
+            raise ResourceNotFound(uri)
+
+
+def _handoff(desk: Desk, scope: str, anchor: str) -> list[Content]:
+    got = desk.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
+    data = msgspec.json.encode(recovered_value(got)).decode()
+    return [Content(MARKDOWN, prompt(got, EVERY)), Content(JSON, data)]
+
+
+def _artifact(artifact: Artifact, ref: str) -> Content:
+    if artifact.size > LARGEST:
+        why = f"it has {artifact.size:,} bytes; {LARGEST:,} are the most that is handed over in a message"
+        raise ValueRefused(ref, why, f"have the user run `outlast workspace get {artifact.ref!r} -o FILE`")
+    raw = artifact.read()
+    if artifact.media_type.startswith(TEXTUAL):
+        try:
+            return Content(artifact.media_type, raw.decode())
+        except UnicodeDecodeError:
+            pass  # it says that it is text and is none: bytes are never wrong
+    return Content(artifact.media_type, raw)
+
+
+# -- listing -------------------------------------------------------------------------------------------
+
+
+def listed(outlast: Outlast, cursor: str | None) -> tuple[list[Described], str | None]:
+    """A page of what can be read: handoffs that are not finished, then artifacts; and where the next page begins."""
+    kind, _, place = (cursor or "handoffs:0").partition(":")
+    if kind not in ("handoffs", "artifacts") or not place.isdecimal() or len(place) > 9:
+        raise ValueRefused("cursor", f"{cursor!r:.100} is none of ours", "begin anew without a cursor")
+    at = int(place)
+    found = (_handoffs if kind == "handoffs" else _artifacts)(outlast, at + PAGE + 1)
+    page = found[at : at + PAGE]
+    if len(found) > at + PAGE:
+        return page, f"{kind}:{at + PAGE}"
+    return page, "artifacts:0" if kind == "handoffs" else None
+
+
+def _handoffs(outlast: Outlast, limit: int) -> list[Described]:
+    return [
+        Described(
+            handoff_uri(each.scope, each.anchor),
+            each.anchor,
+            f"{each.anchor} ({each.standing})",
+            f"Handoff, revision {each.revision}, {each.standing}, by {each.actor}: {each.summary}",
+            None,
+        )
+        for each in outlast.handoff.list(limit=limit)
+    ]
+
+
+def _artifacts(outlast: Outlast, limit: int) -> list[Described]:
+    return [
+        Described(
+            artifact_uri(each.ref),
+            each.ref,
+            each.name,
+            f"Artifact, version {each.version}: {each.summary}"
+            if each.summary
+            else f"Artifact, version {each.version}",
+            each.media_type,
+            each.size,
+        )
+        for each in outlast.workspace.list(limit=limit)
+    ]
+
+
+def completed(outlast: Outlast, name: str, begun: str) -> list[str]:
+    """What an argument of a prompt or template may be, given its beginning."""
+    match name:
+        case "anchor":
+            every = [each.anchor for each in outlast.handoff.list(limit=1_000)]
+        case "ref":
+            every = [each.ref for each in outlast.workspace.list(limit=1_000)]
+        case "run_id":
+            every = [each.id for each in outlast.runs(limit=1_000)]
+        case _:
+            every = []
+    return [each for each in every if each.startswith(begun)]
+
+
+# -- the prompt ----------------------------------------------------------------------------------------
+
+PROMPT = "resume"
+PROMPT_SAYS = (
+    "Continue work that was handed over: the contract under an anchor in reading order, its verdict first, and what "
+    "to do with it. Nothing is claimed or changed by getting it."
+)
+ARGUMENTS = {
+    "anchor": "The handoff's name, such as task:export-repair.",
+    "scope": "The namespace. Leave it out for the default one.",
+}
+
+
+def resume_prompt(desk: Desk, anchor: str, scope: str | None) -> str:
+    """What a model is told when somebody asks it to continue."""
+    got = desk.outlast.handoff.recover(anchor, scope=scope)
+    told = recovered_text(got, uri_of(got))
+    return f"{told}\n\nContinue this work. If the verdict is contested, say why and ask me before you go on."

@@ -1,0 +1,249 @@
+"""The tools, resources and the prompt as an MCP server, over anything with the surface of `Outlast`.
+
+It is the SDK's plain `Server`: its `MCPServer` drops unknown arguments and turns "5" into 5; we refuse both.
+Every call runs in a thread of its own, so that the loop stays free; when its caller is gone it is asked to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import threading
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from outlast.doors.mcp import resources
+from outlast.doors.mcp.arguments import schema_of
+from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.problems import Problem, problem_of, unforeseen
+from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
+from outlast.errors import HomeNotFound, NotFound, OutlastError
+from outlast.runs.call_async import in_thread
+from outlast.values.cancel import STOP
+
+T = TypeVar("T")
+Context = ServerRequestContext[Any, Any]
+DeskOf = Callable[[Any, str, str], Desk]  # the HTTP request or None, the role that is needed, what for
+GONE = -32002  # "resource not found", before 2026-07-28
+FRESH = CacheHint(ttl_ms=300_000)
+log = logging.getLogger("outlast.doors.mcp")
+
+
+def make_server(desk_of: DeskOf, *, files: bool) -> Server[Any]:
+    """An MCP server that answers at the desk of whoever asks. `files`: a path means a file of theirs."""
+    served = Served(desk_of, () if files else ("path",))
+    return Server(
+        "outlast",
+        version=version("outlast"),
+        title="Outlast",
+        description="Agent work that survives being stopped: handoffs with a verdict, runs, waits, workspace, tasks.",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": FRESH, "prompts/list": FRESH, "resources/templates/list": FRESH},
+        get_tool_input_schema=served.schemas.get,
+        on_list_tools=served.list_tools,
+        on_call_tool=served.call_tool,
+        on_list_resources=served.list_resources,
+        on_list_resource_templates=served.list_templates,
+        on_read_resource=served.read_resource,
+        on_list_prompts=served.list_prompts,
+        on_get_prompt=served.get_prompt,
+        on_completion=served.complete,
+    )
+
+
+class Served:
+    """What is answered to each request."""
+
+    def __init__(self, desk_of: DeskOf, without: tuple[str, ...]) -> None:
+        self.desk_of = desk_of
+        self.schemas: dict[str, dict[str, Any]] = {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
+        self.tools = [_listed(tool, self.schemas[name]) for name, tool in TOOLS.items()]
+
+    # -- tools -----------------------------------------------------------------------------------
+
+    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self.tools)
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """The result of a tool; an error of ours is one, too, so that the model sees it."""
+        tool = TOOLS.get(params.name)
+        if tool is None:
+            said = f"unknown tool {params.name!r:.100}; the tools are: {', '.join(TOOLS)}"
+            raise MCPError(code=types.INVALID_PARAMS, message=said)
+        try:
+            return _result(await aside(lambda: call(tool, params.arguments or {}, self._desk(ctx))))
+        except OutlastError as error:
+            return _trouble(problem_of(error))
+        except Exception as error:
+            log.exception("tool %s failed", tool.name)
+            return _trouble(unforeseen(error))
+
+    def _desk(self, ctx: Context) -> Callable[[str, str], Desk]:
+        return lambda role, what: self.desk_of(ctx.request, role, what)
+
+    # -- resources -------------------------------------------------------------------------------
+
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        cursor = params.cursor if params else None
+        nothing: tuple[list[resources.Described], str | None] = ([], None)
+        found, after = await self._reads(ctx, lambda desk: resources.listed(desk.outlast, cursor), empty=nothing)
+        return types.ListResourcesResult(resources=[_resource(each) for each in found], next_cursor=after)
+
+    async def list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[_template(each) for each in resources.TEMPLATES])
+
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        found = await self._reads(ctx, lambda desk: resources.read(desk, params.uri), uri=params.uri)
+        return types.ReadResourceResult(contents=[_content(params.uri, each) for each in found])
+
+    # -- the prompt ------------------------------------------------------------------------------
+
+    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        takes = [
+            types.PromptArgument(name=name, description=says, required=name == "anchor")
+            for name, says in resources.ARGUMENTS.items()
+        ]
+        listed = types.Prompt(
+            name=resources.PROMPT, title="Resume work", description=resources.PROMPT_SAYS, arguments=takes
+        )
+        return types.ListPromptsResult(prompts=[listed])
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        given = dict(params.arguments or {})
+        if params.name != resources.PROMPT:
+            raise _wrong(f"unknown prompt {params.name!r:.100}; the prompt is {resources.PROMPT}")
+        if unknown := [name for name in given if name not in resources.ARGUMENTS]:
+            raise _wrong(f"{resources.PROMPT} takes no argument {unknown[0]!r:.100}; it takes: anchor, scope")
+        if "anchor" not in given:
+            raise _wrong(f"{resources.PROMPT} needs an anchor")
+        text = await self._reads(
+            ctx, lambda desk: resources.resume_prompt(desk, given["anchor"], given.get("scope")), "prompts"
+        )
+        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=f"Continue {given['anchor']}", messages=[said])
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        asked = params.argument
+        nothing: list[str] = []
+        found = await self._reads(
+            ctx, lambda desk: resources.completed(desk.outlast, asked.name, asked.value), empty=nothing
+        )
+        kept = types.Completion(values=found[:100], total=len(found), has_more=len(found) > 100)
+        return types.CompleteResult(completion=kept)
+
+    async def _reads(
+        self,
+        ctx: Context,
+        look: Callable[[Desk], T],
+        what: str = "resources",
+        *,
+        uri: str | None = None,
+        empty: T | None = None,
+    ) -> T:
+        """What the look gives; `empty` where there is no home. Raises MCPError with code, detail and advice as data."""
+        try:
+            return await aside(lambda: look(self.desk_of(ctx.request, "read", what)))
+        except OutlastError as error:
+            if isinstance(error, HomeNotFound) and empty is not None:
+                return empty
+            raise _refusal(ctx, error, uri) from error
+
+
+# -- work beside the loop ------------------------------------------------------------------------------
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """The work in a thread of its own. Cancelled, it is asked to stop and no longer waited for."""
+    gone = threading.Event()
+
+    def stoppable() -> T:
+        STOP.set(gone.is_set)
+        return work()
+
+    try:
+        done: T = await in_thread(stoppable)
+        return done
+    except asyncio.CancelledError:
+        gone.set()
+        raise
+    except Exception:
+        raise
+    except BaseException as error:  # what ends a flow's body must not end the server
+        raise RuntimeError(f"the call ended with {type(error).__name__}") from error
+
+
+# -- in the words of the protocol ----------------------------------------------------------------------
+
+
+def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
+    hints = types.ToolAnnotations(
+        title=tool.title,
+        read_only_hint=tool.reads,
+        destructive_hint=False,
+        idempotent_hint=tool.reads or tool.repeats,
+        open_world_hint=tool.name == "run_resume",
+    )
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=schema,
+        output_schema=tool.gives,
+        annotations=hints,
+    )
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=answer.text)], structured_content=answer.value
+    )
+
+
+def _trouble(problem: Problem) -> types.CallToolResult:
+    said = types.TextContent(type="text", text=problem.text)
+    return types.CallToolResult(content=[said], structured_content=problem.to_dict(), is_error=True)
+
+
+def _wrong(message: str) -> MCPError:
+    return MCPError(code=types.INVALID_PARAMS, message=message)
+
+
+def _refusal(ctx: Context, error: OutlastError, uri: str | None) -> MCPError:
+    problem = problem_of(error)
+    gone = isinstance(error, NotFound) and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    code = GONE if gone and uri is not None else types.INVALID_PARAMS
+    return MCPError(code=code, message=problem.text, data=problem.to_dict() | ({"uri": uri} if uri is not None else {}))
+
+
+def _resource(each: resources.Described) -> types.Resource:
+    return types.Resource(
+        uri=each.uri,
+        name=each.name,
+        title=each.title,
+        description=each.description,
+        mime_type=each.media_type,
+        size=each.size,
+    )
+
+
+def _template(each: resources.Described) -> types.ResourceTemplate:
+    return types.ResourceTemplate(uri_template=each.uri, name=each.name, title=each.title, description=each.description)
+
+
+def _content(uri: str, each: resources.Content) -> types.TextResourceContents | types.BlobResourceContents:
+    if isinstance(each.content, str):
+        return types.TextResourceContents(uri=uri, mime_type=each.media_type, text=each.content)
+    return types.BlobResourceContents(uri=uri, mime_type=each.media_type, blob=base64.b64encode(each.content).decode())

@@ -1,0 +1,93 @@
+"""Named points between any two writes at which a test may kill the process.
+
+Off, a point costs one look at a module variable. `OUTLAST_FAILPOINT=name:n` kills the process with
+SIGKILL at the nth time `name` is reached; `OUTLAST_FAILPOINT_LOG=file` writes down every point reached,
+which is how tests learn all the places where a run can be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+
+POINTS = (
+    "commit.begin",  # before BEGIN: nothing of the batch is written
+    "commit.applied",  # statements done, before COMMIT
+    "commit.done",  # durable, before anyone is told
+    "blob.written",  # the temporary file is synced, before it has its name
+    "blob.named",  # renamed, before the folder is synced
+    "blob.synced",  # durable, before any reference to it
+    "step.begun",  # the start is registered (and synced where it must be), before the body
+    "step.ended",  # the body returned or raised, before its receipt
+    "probe.ended",  # a confirm probe answered, before its receipt
+    "run.ended",  # the body is over, before the run's own outcome is written
+)
+
+# The same of `gc`, between any two changes to files; between any two transactions it reaches the points of commits.
+SWEEP_POINTS = (
+    "sweep.folders",  # folders of removed runs are gone, before the first slice of their journals
+    "sweep.trashed",  # a blob is in the trash, before it is looked at again
+    "sweep.dated",  # it is there to stay for its time
+    "sweep.restored",  # a blob is back in its place, or was there, before the one in the trash goes
+    "sweep.emptied",  # a blob is gone from the trash
+    "sweep.cleared",  # a temporary file or work folder is gone
+)
+
+# The same of putting files back as they were before an attempt, which no flow does by itself.
+RESTORE_POINTS = (
+    "restore.saved",  # what will give way is durable and recorded, before any file is touched
+    "restore.staged",  # the content of one file is synced, before it has its name
+    "restore.written",  # one file is back, before the next
+)
+
+# The same of bringing the work of a handoff into a clone.
+APPLY_POINTS = (
+    "apply.staged",  # the content of one file is synced beside its place; no file is touched before all are
+    "apply.written",  # one file is in its place, or gone from it, before the next
+)
+
+armed: Callable[[str], None] | None = None
+
+
+def arm(hook: Callable[[str], None] | None) -> None:
+    """Call `hook(name)` at every point from now on; None switches all of them off."""
+    global armed
+    armed = hook
+
+
+def kill_at(name: str, nth: int) -> Callable[[str], None]:
+    """A hook that kills this process the nth time `name` is reached."""
+    seen: Counter[str] = Counter()
+
+    def hook(reached: str) -> None:
+        seen[reached] += 1
+        if reached == name and seen[reached] == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+def log_to(path: str) -> Callable[[str], None]:
+    """A hook that appends each point's name to a file."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def hook(reached: str) -> None:
+        os.write(log, f"{reached}\n".encode())
+
+    return hook
+
+
+def arm_from_environment() -> None:
+    """Arm what the environment asks for; called once, at import."""
+    wanted = os.environ.get("OUTLAST_FAILPOINT", "")
+    log = os.environ.get("OUTLAST_FAILPOINT_LOG", "")
+    if wanted:
+        name, _, nth = wanted.partition(":")
+        arm(kill_at(name, int(nth or 1)))
+    elif log:
+        arm(log_to(log))
+
+
+arm_from_environment()

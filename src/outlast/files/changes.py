@@ -1,0 +1,243 @@
+"""Partial work: what an attempt left in the files it declared to write. Frozen values and pure rules.
+
+Looking at the files, keeping their content and putting them back is done by `files/partial.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from outlast.errors import ValueRefused
+from outlast.files.patterns import Patterns, one
+from outlast.values.frozen import dataclass
+
+Mode = Literal["file", "exec", "link", "special", "folder"]  # a folder is listed only when it cannot be read
+Judgement = Literal["none", "partial", "complete"]
+ChangeKind = Literal["created", "changed", "removed"]
+
+TAIL_CHARACTERS = 4_000
+GIT_PATHS = 200
+
+NOT_KEPT = {
+    "too_large": "its content before was too large to keep",
+    "over_budget": "keeping its content before would have been more than is kept for one attempt",
+    "secret": "its content before has a secret in it and was not kept",
+    "unreadable": "it could not be read before",
+    "special": "it was no plain file before",
+    "": "its content before was not kept",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One declared file as it was found. Links are never followed: a link's content is the text of its target."""
+
+    digest: str  # of the content; "" when it cannot be read
+    size: int
+    mode: Mode
+    kept: str = ""  # the blob with the content
+    why: str = ""  # why there is none: a key of NOT_KEPT
+    bits: int = 0o644  # the permissions, 0 for a link
+
+    @property
+    def what(self) -> tuple[str, int, str, int]:
+        """What makes two looks at a file equal; whether its content is kept does not."""
+        return self.digest, self.size, self.mode, self.bits
+
+    @property
+    def can_be_saved(self) -> bool:
+        return bool(self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A declared file that is not as it was; digests, "" where there is no file or it cannot be read.
+
+    A file of which only the permissions changed is `changed`, with equal digests.
+    """
+
+    path: str
+    change: ChangeKind
+    before: str
+    after: str
+
+
+def changes(before: Mapping[str, Seen], now: Mapping[str, Seen]) -> tuple[Change, ...]:
+    """What was created, changed and removed, by path. Files that are as they were are not listed."""
+    found = (_change(path, before.get(path), now.get(path)) for path in sorted({*before, *now}))
+    return tuple(change for change in found if change)
+
+
+def _change(path: str, before: Seen | None, now: Seen | None) -> Change | None:
+    match before, now:
+        case Seen(), Seen():
+            return None if before.what == now.what else Change(path, "changed", before.digest, now.digest)
+        case Seen(), None:
+            return Change(path, "removed", before.digest, "")
+        case None, Seen():
+            return Change(path, "created", "", now.digest)
+        case _:
+            return None
+
+
+def judge(patterns: Sequence[str], before: Mapping[str, Seen], now: Mapping[str, Seen]) -> Judgement:
+    """How much of the declared work is there.
+
+    `none`: nothing declared was created, changed or removed. `complete`: every pattern has at least one file that is
+    there and is new or changed. Else `partial`. It says that files are there, not that they are any good.
+    """
+    declared = Patterns.of(patterns)
+    touched = [change for change in changes(before, now) if declared.matches(change.path)]
+    if not touched:
+        return "none"
+    there = [change.path for change in touched if change.path in now and now[change.path].mode != "folder"]
+    done = all(any(map(one(pattern).matches, there)) for pattern in patterns)
+    return "complete" if done else "partial"
+
+
+def blobs_of(seen: Mapping[str, Seen]) -> tuple[str, ...]:
+    """The blobs that hold the content of these files, each once."""
+    return tuple(sorted({each.kept for each in seen.values() if each.kept}))
+
+
+def to_facts(seen: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
+    """What was seen as plain JSON, for the journal. `kept` is true, or says why not."""
+    return {text(path): _fact(each) for path, each in seen.items()}
+
+
+def _fact(seen: Seen) -> dict[str, Any]:
+    known = {"digest": seen.digest, "size": seen.size, "mode": seen.mode, "bits": seen.bits}
+    return known | {"kept": True if seen.kept else seen.why}  # a blob's name is the digest of its content
+
+
+def from_facts(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Seen]:
+    """What `to_facts` was made of."""
+    return {path_of(plain): _seen(**fact) for plain, fact in facts.items()}
+
+
+def _seen(digest: str, size: int, mode: Mode, bits: int, kept: bool | str) -> Seen:
+    if kept is True:
+        return Seen(digest, size, mode, kept=digest, bits=bits)
+    return Seen(digest, size, mode, why=str(kept), bits=bits)
+
+
+# -- may it be put back? -----------------------------------------------------------------------------
+
+
+def edited_since(undo: Iterable[Change], known_after: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that are no longer as the attempt left them, by the digests recorded when it ended.
+
+    A file without a record was then as before the attempt. A file that is gone can be put back without loss.
+    """
+    there = (change for change in undo if change.change != "removed")
+    return tuple(change.path for change in there if change.after != known_after.get(change.path, change.before))
+
+
+def not_restorable(
+    undo: Iterable[Change], before: Mapping[str, Seen], now: Mapping[str, Seen]
+) -> tuple[tuple[str, str], ...]:
+    """The changes that cannot be undone, and why: no content to put back, or none that could be saved first."""
+    found = ((change.path, _hindrance(before.get(change.path), now.get(change.path))) for change in undo)
+    return tuple((path, why) for path, why in found if why)
+
+
+def _hindrance(before: Seen | None, now: Seen | None) -> str:
+    if now and not now.can_be_saved:
+        return "what is there now cannot be read, so it cannot be saved first"
+    if before and not before.kept and not (now and only_permissions(before, now)):
+        return NOT_KEPT.get(before.why, NOT_KEPT[""])
+    return ""
+
+
+def only_permissions(before: Seen, now: Seen) -> bool:
+    """Whether the content is the same, so that nothing has to be written."""
+    return before.digest == now.digest != "" and "link" not in (before.mode, now.mode)
+
+
+# -- the record --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What an attempt left behind, as the next attempt and people are shown it."""
+
+    attempt: int
+    status: str
+    judgement: Judgement
+    files: tuple[Change, ...] = ()
+    tail: str = ""  # the last lines of the transcript
+    git: tuple[str, ...] = ()  # paths that git finds changed, seen from the root
+    git_more: int = 0  # and how many there are beyond those
+    exit: int | None = None
+    error: str = ""
+
+    @property
+    def known_after(self) -> dict[str, str]:
+        """The digests of what was left, for telling later edits apart."""
+        return {change.path: change.after for change in self.files}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON."""
+        plain = dataclasses.asdict(self)
+        plain["files"] = [{**dataclasses.asdict(each), "path": text(each.path)} for each in self.files]
+        plain["git"] = [text(path) for path in self.git]
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Left:
+        """The record again; what is missing has its default. Raises ValueRefused for a field we do not know."""
+        given: dict[str, Any] = {"attempt": 0, "status": "", "judgement": "none"} | _known(cls, plain, "")
+        given["files"] = tuple(_read_change(each, at) for at, each in enumerate(plain.get("files", ())))
+        given["git"] = tuple(path_of(each) for each in plain.get("git", ()))
+        return cls(**given)
+
+
+def _read_change(plain: Mapping[str, Any], at: int) -> Change:
+    given: dict[str, Any] = {"change": "changed", "before": "", "after": ""} | _known(Change, plain, f"files[{at}].")
+    return Change(path=path_of(given.pop("path", "")), **given)
+
+
+def _known(kind: type[Left | Change], plain: Mapping[str, Any], at: str) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(kind)}
+    for name in plain:
+        if name not in names:
+            raise ValueRefused(f"{at}{name}", "no such field is known here", "read it with the version that wrote it")
+    return dict(plain)
+
+
+def last_lines(transcript: str, limit: int = TAIL_CHARACTERS) -> str:
+    """The end of a transcript, in whole lines where it has any, with a first line that says what was cut."""
+    plain = readable(transcript)
+    if len(plain) <= limit:
+        return plain
+    room = limit - len(_cut_note(len(plain)))
+    start = len(plain) - room
+    whole = plain.find("\n", start - 1, len(plain) - 1) + 1  # 0 when one long line fills the whole room
+    start = whole or start
+    return _cut_note(start) + plain[start:]
+
+
+def _cut_note(characters: int) -> str:
+    return f"[the {characters} characters before this are cut]\n"
+
+
+def readable(words: str) -> str:
+    """The words, with what JSON cannot carry written out."""
+    return words.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text(path: str) -> str:
+    """A path as JSON can carry it: itself, or if it is not UTF-8, `bytes:` and its bytes, percent-encoded."""
+    raw = path.encode("utf-8", "surrogateescape")
+    plain = raw.decode("utf-8", "replace") == path and not path.startswith("bytes:")
+    return path if plain else f"bytes:{quote_from_bytes(raw)}"
+
+
+def path_of(plain: str) -> str:
+    """The path that `text` was made of."""
+    if not plain.startswith("bytes:"):
+        return plain
+    return unquote_to_bytes(plain.removeprefix("bytes:")).decode("utf-8", "surrogateescape")

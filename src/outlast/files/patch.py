@@ -1,0 +1,248 @@
+"""What a clone's commit has, and what a patch makes of it, without touching the clone.
+
+The patch is applied to a throw-away index, and what it makes is kept in a throw-away folder: neither the work tree nor
+the repository is written to. Putting the outcome in place is `place.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from functools import partial
+from hashlib import sha1, sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+
+from outlast.files import git
+from outlast.files.bound import Sight, sight
+from outlast.files.git import Answer
+from outlast.handoffs.handoff import Bound
+from outlast.store.blobs.folder import translated
+from outlast.values.frozen import NamedTuple, dataclass
+
+_MODES = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link", "160000": "submodule"}
+_AT_ONCE = 200  # paths in one command; each may be 4 KiB long
+_INDEX = re.compile(rb"^index [0-9a-f]+\.\.([0-9a-f]+)(?: (\d+))?$", re.MULTILINE)
+_NEW_MODE = re.compile(rb"^new (?:file )?mode (\d+)$", re.MULTILINE)
+
+
+class Entry(NamedTuple):
+    """A file as git has it: what it is, and the id of its content."""
+
+    mode: str  # file, exec, link, submodule; absent
+    id: str = ""
+
+
+NOTHING = Entry("absent")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One file that the patch makes, and what the commit has in its place."""
+
+    head: Entry
+    goal: Entry
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """What the patch comes to, by path from the top. Submodules are left out: which commit they are at is theirs."""
+
+    made: dict[str, Made] = field(default_factory=dict)
+    present: tuple[str, ...] = ()  # they are so already
+    conflicts: dict[str, str] = field(default_factory=dict)  # and why
+
+
+class Unreadable(Exception):
+    """Git makes nothing of the patch."""
+
+
+class Section(NamedTuple):
+    """The part of a patch that is about one file."""
+
+    path: str
+    body: bytes
+
+
+# -- what is there -----------------------------------------------------------------------------------
+
+
+def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
+    """What a commit has at these paths from the top; what it has not, or git cannot tell of, is left out."""
+    found: dict[str, Entry] = {}
+    if commit != "HEAD" and not git.is_commit(commit):
+        return found
+    for start in range(0, len(paths), _AT_ONCE):
+        answer = _ask(top, "ls-tree", "-z", "--full-tree", commit, "--", *paths[start : start + _AT_ONCE])
+        for line in answer.fields if answer and not answer.exit else ():
+            facts, _, path = line.partition("\t")
+            mode, _, name = facts.split()
+            if mode in _MODES:
+                found[path] = Entry(_MODES[mode], name)
+    return found
+
+
+def entry_now(top: Path, path: str, seen: Sight, like: str) -> Entry:
+    """What was seen at a path from the top, as git would have it; its id is "" when git cannot tell. `like`: any id."""
+    if seen.bound.mode == "link":
+        return Entry("link", _id_of(seen.content or b"", like))
+    if seen.bound.mode not in ("file", "exec"):
+        return Entry(seen.bound.mode)
+    answer = _ask(top, "hash-object", "--", path)  # with what git does to line ends, and other filters
+    return Entry(seen.bound.mode, answer.out.decode().strip() if answer and not answer.exit else "")
+
+
+def is_entry(top: Path, path: str, now: Bound, entry: Entry) -> bool:
+    """Whether what was seen at a path from the top is what git has. A text tells by itself."""
+    if now.mode != entry.mode:
+        return False
+    return now.blob == entry.id or entry_now(top, path, sight(top, path), entry.id) == entry
+
+
+def _id_of(content: bytes, like: str) -> str:
+    kind = sha256 if len(like) == 64 else sha1
+    return kind(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+
+
+# -- what the patch makes ----------------------------------------------------------------------------
+
+
+def sections_of(patch: bytes, left_out: Collection[str]) -> list[Section]:
+    """The parts of a patch, each of one file, but for paths that are left out. Raises Unreadable.
+
+    No line of content can begin a part: each has a mark in front, or no space in it.
+    """
+    bodies = re.split(rb"(?m)^(?=diff --git )", patch)[1:]
+    with _room() as folder:
+        alone = {"GIT_CEILING_DIRECTORIES": os.path.dirname(folder)}  # inside of a repository, paths are cut
+        answer = git.ask(Path(folder), "apply", "--numstat", "-z", "--", _file(folder, patch), settings=alone)
+    names = [line.split("\t", 2)[2] for line in answer.fields] if answer and not answer.exit else []
+    if len(names) != len(bodies):
+        raise Unreadable
+    found = [Section(name, body) for name, body in zip(names, bodies, strict=True)]
+    return [section for section in found if section.path not in left_out]
+
+
+def patched(top: Path, commit: str, sections: Sequence[Section]) -> Patched:
+    """What the sections make of the commit. Raises Unreadable when git makes nothing of them."""
+    heads = entries(top, commit, sorted({each.path for each in sections}))
+    goals: dict[str, Entry] = {}
+    for each in sections:  # what becomes a link is taken away first, in a section of its own
+        goals[each.path] = _goal(each.body, heads.get(each.path, NOTHING))
+    submodules = {path for path, goal in goals.items() if "submodule" in (goal.mode, heads.get(path, NOTHING).mode)}
+    present = {path for path, goal in goals.items() if _is_now(top, path, goal)}
+    todo = [each for each in sections if each.path not in submodules | present]
+    made, conflicts = _applied(top, commit, todo)
+    return Patched(made, tuple(sorted(present)), conflicts)
+
+
+def _is_now(top: Path, path: str, goal: Entry) -> bool:
+    return entry_now(top, path, sight(top, path), goal.id) == goal
+
+
+def _goal(body: bytes, head: Entry) -> Entry:
+    """What one section makes of a file, by its own words."""
+    lines = body.split(b"\n@@ ")[0]
+    if b"\ndeleted file mode " in lines:
+        return NOTHING
+    index, new = _INDEX.search(lines), _NEW_MODE.search(lines)
+    mode = new[1] if new else index[2] if index else None
+    known = _MODES.get((mode or b"").decode(), head.mode)
+    return Entry(known, index[1].decode() if index else head.id)
+
+
+def _applied(top: Path, commit: str, sections: Sequence[Section]) -> tuple[dict[str, Made], dict[str, str]]:
+    """What the sections make together, or why some of them make nothing."""
+    if not sections:
+        return {}, {}
+    with _room() as folder:
+        ask = _aside(top, folder)
+        if not _went_well(ask("read-tree", commit)):
+            return {}, {each.path: "git cannot read the commit here" for each in sections}
+        if _applies(ask, folder, sections):
+            return _made(ask, commit), {}
+        names = sorted({each.path for each in sections})
+        bad = [name for name in names if not _applies(ask, folder, _of(sections, [name]), "--check")] or names
+        good = _of(sections, {*names} - {*bad})
+        made = _made(ask, commit) if good and _applies(ask, folder, good) else {}
+    return made, dict.fromkeys(bad, "its uncommitted changes do not fit what the commit here has")
+
+
+def _of(sections: Sequence[Section], paths: Collection[str]) -> list[Section]:
+    return [section for section in sections if section.path in paths]
+
+
+def _aside(top: Path, folder: str) -> Callable[..., Answer | None]:
+    """Ask git with an index, and a place for what it makes, of one's own."""
+    real = _ask(top, "rev-parse", "--git-path", "objects")
+    objects = os.path.join(top, os.fsdecode(real.out.removesuffix(b"\n")) if real else "")
+    quoted = objects.replace("\\", "\\\\").replace('"', '\\"')
+    os.mkdir(f"{folder}/objects")
+    return partial(
+        _ask,
+        top,
+        GIT_INDEX_FILE=f"{folder}/index",
+        GIT_OBJECT_DIRECTORY=f"{folder}/objects",
+        GIT_ALTERNATE_OBJECT_DIRECTORIES=f'"{quoted}"',
+    )
+
+
+def _applies(ask: Callable[..., Answer | None], folder: str, sections: Sequence[Section], *options: str) -> bool:
+    file = _file(folder, b"".join(each.body for each in sections))
+    plain = ("--cached", "--whitespace=nowarn", "--no-ignore-whitespace", "-p1")
+    return _went_well(ask("apply", *plain, *options, "--", file))
+
+
+def _made(ask: Callable[..., Answer | None], commit: str) -> dict[str, Made]:
+    answer = ask("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", commit)
+    if not answer or answer.exit or not answer.whole:
+        raise Unreadable
+    fields, made = iter(answer.fields), {}
+    for facts, path in zip(fields, fields, strict=True):
+        old_mode, mode, old, new, _ = facts.removeprefix(":").split()
+        head, goal = (Entry(_MODES[m], i) if m in _MODES else NOTHING for m, i in ((old_mode, old), (mode, new)))
+        made[path] = Made(head, goal, _content(ask, path, goal) if goal != NOTHING else b"")
+    return made
+
+
+def _content(ask: Callable[..., Answer | None], path: str, goal: Entry) -> bytes:
+    """What a checkout would write: with this clone's line ends."""
+    how = ("blob", goal.id) if goal.mode == "link" else ("--filters", f"--path={path}", goal.id)
+    answer = ask("cat-file", *how)
+    if not answer or answer.exit or not answer.whole:
+        raise Unreadable
+    return answer.out
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _room() -> Iterator[str]:
+    """A folder that is gone afterwards. What the disk refuses is said of it."""
+    try:
+        with TemporaryDirectory() as folder:
+            yield folder
+    except OSError as error:
+        raise translated(error, gettempdir()) from error
+
+
+def _file(folder: str, content: bytes) -> str:
+    path = f"{folder}/patch"
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+def _went_well(answer: Answer | None) -> bool:
+    return answer is not None and not answer.exit
+
+
+def _ask(top: Path, *command: str, **settings: str) -> Answer | None:
+    """Ask about this work tree and no other."""
+    here = {"GIT_WORK_TREE": str(top), "GIT_CEILING_DIRECTORIES": str(top.parent)}
+    return git.ask(top, *command, settings=here | settings)

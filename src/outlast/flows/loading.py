@@ -1,0 +1,174 @@
+"""Names under which a later process finds code again: `module:name` or `file.py:name`, also for scripts.
+
+In memory a file is known by its full path. It is recorded by its path from the project's folder, which the home
+settles: where a process happens to stand is never part of a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from outlast.errors import FlowNotFound, RunsOnImport
+
+_MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
+RECIPES = (".yaml", ".yml")  # how the names of flow files end
+KNOWN_RECIPES = "recipes"  # the folder of a tenant in which understood ones are kept
+_here = threading.local()  # `loading`: the flow whose module this thread is loading
+_one_at_a_time = threading.RLock()  # a second thread must not find a module that is half loaded
+_FILE = "__outlast_file__"  # in a module that was loaded from a file: its full path
+
+
+def module_alias(module: str) -> str:
+    """A module's own name, or the full path of its file when it is a script: `__main__` is another one each time."""
+    found = sys.modules.get(module)
+    if found is None:
+        return module
+    if module not in _MAIN:
+        return str(found.__dict__.get(_FILE, module))
+    spec = getattr(found, "__spec__", None)
+    if spec is not None and spec.name not in _MAIN:
+        return str(spec.name)
+    file = getattr(found, "__file__", None)
+    return os.path.realpath(file) if file else "__main__"
+
+
+def lasting(source: str, project: Path | None) -> str:
+    """A path, or a source that begins with one, as it is recorded: from the project's folder if it lies in there."""
+    try:
+        return str(Path(source).relative_to(project)) if project and os.path.isabs(source) else source
+    except ValueError:
+        return source
+
+
+def is_gone(source: str, project: Path | None) -> bool:
+    """Whether a file that a source names is not there any more. A module is never said to be gone."""
+    place = source.rpartition(":")[0]
+    return place.endswith((".py", *RECIPES)) and not ((project or Path()) / place).is_file()
+
+
+def is_recipe(source: str) -> bool:
+    """Whether a source names a flow file: by its path alone, or with the flow's name after a colon."""
+    return source.endswith(RECIPES) or source.rpartition(":")[0].endswith(RECIPES)
+
+
+def load(source: str, *folders: Path) -> Any:
+    """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
+    place, _, name = source.rpartition(":")
+    if not place or not name:
+        raise FlowNotFound(source, "it has no name after a colon")
+    found: Any = load_module(place, *folders, source=source)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise FlowNotFound(source, f"{place} has no {name!r}")
+    return found
+
+
+def load_module(place: str, *folders: Path, source: str = "") -> ModuleType:
+    """A module by its name or its file, looked for in these folders. Raises FlowNotFound, RunsOnImport."""
+    try:
+        with _one_at_a_time, _loading(source or place):
+            return _module(place, folders or (Path.cwd(),))
+    except (FlowNotFound, RunsOnImport):
+        raise
+    except Exception as error:
+        raise FlowNotFound(source or place, f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    """While a flow's module is loaded, nothing that it does on the way may start a run."""
+    before = getattr(_here, "loading", "")
+    _here.loading = source
+    try:
+        yield
+    finally:
+        _here.loading = before
+
+
+def refuse_while_loading() -> None:
+    """Raises RunsOnImport in a module that starts or continues a run while its flow is being looked up."""
+    if source := getattr(_here, "loading", ""):
+        raise RunsOnImport(source)
+
+
+def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
+    paths = [os.path.realpath(folder / place) for folder in folders]
+    if module_alias("__main__") in (place, *paths):
+        return sys.modules["__main__"]
+    return _from_file(place, paths) if place.endswith(".py") else _imported(place, folders)
+
+
+def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:
+    from importlib import import_module
+
+    found = sys.modules.get(place)
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
+    for folder in reversed(folders):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    return import_module(place)
+
+
+def _from_file(place: str, paths: list[str]) -> ModuleType:
+    for path in paths:
+        if (name := _loaded_name(path)) in sys.modules:
+            return sys.modules[name]
+        if os.path.isfile(path):
+            return _loaded(path)
+    raise FlowNotFound(place, "there is no such file")
+
+
+def _loaded_name(path: str) -> str:
+    return "outlast_file_" + hashlib.sha256(path.encode()).hexdigest()[:16]
+
+
+def _loaded(path: str) -> ModuleType:
+    import importlib.util
+
+    name, folder = _loaded_name(path), os.path.dirname(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FlowNotFound(path, "Python cannot load it")
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__[_FILE] = path
+    sys.modules[name] = module
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+# -- types of exceptions -----------------------------------------------------------------------------
+
+
+def type_name(kind: type) -> str:
+    """`module:name`; for a script `file.py:name` without the folder, so that it is the same wherever that is."""
+    alias = module_alias(kind.__module__)
+    return f"{os.path.basename(alias)}:{kind.__qualname__}"
+
+
+def script_named(file: str) -> ModuleType | None:
+    """The one script of this name that runs here or was loaded; None when there is none, or several."""
+    found = {id(module): module for name, module in list(sys.modules.items()) if _is_script(name, file)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_script(name: str, file: str) -> bool:
+    if name not in _MAIN and not name.startswith("outlast_file_"):
+        return False
+    alias = module_alias(name)
+    return os.path.isabs(alias) and os.path.basename(alias) == file

@@ -1,0 +1,276 @@
+"""What the decorators describe: steps, effects, flows, and the values injected into them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid
+from outlast.flows.code import digest_function, parse
+from outlast.flows.loading import module_alias
+from outlast.ids import chance
+from outlast.values.codec import Decode, decoder
+from outlast.values.durations import duration
+from outlast.values.frozen import dataclass
+
+RESERVED = ("task", "fresh", "session", "trace_id", "meta")
+
+
+class Inject:
+    """A parameter's default that stands for a live resource."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class Key(str):
+    """A parameter's default that stands for the effect's key."""
+
+    __slots__ = ()
+
+
+KEY: str = Key("KEY")
+
+
+def seconds(value: float | str, what: str) -> float:
+    """A duration: seconds, or text such as `90s`, `10m`, `48h`."""
+    found = duration(value)
+    if found is None:
+        raise StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
+    return found
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's parameters, prepared so that binding a call costs little."""
+
+    function: Callable[..., Any]
+    skip: int = 0  # leading parameters that the runtime fills (a flow's run)
+    ignore: tuple[str, ...] = ()
+
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.function).parameters.values())[self.skip :]
+
+    @cached_property
+    def injected(self) -> dict[str, str]:
+        found = {p.name: p.default for p in self.parameters if isinstance(p.default, Inject)}
+        return {name: default.key for name, default in found.items()}
+
+    @cached_property
+    def keyed(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parameters if isinstance(p.default, Key))
+
+    @cached_property
+    def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str], bool] | None:
+        """Positional names, defaults, all names, whether those are the same; None with starred parameters."""
+        kinds = {p.kind for p in self.parameters}
+        if kinds - {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
+            return None
+        own = [p for p in self.parameters if not isinstance(p.default, Inject | Key)]
+        positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        defaults = {p.name: p.default for p in own if p.default is not p.empty}
+        names = frozenset(p.name for p in own)
+        return positional, defaults, names, names == set(positional) and not self.ignore
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a call by name: defaults filled in; resources, key and ignored ones left out.
+
+        Raises TypeError as the function itself would.
+        """
+        simple = self._simple
+        if simple is None:
+            return self._bind_slowly(args, kwargs)
+        positional, defaults, names, exact = simple
+        if exact and not kwargs and len(args) == len(positional):
+            return dict(zip(positional, args, strict=True))
+        inputs = dict(zip(positional, args, strict=False))
+        if kwargs:
+            if not inputs.keys().isdisjoint(kwargs):
+                return self._bind_slowly(args, kwargs)
+            inputs.update(kwargs)
+        if defaults:
+            inputs = defaults | inputs
+        if len(args) > len(positional) or inputs.keys() != names:
+            return self._bind_slowly(args, kwargs)
+        for name in self.ignore:
+            inputs.pop(name, None)
+        return inputs
+
+    def _bind_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = inspect.Signature(self.parameters).bind(*args, **kwargs)
+        bound.apply_defaults()
+        silent = {*self.ignore, *self.injected, *self.keyed}
+        return {name: value for name, value in bound.arguments.items() if name not in silent}
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """A step or effect: the function and how it is to be attempted."""
+
+    function: Callable[..., Any]
+    name: str
+    kind: str = "step"
+    retries: int = 0
+    backoff: float = 0.5
+    timeout: float | None = None
+    agent: str = ""
+    writes: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confirm: Callable[..., Any] | None = None
+    not_done: tuple[type[BaseException], ...] = ()
+    on_partial: str = "keep"
+    work: Any = None  # a command's own way of being made ready and run; None for a Python function
+    is_async: bool = False
+    is_effect: bool = False
+    prepares: bool = False  # something is to be done before its start is written
+    signature: Signature = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        object.__setattr__(self, "is_effect", self.kind == "effect")
+        object.__setattr__(self, "prepares", bool(self.writes) or self.work is not None)
+        _check_step(self)
+
+    @cached_property
+    def decode(self) -> Decode:
+        return decoder(returned(self.function))
+
+    @cached_property
+    def code(self) -> str:
+        return code_of(self.function)
+
+    @cached_property
+    def place(self) -> tuple[str, str]:
+        """File (its full path) and qualified name, to find the code again."""
+        function = inspect.unwrap(self.function)
+        file = getattr(getattr(function, "__code__", None), "co_filename", "")
+        return (os.path.realpath(file) if file else "", getattr(function, "__qualname__", self.name))
+
+    def delay(self, failures: int) -> float:
+        """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
+        return (1.0 - chance() / 2) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
+
+    def says_not_done(self, error: BaseException) -> bool:
+        return isinstance(error, self.not_done)
+
+
+def _check_step(spec: StepSpec) -> None:
+    if not callable(spec.function):
+        raise StepInvalid(repr(spec.function), "it cannot be called")
+    if not spec.name or spec.name == "<lambda>":
+        raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
+    if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
+        raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
+    if not isinstance(spec.retries, int) or spec.retries < 0:
+        raise StepInvalid(spec.name, f"retries must be 0 or more, not {spec.retries!r}")
+    if _is_method(spec.function):
+        raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
+    unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
+    if unknown:
+        raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether this is a function of a class that wants an object first. (Bound to one, it does not any more.)"""
+    _, _, owner = getattr(function, "__qualname__", "").rpartition(".")[0].rpartition(".")
+    first = next(iter(inspect.signature(function).parameters), "")
+    return owner not in ("", "<locals>") and first in ("self", "cls")
+
+
+@dataclass(frozen=True)
+class FlowSpec:
+    """A flow: the function, and the name by which any process finds it again."""
+
+    function: Callable[..., Any]
+    name: str  # short, for people and task names
+    source: str  # module:name, or name after the full path of its file; names.lasting makes it the recorded one
+    is_async: bool
+    signature: Signature
+
+    @cached_property
+    def decode(self) -> Decode:
+        return decoder(returned(self.function))
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The flow's inputs by name. Raises InputsInvalid."""
+        try:
+            return self.signature.bind(args, kwargs)
+        except TypeError as error:
+            shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
+            raise InputsInvalid(self.name, str(error), shown) from error
+
+    def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Stored inputs as the types that the flow's annotations name."""
+        import msgspec
+
+        from outlast.values.codec import encode
+
+        hints = hints_of(self.function)
+        try:
+            return {
+                name: decoder(hints[name])(encode(value)) if name in hints else value for name, value in inputs.items()
+            }
+        except msgspec.ValidationError as error:
+            shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
+            why = f"the inputs it was started with do not fit any more: {error}"
+            raise InputsInvalid(self.name, why, shown) from error
+
+
+def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
+    """Describe a flow. Raises FlowInvalid for what a later process could not find."""
+    qualname = getattr(function, "__qualname__", "")
+    if not isinstance(function, types.FunctionType):
+        raise FlowInvalid(repr(function), "it is not a function")
+    if "<locals>" in qualname or "<lambda>" in qualname:
+        raise FlowInvalid(qualname, "it is a local function or a lambda")
+    signature = Signature(function, skip=1)
+    if not list(inspect.signature(function).parameters):
+        raise FlowInvalid(qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)")
+    if _is_method(function):
+        raise FlowInvalid(qualname, "it is a method")
+    taken = [p.name for p in signature.parameters if p.name in RESERVED]
+    if taken:
+        why = f"its input {taken[0]!r} has the name of an option of outlast.run"
+        raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
+    source = f"{module_alias(function.__module__)}:{qualname}"
+    is_async = inspect.iscoroutinefunction(function)
+    return FlowSpec(function, name or function.__name__, source, is_async, signature)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolved annotations; none where they cannot be resolved."""
+    try:
+        return typing.get_type_hints(inspect.unwrap(function))
+    except Exception:
+        return {}
+
+
+def returned(function: Callable[..., Any]) -> Any:
+    return hints_of(function).get("return")
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """The digest of a function's code; empty when there is no source."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    tree = tree_of(code.co_filename) if code else None
+    return (digest_function(tree, function.__qualname__) or "") if tree else ""
+
+
+@lru_cache(maxsize=256)
+def tree_of(file: str) -> ast.Module | None:
+    """A file as it is when the code is first asked for, near its import."""
+    try:
+        return parse(Path(file).read_bytes())
+    except OSError:
+        return None

@@ -1,0 +1,96 @@
+"""A flow file as a flow: found by its path, bound to its inputs, performed as a run's body."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from outlast.errors import FlowNotFound, InputsInvalid
+from outlast.flows.loading import KNOWN_RECIPES, RECIPES
+from outlast.flows.spec import FlowSpec, Signature
+from outlast.flows.yaml.cache import key_of, known, remember
+from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
+from outlast.flows.yaml.model import Recipe
+from outlast.runs.context import CURRENT
+from outlast.values.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class RecipeSpec(FlowSpec):
+    """A flow whose body is a file of commands."""
+
+    recipe: Recipe | None = None
+    file: Path = Path()
+    key: str = ""  # of the bytes it was read from; empty when they changed meanwhile
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
+        assert self.recipe is not None
+        if args:
+            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.recipe.inputs) or "none")
+        return self.bind_all(kwargs)
+
+    def bind_all(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+        """The same; `words` are texts of a command line."""
+        assert self.recipe is not None
+        inputs = bind_inputs(self.recipe, given, words=words)
+        demand_secrets(self.recipe, os.environ)
+        return inputs
+
+    def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self.bind((), inputs)
+
+
+def find_recipe(source: str, *folders: Path, known_in: Path | None = None) -> RecipeSpec:
+    """The flow that a file holds, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
+
+    `known_in` is where a home keeps what it has understood before.
+    """
+    place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
+    paths = [Path(os.path.realpath(folder / place)) for folder in folders or (Path.cwd(),)]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        raise FlowNotFound(source, "there is no such file")
+    key = key_of(path)
+    recipe = (known(key, known_in) if known_in is not None else None) or _read(path)
+    if source != place and source != f"{place}:{recipe.name}":
+        raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
+    return recipe_spec(recipe, path, key if key == key_of(path) else "")
+
+
+def _read(path: Path) -> Recipe:
+    from outlast.flows.yaml.read import read_recipe  # late: a file that is known needs no parser
+
+    return read_recipe(path)
+
+
+def recipe_spec(recipe: Recipe, path: Path, key: str = "") -> RecipeSpec:
+    def body(run: Any, **inputs: Any) -> dict[str, Any]:
+        return _perform(spec, inputs)
+
+    source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
+    spec = RecipeSpec(body, recipe.name, source, False, signature, recipe, path, key)
+    return spec
+
+
+def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    from outlast.commands.flow import Performance
+    from outlast.commands.step import Setting
+
+    frame = CURRENT.get()
+    assert frame is not None
+    assert spec.recipe is not None
+    execution = frame.execution
+    secrets = demand_secrets(spec.recipe, os.environ)
+    setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
+    remember(spec.key, spec.recipe, execution.runtime.folder / KNOWN_RECIPES)
+    performance = Performance(execution, spec.recipe, setting, spec.source)
+    try:
+        return performance.perform()
+    finally:
+        performance.mirror.catch_up()
+        with suppress(OSError):  # it stays while something is in it
+            (execution.runtime.folder / "work" / execution.id).rmdir()

@@ -1,0 +1,169 @@
+"""Every key of a flow file, in one table: the validator, the JSON Schema and the docs all follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from outlast.flows.yaml import values as kinds
+from outlast.flows.yaml import wait_values as wait_kinds
+from outlast.flows.yaml.model import INPUT_TYPES, ON_LIMIT, ON_PARTIAL
+from outlast.flows.yaml.values import Kind
+from outlast.values.frozen import NamedTuple
+
+STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT = "step", "effect", "pause_for", "wait_for", "parallel", "repeat"
+COMMANDS, WAITS, EVERY = (STEP, EFFECT), (PAUSE, WAIT), (STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT)
+CENTRE = {  # what makes a node
+    "run": COMMANDS, "pause_for": (PAUSE,), "wait_for": (WAIT,), "parallel": (PARALLEL,), "repeat": (REPEAT,),
+}  # fmt: skip
+MOST_ROUNDS = 100_000
+
+
+class Key(NamedTuple):
+    """A key: the kind of its value, what it is for, and where it belongs."""
+
+    kind: Kind | str  # a text names a part that holds further keys: inputs, nodes, repeat
+    help: str
+    required: bool = False
+    on: tuple[str, ...] = ()
+
+
+FLOW: Mapping[str, Key] = {
+    "flow": Key(kinds.NAMED, "The flow's name.", required=True),
+    "inputs": Key("inputs", "The flow's inputs, by name: a type, or a mapping of type, default and help."),
+    "env": Key(kinds.ENV, "Environment variables of every command."),
+    "secrets": Key(
+        kinds.SECRETS, "Variables that must be set before the first step. Masked, never stored or digested."
+    ),
+    "cwd": Key(kinds.PATH, "The folder that commands run in, from the flow file's folder."),
+    "steps": Key("nodes", "What is done, one after another.", required=True),
+}
+
+INPUT: Mapping[str, Key] = {
+    "type": Key(kinds.one_of(INPUT_TYPES), "The input's type; `string` when it is left out."),
+    "default": Key(kinds.JSON, "The value when none is given. Without it the input must be given."),
+    "help": Key(kinds.TEXT, "What the input is, for people."),
+}
+
+NODE: Mapping[str, Key] = {
+    "id": Key(kinds.NAMED, "The node's name, unique in the whole file.", required=True, on=EVERY),
+    "run": Key(kinds.COMMAND, "A shell command.", required=True, on=COMMANDS),
+    "pause_for": Key(
+        wait_kinds.WORD,
+        "Wait for a person: `approval` for a yes or no, any other word for an answer.",
+        required=True,
+        on=(PAUSE,),
+    ),
+    "wait_for": Key(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
+    "parallel": Key("nodes", "Nodes that run side by side; done when all are.", required=True, on=(PARALLEL,)),
+    "repeat": Key("repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)),
+    "when": Key(kinds.COMMAND, "A command: the node is skipped unless it exits with 0.", on=EVERY),
+    "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, *WAITS)),
+    "cwd": Key(kinds.PATH, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
+    "env": Key(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
+    "reads": Key(kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS),
+    "writes": Key(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),
+    "timeout": Key(kinds.DURATION, "How long an attempt may take: seconds, or 90s, 10m, 48h.", on=COMMANDS),
+    "retries": Key(kinds.count(0, 1000), "How often to try again after a failure.", on=COMMANDS),
+    "accept": Key(kinds.COMMANDS, "Commands that must succeed, or the step has failed.", on=(STEP,)),
+    "on_partial": Key(
+        kinds.one_of(ON_PARTIAL), "What becomes of the files that an unfinished attempt changed.", on=(STEP,)
+    ),
+    "resume_to": Key(
+        kinds.NAMED, "The earlier step to go back to when this one is found unfinished on resume.", on=COMMANDS
+    ),
+    "effect": Key(kinds.FLAG, "true: never repeated unknowingly.", on=COMMANDS),
+    "confirm": Key(kinds.COMMAND, "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
+    "not_done_exit": Key(kinds.EXITS, "Exit codes by which the command says that nothing happened.", on=(EFFECT,)),
+    "payload": Key(kinds.OBJECT, "What the person is shown.", on=(PAUSE,)),
+    "on_decline": Key(
+        kinds.NAMED, "A step to go to, or `continue`, when the person declines; else the run ends.", on=(PAUSE,)
+    ),
+    "schema": Key(wait_kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
+    "assignee": Key(wait_kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
+    "deadline": Key(kinds.DURATION, "How long to wait for an answer: seconds, or 90s, 10m, 48h.", on=WAITS),
+    "default": Key(kinds.JSON, "What counts as the answer once the deadline has passed.", on=WAITS),
+}
+
+ROUNDS: Mapping[str, Key] = {
+    "max": Key(kinds.count(1, MOST_ROUNDS), "The most rounds there may be.", required=True),
+    "until": Key(kinds.COMMAND, "A command, run after each round: exit 0 ends the repeat.", required=True),
+    "on_limit": Key(kinds.one_of(ON_LIMIT), "What to do when the last round has not led there."),
+    "steps": Key("nodes", "The nodes of a round, one after another.", required=True),
+}
+
+MISPLACED = {  # why a key does not go with a step or an effect, and what does
+    "confirm": ("only an effect has `confirm`", "add `effect: true`, or check a plain step by `accept`"),
+    "not_done_exit": ("only an effect has `not_done_exit`", "add `effect: true`, or remove the key"),
+    "accept": ("an effect has no `accept`: it cannot be done again", "use `confirm`, or a step after it that checks"),
+    "on_partial": ("an effect has no `on_partial`: what it did cannot be put back", "remove the key; see `confirm`"),
+}
+
+
+@cache
+def keys_of(place: str) -> Mapping[str, Key]:
+    """The keys that a node of this kind takes; of no clear kind: all of them, and only `id` is a must."""
+    if not place:
+        return {name: key._replace(required=name == "id") for name, key in NODE.items()}
+    return {name: key for name, key in NODE.items() if place in key.on}
+
+
+# -- the JSON Schema ---------------------------------------------------------------------------------
+
+_TITLES = {
+    STEP: "A step: a command that may run again until it has succeeded",
+    EFFECT: "An effect: a command that is never repeated unknowingly",
+    PAUSE: "A wait for a person",
+    WAIT: "A wait for a signal",
+    PARALLEL: "Nodes side by side",
+    REPEAT: "Nodes over and over",
+}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a flow file, made from the table above. flow.schema.json is this, as text."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Outlast flow",
+        "description": "A flow without Python: steps are shell commands. See docs/flow-yaml.md.",
+        **_mapping(FLOW),
+        "$defs": {
+            "input": {"title": "An input", "anyOf": [_value(INPUT["type"]), _mapping(INPUT)]},
+            "rounds": {"title": "What is repeated", **_mapping(ROUNDS)},
+            "nodes": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/node"}},
+            "node": {"oneOf": [{"$ref": f"#/$defs/{place}"} for place in EVERY]},
+            **{place: _node(place) for place in EVERY},
+        },
+    }
+
+
+def _mapping(keys: Mapping[str, Key]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: {"description": key.help, **_value(key)} for name, key in keys.items()},
+    }
+    required = [name for name, key in keys.items() if key.required]
+    return found | ({"required": required} if required else {})
+
+
+def _node(place: str) -> dict[str, Any]:
+    found = {"title": _TITLES[place], **_mapping(keys_of(place))}
+    if place in COMMANDS:
+        found["properties"]["effect"] |= {"const": place == EFFECT}
+    if place == EFFECT:
+        found["required"] = [*found["required"], "effect"]
+    return found
+
+
+def _value(key: Key) -> dict[str, Any]:
+    if isinstance(key.kind, Kind):
+        return dict(key.kind.schema)
+    names = {"type": "object", "propertyNames": {"pattern": f"^{kinds.VARIABLE}$"}}
+    parts: dict[str, dict[str, Any]] = {
+        "nodes": {"$ref": "#/$defs/nodes"},
+        "repeat": {"$ref": "#/$defs/rounds"},
+        "inputs": {**names, "additionalProperties": {"$ref": "#/$defs/input"}},
+    }
+    return parts[key.kind]

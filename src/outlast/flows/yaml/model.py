@@ -1,0 +1,152 @@
+"""A flow without Python: what a flow file says, as frozen values. Reading the file is flows/yaml/read.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from posixpath import join, normpath
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from outlast.values.digest import identity
+
+ON_PARTIAL = ("keep", "restore", "ask")
+ON_LIMIT = ("fail", "pause", "continue")
+INPUT_TYPES = ("string", "integer", "number", "boolean", "json")
+REQUIRED: Any = msgspec.UNSET  # stands for the default of an input that must be given
+
+
+class Input(Struct, frozen=True):
+    """An input of the flow."""
+
+    name: str
+    type: str = "string"
+    default: Any = REQUIRED
+    help: str = ""
+
+
+class Command(Struct, frozen=True, tag=True, tag_field="node"):
+    """A step or effect: one shell command."""
+
+    id: str
+    line: int
+    run: str
+    agent: str = ""
+    when: str = ""
+    cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    timeout: float | None = None
+    retries: int = 0
+    accept: tuple[str, ...] = ()
+    effect: bool = False
+    confirm: str = ""
+    not_done_exit: tuple[int, ...] = ()
+    on_partial: str = "keep"
+    resume_to: str = ""
+
+
+class Pause(Struct, frozen=True, tag=True, tag_field="node"):
+    """A wait for a person: `pause_for: approval`, or another word."""
+
+    id: str
+    line: int
+    type: str
+    when: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    on_decline: str = ""  # empty: the run is aborted; `continue`; or the id of the step to go to
+    agent: str = ""
+    schema: Mapping[str, Any] | None = None  # what an answer must look like; an approval has its own
+    deadline: float | None = None
+    default: Any = msgspec.UNSET  # what counts as the answer once the deadline has passed
+    assignee: str = ""
+
+
+class Wait(Struct, frozen=True, tag=True, tag_field="node"):
+    """A wait for a signal: `wait_for: NAME`."""
+
+    id: str
+    line: int
+    signal: str
+    when: str = ""
+    deadline: float | None = None
+    default: Any = msgspec.UNSET
+    agent: str = ""
+
+
+class Parallel(Struct, frozen=True, tag=True, tag_field="node"):
+    """Nodes that run side by side. The node is done when all are."""
+
+    id: str
+    line: int
+    branches: tuple[Node, ...]
+    when: str = ""
+
+
+class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
+    """Nodes that run one after another, over and over, until a command succeeds."""
+
+    id: str
+    line: int
+    steps: tuple[Node, ...]
+    max: int
+    until: str
+    on_limit: str = "fail"
+    when: str = ""
+
+
+Node = Command | Pause | Wait | Parallel | Repeat
+
+
+class Recipe(Struct, frozen=True):
+    """A whole flow file."""
+
+    name: str
+    steps: tuple[Node, ...]
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    cwd: str = ""
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, in the order of the file."""
+        return _walk(self.steps)
+
+    def written(self) -> tuple[str, ...]:
+        """Every pattern that some step declares to write, from the flow's folder."""
+        commands = (node for node in self.nodes() if isinstance(node, Command))
+        return tuple(self.path_of(node, pattern) for node in commands for pattern in node.writes)
+
+    def path_of(self, command: Command, path: str) -> str:
+        """A path or pattern of a command's, from the flow's folder."""
+        return normpath(join(self.cwd, command.cwd, path))
+
+
+def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if isinstance(node, Parallel):
+            yield from _walk(node.branches)
+        elif isinstance(node, Repeat):
+            yield from _walk(node.steps)
+
+
+def code_of_step(recipe: Recipe, id: str) -> str | None:
+    """A digest of what makes the step's work; None when `id` names no command.
+
+    How it is written in the file, its agent, timeout, retries, routes and declared files are not part of it.
+    """
+    found = next((node for node in recipe.nodes() if node.id == id), None)
+    if not isinstance(found, Command):
+        return None
+    work = {
+        "run": found.run.strip(),
+        "cwd": normpath(join(recipe.cwd, found.cwd) or "."),
+        "env": {**recipe.env, **found.env},
+        "accept": [command.strip() for command in found.accept],
+        "confirm": found.confirm.strip(),
+        "not_done_exit": sorted(set(found.not_done_exit)),
+    }
+    return identity(msgspec.json.encode(work, order="sorted"))

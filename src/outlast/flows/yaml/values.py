@@ -1,0 +1,342 @@
+"""The kinds of values a flow file holds: how each is read from the tree, and what an editor is told of it.
+
+A reader gives the value, or BAD after it has noted what is wrong. Which key is of which kind is in keys.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from outlast.errors import StepInvalid
+from outlast.flows.spec import seconds
+from outlast.flows.yaml.tree import Problem, Tree
+from outlast.values.frozen import NamedTuple
+from outlast.values.json_text import doubled
+
+BAD: Any = object()  # stands for a value that could not be read; the reason is among the problems
+LONGEST = (1 << 17) - 1  # bytes: Linux takes no longer single argument, and no longer NAME=value
+NAME = r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}"
+VARIABLE = r"(?!OUTLAST_)[A-Za-z_][A-Za-z0-9_]*"
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_LIKE_A_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*\.?[0-9_]*)([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+")
+_SHAPES = {"list": "a list", "mapping": "a mapping"}
+_TAGS = {
+    "int": "a number", "float": "a number", "bool": "a truth value", "null": "empty", "timestamp": "a date",
+    "str": "a text", "merge": "a merge key", "value": "a sign that YAML reads specially",
+}  # fmt: skip
+
+
+class Problems(list[Problem]):
+    """What is wrong with a file, as it is found."""
+
+    def note(self, node: Tree, path: str, why: str, advice: str) -> Any:
+        self.append(Problem(node.line, path, why, advice))
+        return BAD
+
+
+Read = Callable[[Tree, str, Problems], Any]
+
+
+class Kind(NamedTuple):
+    """A kind of value: its reader, and its JSON Schema."""
+
+    read: Read
+    schema: dict[str, Any]
+
+
+# -- what every reader uses --------------------------------------------------------------------------
+
+
+def shown(text: str) -> str:
+    """A text for a message: quoted, and cut with its length told when it is long."""
+    return repr(text) if len(text) <= 80 else f"{text[:60]!r}… ({len(text):,} characters)"
+
+
+def nearest(word: str, known: Iterable[str], what: str) -> str:
+    """Advice for a word that is not known."""
+    close = closest(word, known)
+    return f"did you mean `{close[0]}`?" if close else f"{what}: {', '.join(known)}"
+
+
+def closest(word: str, known: Iterable[str]) -> list[str]:
+    """The known word that somebody may have meant; none when none is close."""
+    from difflib import get_close_matches  # late: a file without mistakes needs it never
+
+    return get_close_matches(word[:100], list(known), 1)
+
+
+def wrong(node: Tree, path: str, problems: Problems, wanted: str) -> Any:
+    """Note that a value is not of the kind that is wanted."""
+    found = _SHAPES.get(node.shape) or _TAGS.get(node.tag)
+    if found is None or (node.shape != "text" and node.tag not in ("seq", "map")):
+        return problems.note(node, path, f"the tag {shown(node.tag)} is not read", "remove the tag")
+    said = f"{shown(node.text)} is {found}" if node.text and node.shape == "text" else f"this is {found}"
+    quote = node.shape == "text" and node.text and node.tag != "str" and wanted.startswith(("text", "a name"))
+    advice = f'put it in quotes: "{node.text}"' if quote and len(node.text) <= 80 else f"give {wanted}"
+    return problems.note(node, path, f"{said} where {wanted} is due", advice)
+
+
+def pairs(node: Tree, path: str, problems: Problems) -> list[tuple[str, Tree, Tree]] | None:
+    """Keys, the nodes of the keys, and the nodes of their values; each key once. None when it is no mapping."""
+    if node.shape != "mapping" or node.tag != "map":
+        wrong(node, path, problems, "a mapping (`key: value`)")
+        return None
+    found: dict[str, tuple[str, Tree, Tree]] = {}
+    for key, value in zip(node.nodes[::2], node.nodes[1::2], strict=True):
+        if not _is_key(key, path, problems):
+            continue
+        if key.text in found:
+            first = found[key.text][1].line
+            why = f"the key {shown(key.text)} is given twice, first in line {first}"
+            problems.note(key, inside(path, key.text), why, "remove one of them")
+        else:
+            found[key.text] = key.text, key, value
+    return list(found.values())
+
+
+def _is_key(key: Tree, path: str, problems: Problems) -> bool:
+    if key.tag == "merge" and key.plain:
+        problems.note(key, path, "merge keys (`<<`) are not read", "write the keys out")
+    elif key.shape != "text" or key.tag != "str":
+        wrong(key, path, problems, "text as a key")
+    elif "\0" in key.text:
+        problems.note(key, path, "there is a NUL in a key", "remove it")
+    else:
+        return True
+    return False
+
+
+def inside(path: str, key: str | int) -> str:
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    name = key if len(key) <= 100 else f"{key[:60]}…"
+    return f"{path}.{name}" if path else name
+
+
+def items(node: Tree, path: str, problems: Problems, read: Read) -> Any:
+    """Each item of a list, read; BAD when one is."""
+    if node.shape != "list" or node.tag != "seq":
+        return wrong(node, path, problems, "a list")
+    found = tuple(read(child, inside(path, at), problems) for at, child in enumerate(node.nodes))
+    return BAD if any(each is BAD for each in found) else found
+
+
+# -- texts -------------------------------------------------------------------------------------------
+
+
+def read_text(node: Tree, path: str, problems: Problems) -> Any:
+    if node.shape != "text" or node.tag != "str":
+        return wrong(node, path, problems, "text")
+    if "\0" in node.text:
+        return problems.note(node, path, "there is a NUL in this text", "remove it")
+    if not node.text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in node.text):
+        return problems.note(node, path, "there is half of a character in this text", "write the whole character")
+    return node.text
+
+
+def _read_filled(node: Tree, path: str, problems: Problems) -> Any:
+    text = read_text(node, path, problems)
+    if text is not BAD and not text.strip():
+        return problems.note(node, path, "this text is empty", "say what is meant, or remove the key")
+    return text
+
+
+def _read_command(node: Tree, path: str, problems: Problems) -> Any:
+    text = _read_filled(node, path, problems)
+    if text is not BAD and len(text.encode()) > LONGEST:
+        return problems.note(node, path, f"a command may have {LONGEST:,} bytes", "move it into a script")
+    return text
+
+
+def _read_name(node: Tree, path: str, problems: Problems) -> Any:
+    text = _read_filled(node, path, problems)
+    if text is not BAD and not re.fullmatch(NAME, text):
+        advice = "use letters, digits, `_`, `-` and `.`, a letter or digit first, at most 100 of them"
+        return problems.note(node, path, f"{shown(text)} cannot be a name", advice)
+    return text
+
+
+def one_of(choices: tuple[str, ...]) -> Kind:
+    """One of a few words."""
+
+    def read(node: Tree, path: str, problems: Problems) -> Any:
+        text = _read_filled(node, path, problems)
+        if text is BAD or text in choices:
+            return text
+        return problems.note(node, path, f"{shown(text)} is not known here", nearest(text, choices, "give one of"))
+
+    return Kind(read, {"enum": list(choices)})
+
+
+def _read_path(node: Tree, path: str, problems: Problems) -> Any:
+    """A path or pattern that stays in the folder it starts in. `**` may stand for no folder at all."""
+    text = _read_filled(node, path, problems)
+    if text is BAD:
+        return BAD
+    if text.startswith(("/", "~")):
+        return problems.note(node, path, f"{shown(text)} is not in the flow's folder", "give a path from that folder")
+    depth = 0
+    for part in text.split("/"):
+        depth += -1 if part == ".." else 0 if part in ("", ".", "**") else 1
+        if depth < 0:
+            why = f"{shown(text)} leads out of the folder it starts in"
+            return problems.note(node, path, why, "give a path inside it, or move the flow file up")
+    return text
+
+
+def _one_or_many(read: Read) -> Read:
+    def taken(node: Tree, path: str, problems: Problems) -> Any:
+        if node.shape == "list":
+            return items(node, path, problems, read)
+        found = read(node, path, problems)
+        return BAD if found is BAD else (found,)
+
+    return taken
+
+
+# -- numbers and truth -------------------------------------------------------------------------------
+
+
+def read_flag(node: Tree, path: str, problems: Problems) -> Any:
+    if node.tag == "bool" and node.text.lower() in ("true", "false"):
+        return node.text.lower() == "true"
+    return problems.note(node, path, f"{shown(node.text)} is no truth value", "write true or false")
+
+
+def count(least: int, most: int | None = None) -> Kind:
+    """A whole number between two limits."""
+
+    def read(node: Tree, path: str, problems: Problems) -> Any:
+        if node.tag != "int" or not _INTEGER.fullmatch(node.text):
+            return wrong(node, path, problems, "a whole number in plain digits")
+        found = int(node.text)
+        if found < least or (most is not None and found > most):
+            advice = f"give {least} to {most:,}" if most is not None else f"give {least} or more"
+            return problems.note(node, path, f"{shown(node.text)} is out of range", advice)
+        return found
+
+    limits = {"minimum": least} | ({} if most is None else {"maximum": most})
+    return Kind(read, {"type": "integer", **limits})
+
+
+def _read_duration(node: Tree, path: str, problems: Problems) -> Any:
+    plain = node.tag in ("int", "float") and _NUMBER.fullmatch(node.text) and len(node.text) < 100
+    if node.shape != "text" or not (plain or node.tag == "str"):
+        return wrong(node, path, problems, "a duration such as 90s, 10m, 48h")
+    try:
+        found = seconds(float(node.text) if plain else node.text, path)
+    except StepInvalid:
+        advice = "use seconds, or text such as 90s, 10m, 48h"
+        return problems.note(node, path, f"{shown(node.text)} is no duration", advice)
+    return found if found > 0 else problems.note(node, path, "nothing can be done in no time", "give more than 0")
+
+
+# -- mappings and free values ------------------------------------------------------------------------
+
+
+def read_variable(node: Tree, name: str, path: str, problems: Problems) -> bool:
+    """Whether this can be the name of an environment variable of the flow's own."""
+    if re.fullmatch(VARIABLE, name) and len(name) <= 100:
+        return True
+    taken = name.startswith("OUTLAST_")
+    why = "names that begin with OUTLAST_ are set by the runtime" if taken else f"{shown(name)} cannot be a variable"
+    problems.note(node, path, why, "use letters, digits and `_`, no digit first, another prefix, at most 100 of them")
+    return False
+
+
+def _read_env(node: Tree, path: str, problems: Problems) -> Any:
+    found: dict[str, str] = {}
+    for name, key, value in pairs(node, path, problems) or ():
+        at = inside(path, name)
+        named = read_variable(key, name, at, problems)
+        text = _read_setting(value, at, problems)
+        if text is not BAD and len(text.encode()) + len(name) >= LONGEST:
+            problems.note(value, at, f"a variable may have {LONGEST:,} bytes", "put the value into a file")
+        elif named and text is not BAD:
+            found[name] = text
+    return found
+
+
+def _read_setting(node: Tree, path: str, problems: Problems) -> Any:
+    """A variable's value: text, or a number that can be read in one way only, as it is written."""
+    if node.shape == "text" and node.tag in ("int", "float") and _NUMBER.fullmatch(node.text):
+        return node.text
+    return read_text(node, path, problems)
+
+
+def _read_secrets(node: Tree, path: str, problems: Problems) -> Any:
+    def named(each: Tree, at: str, noted: Problems) -> Any:
+        text = _read_filled(each, at, noted)
+        return text if text is BAD or read_variable(each, text, at, noted) else BAD
+
+    found = items(node, path, problems, named)
+    if found is not BAD and (twice := doubled(found)) is not None:
+        return problems.note(node, path, f"{twice} is listed twice", "remove one of them")
+    return found
+
+
+def read_json(node: Tree, path: str, problems: Problems) -> Any:
+    """Any value that JSON has, if it can be read in one way only."""
+    if node.shape == "list":
+        found = items(node, path, problems, read_json)
+        return BAD if found is BAD else list(found)
+    if node.shape == "mapping":
+        return read_object(node, path, problems)
+    if node.tag == "str" and not (node.plain and _LIKE_A_NUMBER.fullmatch(node.text)):
+        return read_text(node, path, problems)
+    if node.tag in ("bool", "null") and node.text.lower() in ("true", "false", "null", "~", ""):
+        return {"true": True, "false": False}.get(node.text.lower())
+    return _read_number(node, path, problems)
+
+
+def read_object(node: Tree, path: str, problems: Problems) -> Any:
+    found = {
+        name: read_json(value, inside(path, name), problems) for name, _, value in pairs(node, path, problems) or ()
+    }
+    return BAD if any(value is BAD for value in found.values()) else found
+
+
+def _read_number(node: Tree, path: str, problems: Problems) -> Any:
+    if node.tag == "int" and _INTEGER.fullmatch(node.text):
+        return int(node.text)
+    if node.tag == "float" and _NUMBER.fullmatch(node.text) and math.isfinite(float(node.text)):
+        return float(node.text)
+    if node.tag not in _TAGS:
+        return wrong(node, path, problems, "a JSON value")
+    why = f"{shown(node.text)} can be read in more than one way"
+    return problems.note(node, path, why, "put it in quotes, or write true, false, null or a plain decimal number")
+
+
+# -- the kinds ---------------------------------------------------------------------------------------
+
+_COMMAND: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+_PATH: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": r"^(?![/~])"}
+_SETTING: dict[str, Any] = {"type": ["string", "number"]}
+
+
+def _listed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "array", "items": schema}]}
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "propertyNames": {"pattern": f"^{VARIABLE}$"}, "additionalProperties": values}
+
+
+_EXIT = count(1, 255)
+TEXT = Kind(read_text, {"type": "string"})
+NAMED = Kind(_read_name, {"type": "string", "pattern": f"^{NAME}$"})
+COMMAND = Kind(_read_command, _COMMAND)
+COMMANDS = Kind(_one_or_many(_read_command), _listed(_COMMAND))
+PATH = Kind(_read_path, _PATH)
+PATTERNS = Kind(_one_or_many(_read_path), _listed(_PATH))
+EXITS = Kind(_one_or_many(_EXIT.read), _listed(_EXIT.schema))
+FLAG = Kind(read_flag, {"type": "boolean"})
+DURATION = Kind(_read_duration, {"type": ["string", "number"], "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$"})
+ENV = Kind(_read_env, _named(_SETTING))
+SECRETS = Kind(_read_secrets, {"type": "array", "uniqueItems": True, "items": {"pattern": f"^{VARIABLE}$"}})
+OBJECT = Kind(read_object, {"type": "object"})
+JSON = Kind(read_json, {})

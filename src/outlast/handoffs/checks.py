@@ -1,0 +1,325 @@
+"""Checks: rules about files looked at, commands run on this host, and what callers say they ran themselves.
+
+A check's command runs as the person at the keyboard would run it there, in a session of its own that is ended whole:
+on timeout, on Ctrl-C, and by the guard if this process dies. Nothing here is written but the blobs that hold what
+the commands printed; what is evidence is recorded by who asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from outlast.commands.printed import Printed
+from outlast.commands.process import Ended, Held, end_group, hold
+from outlast.errors import CommandNotStarted, HandoffInvalid, Stopped
+from outlast.files.changes import readable
+from outlast.files.rules import broken_rule, inside
+from outlast.handoffs.contract import Command, command_of, rule_of
+from outlast.handoffs.forms import kind_of, nearest
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
+from outlast.handoffs.verdict import label_of
+from outlast.home.process import this_place
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+__all__ = ["CHECK_SECONDS", "broken_rule", "reported", "run_checks"]
+
+When = Literal["store", "recover", "verify", "settle"]
+
+CHECK_SECONDS = 600.0  # for a check that does not say how long it may take
+_SHOWN = 200  # characters of a check in a line about it
+_BEYOND = 1 << 53  # what JSON can carry everywhere is below
+_DEEPEST = 8  # a check that has its own handoff checked would go on for ever
+# A check is no step of the run that may be around it, does not act for the claimer (what it prints is kept for
+# everybody to read), and is about the repository it runs in.
+_NOT_PASSED_ON = re.compile(
+    "OUTLAST_(RUN|STEP|ATTEMPT|ITERATION|KEY|RESULT|ENVELOPE|REFUSED|HANDOFF|ANSWER|PREVIOUS|CLAIM)"
+    "|GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX|NAMESPACE|COMMON_DIR|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES)"
+)
+
+
+# -- running checks ----------------------------------------------------------------------------------
+
+
+class _Done(NamedTuple):
+    """What came of one check, before it is evidence."""
+
+    passed: bool
+    note: str = ""
+    exit: int | None = None
+    seconds: float = 0.0
+    output: str = ""
+
+
+def run_checks(
+    runtime: Runtime,
+    forms: Sequence[Form],
+    root: Path,
+    *,
+    when: When,
+    by: str,
+    stop: Callable[[], bool] | None = None,
+    between: Callable[[], None] | None = None,
+) -> list[Evidence]:
+    """What comes of each check, in order, with what it printed durable as a blob.
+
+    A check that cannot be started has failed. Raises Stopped when `stop()` is true; that, and whatever is raised in
+    this thread meanwhile, ends the check under way with all it started. Nothing is given then. `between` is called
+    after each check, the last one too: many checks take longer than a claim lasts that nobody uses.
+    """
+    found = []
+    for place, form in enumerate(forms, 1):
+        if stop is not None and stop():
+            raise Stopped
+        runtime.tell(f"check {place} of {len(forms)}: {_line(label_of(form))}")
+        done = _check(runtime, form, root, stop)
+        found.append(
+            Evidence(
+                check=form,
+                **done._asdict(),
+                at=runtime.clock.now(),
+                by=by,
+                where=this_place()[0],
+                runner="runner",
+                when=when,
+            )
+        )
+        if between is not None:
+            between()
+    return found
+
+
+def _check(runtime: Runtime, form: Form, root: Path, stop: Callable[[], bool] | None) -> _Done:
+    command = command_of(form)
+    if command is not None:
+        try:
+            return _run(runtime, command, root, stop)
+        except CommandNotStarted as error:
+            return _Done(False, readable(f"could not be started: {error.why}"))
+    rule = rule_of(form)
+    if rule is None:
+        return _Done(False, "could not be started: it is neither a command nor a rule about a file")
+    wrong = broken_rule(root, rule)
+    return _Done(not wrong, f"{_line(rule.file)} {wrong}" if wrong else "")
+
+
+def _run(runtime: Runtime, command: Command, root: Path, stop: Callable[[], bool] | None) -> _Done:
+    timeout = CHECK_SECONDS if command.timeout_seconds is None else command.timeout_seconds
+    ended, printed = _run_to_end(runtime, command, _folder(command, root), timeout, stop)
+    if ended.how == "stopped":
+        raise Stopped
+    in_time, content = ended.how == "exited", printed.content()
+    return _Done(
+        in_time and ended.exit == command.exit,
+        "; ".join((*_notes(ended, timeout), *content.notes())),
+        ended.exit if in_time else None,  # else it is our signal's
+        round(ended.seconds, 3),
+        runtime.blobs.put(content.kept) if content.kept else "",
+    )
+
+
+def _notes(ended: Ended, timeout: float) -> Iterator[str]:
+    if ended.how == "timed_out":
+        yield f"timed out after {timeout:g} s"
+    elif ended.exit is None:
+        yield "its exit code was taken by another part of this process"
+    if ended.stragglers:
+        yield f"ended what it left in the background ({_processes(ended.stragglers)})"
+    if ended.left:
+        yield f"{_processes(ended.left)} could not be ended"
+
+
+def _folder(command: Command, root: Path) -> Path:
+    """Where it runs. Raises CommandNotStarted for a folder that is not inside the root."""
+    folder = root / (command.cwd or "")
+    try:
+        real = os.path.realpath(folder)
+        within = inside(os.path.realpath(root), real)
+    except (OSError, ValueError) as error:
+        raise CommandNotStarted(command.run, f"its folder {command.cwd!r} cannot be read ({error})") from error
+    if not within:
+        raise CommandNotStarted(command.run, f"its folder {command.cwd!r} leaves the root")
+    return Path(real)
+
+
+def _environment(command: Command) -> dict[str, str]:
+    """Our own, and OUTLAST_CHECK: how deep checks are in checks. Raises CommandNotStarted when they have no end."""
+    around = os.environ.get("OUTLAST_CHECK", "")
+    depth = 1 + (int(around) if re.fullmatch(r"[0-9]{1,4}", around) else 0)
+    if depth > _DEEPEST:
+        raise CommandNotStarted(command.run, f"checks run checks, {_DEEPEST} deep: one of them has itself checked")
+    env = {name: value for name, value in os.environ.items() if not _NOT_PASSED_ON.fullmatch(name)}
+    return env | {"OUTLAST_CHECK": str(depth)}
+
+
+def _run_to_end(
+    runtime: Runtime, command: Command, folder: Path, timeout: float, stop: Callable[[], bool] | None
+) -> tuple[Ended, Printed]:
+    env = _environment(command)
+    try:
+        printed = Printed(runtime.secret_rules)
+    except OSError as error:
+        raise CommandNotStarted(command.run, f"its output cannot be taken ({error})") from error
+    try:
+        held = hold(command.run, cwd=folder, env=env, output=printed.writer)
+    except BaseException:
+        printed.close()
+        raise
+    try:
+        runtime.guard.watch(held.group.pgid, runtime.folder / "work" / "check")  # never made: nobody asks for the word
+        printed.begin()
+        held.go()
+        return _wait(runtime, held, timeout, stop), printed
+    finally:
+        with suppress(CommandNotStarted):  # it may never have been let go
+            held.wait(0, patience=runtime.settings.patience_seconds)  # nothing of it goes on, whatever came between
+        held.drop()
+        runtime.guard.release(held.group.pgid)
+        printed.close()
+
+
+def _wait(runtime: Runtime, held: Held, timeout: float, stop: Callable[[], bool] | None) -> Ended:
+    """How it ended. What is raised in this thread asks it to end; a second time, at once.
+
+    It is waited for in another thread: there a Ctrl-C cannot be taken for a part of the waiting, and is never lost.
+    """
+    asked, over = threading.Event(), threading.Event()
+    came: list[Ended | BaseException] = []
+
+    def wait() -> None:
+        try:
+            wanted = lambda: asked.is_set() or (stop is not None and stop())  # noqa: E731
+            came.append(held.wait(timeout, wanted, patience=runtime.settings.patience_seconds))
+        except BaseException as error:
+            came.append(error)
+        finally:
+            over.set()
+
+    threading.Thread(target=wait, name="check", daemon=True).start()
+    raised = _until(over, asked, lambda: end_group(held.group, runtime.process, 0))
+    for error in (raised, came[0]):
+        if isinstance(error, BaseException):
+            raise error
+    assert isinstance(came[0], Ended)
+    return came[0]
+
+
+def _until(over: threading.Event, asked: threading.Event, hurry: Callable[[], object]) -> BaseException | None:
+    """Wait until it is over; what was raised first meanwhile."""
+    raised: BaseException | None = None
+    while not over.is_set():
+        try:
+            over.wait()
+        except BaseException as error:
+            asked.set()
+            if raised is not None:
+                hurry()
+            raised = raised or error
+    return raised
+
+
+# -- what callers report -----------------------------------------------------------------------------
+
+
+def reported(
+    given: Any, contract: Contract, *, when: When, by: str, at: int, where: str, path: str = "evidence"
+) -> list[Evidence]:
+    """Evidence as callers report it: `{"check", "passed"}` and, if they like, `exit`, `seconds` and `note`.
+
+    Raises HandoffInvalid with the path of what cannot be used.
+    """
+    if not isinstance(given, list | tuple):
+        raise HandoffInvalid(path, f"is no list but {kind_of(given)}", 'give a list of {"check": …, "passed": true}')
+    if len(given) > MAX_CHECKS:
+        remedy = "report each check once, with its last result"
+        raise HandoffInvalid(path, f"has {len(given)} items; the limit is {MAX_CHECKS}", remedy)
+    found = []
+    for place, item in enumerate(given):
+        fields = _fields(item, contract, f"{path}[{place}]")
+        found.append(Evidence(**fields, at=at, by=by, where=where, runner="self", when=when))
+    return found
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "passed": ("true or false", lambda value: type(value) is bool),
+    "exit": ("a whole number", lambda value: type(value) is int and abs(value) < _BEYOND),
+    "seconds": ("a number of seconds, 0 or more", lambda value: type(value) in (int, float) and 0 <= value < _BEYOND),
+    "note": ("a text that UTF-8 can carry", lambda value: type(value) is str and readable(value) == value),
+}
+_KEYS = ("check", *_KINDS)
+
+
+def _fields(item: Any, contract: Contract, path: str) -> dict[str, Any]:
+    """The fields of one report, checked."""
+    if not isinstance(item, Mapping):
+        raise HandoffInvalid(path, f"is no object but {kind_of(item)}", 'give {"check": …, "passed": true}')
+    for key in item:
+        if key not in _KEYS:
+            name = str(key) if isinstance(key, str) else _shown(key)
+            raise HandoffInvalid(
+                f"{path}.{_line(name)}", "is not known here", nearest(name, _KEYS, "the keys here are")
+            )
+    for key in ("check", "passed"):
+        if key not in item:
+            raise HandoffInvalid(f"{path}.{key}", "is missing", "say which check it was and whether it passed")
+    fields = {key: item[key] for key in _KINDS if item.get(key) is not None or key == "passed"}
+    for key, value in fields.items():
+        wanted, fits = _KINDS[key]
+        if not fits(value):
+            raise HandoffInvalid(f"{path}.{key}", f"is {_shown(value)}", f"give {wanted}")
+    form = _form(item["check"], contract, f"{path}.check")
+    _refuse_contradiction(form, fields, path)
+    return {"check": form, **fields}
+
+
+def _form(given: Any, contract: Contract, path: str) -> Form:
+    """The contract's own form of the check that was given."""
+    forms = contract.acceptance_checks
+    for form in forms:
+        if form == given:
+            return form
+    if not forms:
+        remedy = "leave it out, or store the handoff again with acceptance_checks"
+        raise HandoffInvalid(path, "is no check of the handoff, which has none", remedy)
+    from difflib import SequenceMatcher  # late: a report without mistakes needs it never
+
+    wanted = _shown(given)
+    close = max(map(_shown, forms), key=lambda known: SequenceMatcher(None, wanted, known).ratio())
+    remedy = f"give one of its acceptance_checks; the nearest is {close}"
+    raise HandoffInvalid(path, f"is no check of the handoff: {wanted}", remedy)
+
+
+def _refuse_contradiction(form: Form, fields: Mapping[str, Any], path: str) -> None:
+    command = command_of(form)
+    code = fields.get("exit")
+    if fields["passed"] and command is not None and code not in (None, command.exit):
+        why = f"is true, though its exit is {code} and the check wants {command.exit}"
+        raise HandoffInvalid(f"{path}.passed", why, "report what really came of it")
+
+
+# -- words -------------------------------------------------------------------------------------------
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' if number > 1 else ''}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return _line(repr(value))
+    except (ValueError, RecursionError):  # a number with thousands of digits; a list that contains itself often enough
+        return kind_of(value)
+
+
+def _line(text: str) -> str:
+    """A text as one line that can be shown, however long or strange it is."""
+    shown = "".join(each if each.isprintable() else " " for each in text[:_SHOWN])
+    return shown if len(text) <= _SHOWN else f"{shown}… ({len(text)} characters)"

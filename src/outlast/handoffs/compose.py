@@ -1,0 +1,317 @@
+"""Handoffs that nobody wrote: composed, when asked for, from what an unfinished run left.
+
+What was done comes from receipts, what was under way from its files as they are, what is waited for from its
+interrupts. Nothing is stored, and nothing is invented: what no step said is not said here either. Who claims such a
+handoff takes the run's own lease.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import RunFinished, RunNotFound, StepNotFound
+from outlast.handoffs.handoff import MAX_BYTES, MAX_FILES, STALE_SECONDS, Evidence, Handoff, Lint, encode_handoff
+from outlast.handoffs.recovered import TaskRun
+from outlast.handoffs.run_summary import Story, listed, next_action, short, state, story_of, summary, text
+from outlast.home.tokens import print_of
+from outlast.ledger.journal import Entry, Row
+from outlast.ledger.lease import Beat
+from outlast.ledger.verdict import Reason
+from outlast.runs import claim as claims
+from outlast.runs.call import Call, fold, labels
+from outlast.runs.run import FINISHED
+from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
+from outlast.tasks.task import anchor_of
+from outlast.values.codec import decode, encode, jsonable
+from outlast.values.frozen import dataclass
+
+if TYPE_CHECKING:
+    from outlast.handoffs.anchor import Found
+    from outlast.home.home import Runtime
+
+ROOMS = (128 * 1024, 16 * 1024, 2 * 1024)  # bytes for each list; less when what is inherited is large
+INHERITED = (
+    "acceptance_checks",
+    "must_change",
+    "must_remove",
+    "must_keep",
+    "rollback",
+    "environment",
+    "repo_root",
+    "file_path",
+    "symbol",
+    "risk",
+    "tags",
+    "refs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A handoff made from a run, what bears on trusting it, and the run."""
+
+    handoff: Handoff
+    reasons: tuple[Reason, ...]
+    run: TaskRun
+    accepted: tuple[str, ...] = ()  # fingerprints of reasons that somebody took upon himself
+    beside: Found | None = None  # the open handoff under the same anchor: it is claimed with the run
+
+
+def compose(runtime: Runtime, scope: str, task: str, base: Handoff | None = None) -> Composed | None:
+    """What the task's unfinished run gives to whoever continues; None when there is none that could go on here.
+
+    Of several the one that was updated last; the others are named. `base`: an older handoff under the same anchor,
+    whose checks, musts and files still hold.
+    """
+    rows = runtime.store.read(lambda look: look.unfinished_of_task(scope, task))
+    ours = sorted((row for row in rows if not row.seal), key=lambda row: (row.updated_at, row.key))
+    if not ours:
+        return None
+    story = story_of(runtime, ours[-1], ours[:-1])
+    run = TaskRun(story.row.id, story.row.flow, story.plan.status, story.command)
+    reasons = story.plan.verdict.reasons
+    return Composed(_fitting(runtime, story, base), reasons, run, _accepted(runtime, story))
+
+
+def _accepted(runtime: Runtime, story: Story) -> tuple[str, ...]:
+    """What was accepted on the run's record; nothing of that is believed when the record is broken."""
+    rows = [] if story.broken else runtime.store.read(lambda look: look.journal_of(story.row.key))
+    return tuple(each["fingerprint"] for each in fold(rows).accepted)
+
+
+# -- the handoff -------------------------------------------------------------------------------------
+
+
+def _fitting(runtime: Runtime, story: Story, base: Handoff | None) -> Handoff:
+    """The handoff within its limit. What a base has is never cut: if it leaves no room, it is only named."""
+    for room in ROOMS:
+        made = _handoff(runtime, story, base, room, base)
+        if len(encode_handoff(made)) <= MAX_BYTES:
+            return made
+    return _handoff(runtime, story, None, ROOMS[-1], base)
+
+
+def _handoff(runtime: Runtime, story: Story, inherited: Handoff | None, room: int, base: Handoff | None) -> Handoff:
+    import msgspec
+
+    row = story.row
+    known = {name: getattr(inherited, name) for name in INHERITED} if inherited else {}
+    if inherited is None and runtime.project is not None:
+        known["repo_root"] = str(runtime.project)
+    files, outside = _target_files(story, _root(runtime, inherited), inherited.target_files if inherited else ())
+    about = [*_left_out_files(files[MAX_FILES:], outside), *_about_base(base, inherited)]
+    return Handoff(
+        **known,
+        id=f"run:{row.id}",
+        scope=row.scope,
+        revision=0,
+        anchor=anchor_of(row.task),
+        actor=row.actor,
+        source="run",
+        stored_us=story.heard_us,
+        expires_us=story.heard_us + STALE_SECONDS * 1_000_000,
+        lint=Lint(100),
+        summary=summary(story),
+        handoff_text="\n".join([*text(story, room), *about]),
+        target_files=tuple(files[:MAX_FILES]),
+        next_action=next_action(story),
+        execution_state_v1=msgspec.Raw(encode(state(story, room))),
+    )
+
+
+def _root(runtime: Runtime, base: Handoff | None) -> str:
+    """The folder that target files are named from."""
+    told = (base.binding.root if base.binding else base.repo_root) if base else None
+    return os.path.realpath(told or runtime.project or Path.cwd())
+
+
+def _target_files(story: Story, root: str, known: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files that the work is about, from the root; and those that cannot be named so."""
+    files, outside = dict.fromkeys(known), []
+    for path in (path for undone in story.undone for path in undone.files):
+        place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        inside = os.path.relpath(place, root)
+        if inside == "." or inside.split(os.sep)[0] == ".." or not _is_text(inside):
+            outside.append(path)
+        else:
+            files[inside] = None
+    return list(files), list(dict.fromkeys(outside))
+
+
+def _is_text(path: str) -> bool:
+    return path.isascii() or path.encode("utf-8", "replace").decode() == path
+
+
+def _left_out_files(beyond: Sequence[str], outside: Sequence[str]) -> Iterator[str]:
+    if beyond:
+        yield f"{len(beyond)} more files were left changed than a handoff names."
+    if outside:
+        yield f"Not named as target files, since they lie elsewhere or have names that are no text: {listed(outside)}."
+
+
+def _about_base(base: Handoff | None, inherited: Handoff | None) -> Iterator[str]:
+    if base is None:
+        return
+    yield f"It goes on from handoff {base.id} (revision {base.revision}): {short(base.summary)}"
+    if base.next_action:
+        yield f"Its next action was: {short(base.next_action)}"
+    if inherited is None:
+        show = f"outlast handoff show --id {base.id}"
+        yield f"Its checks and musts still hold; they are too large to repeat here: {show}"
+
+
+# -- a step's own handoff ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StepHandoff:
+    """What one step handed to whoever came next: its envelope, and the receipt that proves it."""
+
+    run_id: str
+    flow: str
+    task: str
+    step: str
+    agent: str
+    status: str
+    attempt: int
+    done: str
+    next: str
+    artifacts: tuple[str, ...]
+    state: dict[str, Any]
+    result: Any
+    seq: int
+    hash: str
+    at: datetime
+
+
+def step_handoff(runtime: Runtime, run_id: str, step: str) -> StepHandoff:
+    """The envelope of a step's newest attempt. The step by its label, or by its name if one call has it.
+
+    Raises RunNotFound, AmbiguousPrefix, StepNotFound, StepAmbiguous, IntegrityBroken.
+    """
+    from outlast.runs.decisions import find_call
+    from outlast.runs.receipt import receipts_of
+
+    row = runtime.row(run_id)
+
+    def look(reading: Reading) -> tuple[Call, list[Row]]:
+        return find_call(reading, row, step)[0], reading.journal_of(row.key)
+
+    call, rows = runtime.store.read(look)
+    label = labels(rows).get(call)
+    found = [one for one in receipts_of(row.id, row.flow, rows) if one.label == label]
+    if not found:  # it only waits: nothing of it has begun
+        raise StepNotFound(row.id, step, ", ".join([*labels(rows).values()][-8:]) or "none yet")
+    last, envelope = found[-1], found[-1].envelope
+    return StepHandoff(
+        run_id=row.id,
+        flow=row.flow,
+        task=row.task,
+        step=last.label,
+        agent=last.agent or "main",
+        status=last.status,
+        attempt=last.attempt,
+        done=envelope.done,
+        next=envelope.next,
+        artifacts=envelope.artifacts,
+        state=envelope.state,
+        result=decode(runtime.blobs.get(last.blob)) if last.blob else last.result,
+        seq=last.seq,
+        hash=last.hash,
+        at=last.ended_at or last.started_at,
+    )
+
+
+# -- claiming ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """Who claims a run, why it is taken from somebody else, and what is accepted with it."""
+
+    by: str
+    take: str = ""
+    accepting: tuple[Reason, ...] = ()
+    why: str = ""  # it is accepted
+
+
+def take_run(runtime: Runtime, tx: Writing, run_id: str, beat: Beat, claiming: Claiming) -> int:
+    """Take a run's lease for whoever shows the token of the beat, without running it. Gives the epoch.
+
+    Until the beat's process is dead or its time is over nobody else may resume the run; who shows the token resumes
+    it, and with that the claim is used up. A run that is being executed is never taken. What is accepted is on the
+    run's record with it. Raises RunNotFound, RunFinished, RunSealed, RunHeld.
+    """
+    row, lease, token = tx.run_by_id(run_id), tx.lease_of(run_id), beat.process.id
+    if row is None or lease is None:
+        raise RunNotFound(run_id)
+    if row.status in FINISHED:
+        raise RunFinished(run_id, row.status)
+    claims.refuse_sealed(row)
+    if not claiming.take or claims.is_executing(row):
+        claims.refuse_held(runtime, tx, run_id, lease)
+    tx.beat(beat)
+    if lease.holder == token and not claiming.accepting:
+        return lease.epoch
+    return _taken(runtime, tx, row, lease, token, claiming)
+
+
+def _taken(runtime: Runtime, tx: Writing, row: RunRow, lease: LeaseRow, token: str, claiming: Claiming) -> int:
+    silent_at = claims.silent_since(runtime, tx, row, lease)
+    tx.take_lease(lease, token)
+    if lease.holder and lease.holder not in (runtime.process.id, token):
+        tx.forget_process(lease.holder)
+    said = {"by": claiming.by, "why": claiming.take}
+    facts: dict[str, Any] = {name: value for name, value in said.items() if value} | {"claim": print_of(token)}
+    if silent_at:
+        facts["silent_at"] = silent_at  # by when the owner was dead: files that changed later are not its work
+    hold = _hold_of(row, lease, lease.epoch + 1)
+    told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
+    told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
+    tx.append(hold, [_fact(*each, runtime, row, hold) for each in told])
+    if claims.is_executing(row):  # it was, and its owner is dead
+        tx.set_run_status(row.key, "crashed", row.updated_at)
+    return hold.epoch
+
+
+def _acceptance(reason: Reason, claiming: Claiming) -> dict[str, Any]:
+    """An acceptance as a resume writes and reads it."""
+    return {"fingerprint": reason.fingerprint, "why": claiming.why, "actor": claiming.by, **reason.to_dict()}
+
+
+def give_back(runtime: Runtime, tx: Writing, run_id: str, token: str, facts: dict[str, Any]) -> bool:
+    """Give a claimed run back as it is, and say so in its journal. Whether the token still held it."""
+    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+    if row is None or lease is None or lease.holder != token or claims.is_executing(row):
+        return False
+    hold = _hold_of(row, lease)
+    tx.append(hold, [_fact("released", facts, runtime, row, hold)])
+    tx.release_lease(hold)
+    tx.forget_process(token)
+    return True
+
+
+def note_checked(runtime: Runtime, tx: Writing, run_id: str, by: str, evidence: Sequence[Evidence]) -> str:
+    """Write what came of checks into the journal of a run that nobody executes. Why it was not; "" when it was."""
+    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+    if row is None or lease is None:
+        return "its run is gone"
+    holder = claims.holder_of(runtime, tx, run_id, lease) if claims.is_executing(row) else ""
+    if holder or row.status in FINISHED or row.seal:
+        return f"its run is executed by {holder}" if holder else "its run has ended or left meanwhile"
+    hold, blobs = _hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))
+    facts = {"by": by, "evidence": jsonable(list(evidence))}
+    tx.append(hold, [_fact("checked", facts, runtime, row, hold)._replace(blobs=blobs)])
+    return ""
+
+
+def _hold_of(row: RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
+    return Hold(row.key, row.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
+
+
+def _fact(name: str, facts: dict[str, Any], runtime: Runtime, row: RunRow, hold: Hold) -> Entry:
+    return claims.run_fact(name, facts, epoch=hold.epoch, at=runtime.clock.now(), trace_id=row.trace_id)

@@ -1,0 +1,248 @@
+"""How fit a contract is for being continued from: the known mistakes, each with a better wording, and a score.
+
+What a text says is found out by `wording.py`; here what is missing becomes findings. What they propose is made of the
+contract's own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from outlast.handoffs.handoff import Contract, Finding, Lint, key_of
+from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of, word_set
+from outlast.values.codec import encode
+
+PENALTIES = {
+    "no_anchor": 40,
+    "prose_only": 30,
+    "no_next_action": 30,
+    "no_files": 25,
+    "no_checks": 20,
+    "packet_disagrees": 20,
+    "past_tense": 15,
+    "too_early": 10,
+}
+WEAK_SCORE = 75  # this or less is weak
+
+
+def lint(contract: Contract, *, unchanged: bool = False) -> Lint:
+    """The score of a contract and everything found wrong. A code costs once, however often it was found.
+
+    `unchanged`: nothing was done since the last revision, or since the task opened.
+    """
+    found = (*_anchor(contract), *_tense(contract), *_gaps(contract), *_early(contract, unchanged), *_packets(contract))
+    score = max(0, 100 - sum(PENALTIES[code] for code in {finding.code for finding in found}))
+    return Lint(score, found, score <= WEAK_SCORE)
+
+
+# -- the findings ------------------------------------------------------------------------------------
+
+_HASH = re.compile(r"(?<![0-9a-z])(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40}(?![0-9a-z])", re.IGNORECASE)
+_UNSTABLE = {
+    "a uuid": re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE),
+    "a date": re.compile(r"(?<!\d)(?:19|20)\d\d([-_./]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)"),
+    "a timestamp": re.compile(r"(?<!\d)(?:1\d{9}|1\d{12}|1\d{15})(?!\d)|\d\d:\d\d:\d\d|(?<!\d)[0-2]\d:[0-5]\d(?!\d)"),
+    "a commit hash": _HASH,
+}
+_NUMBER = re.compile(r"#?\d+")
+_WORD = re.compile(r"[^\W_]+")
+_DIGEST = re.compile(r"(?<=\w-)[0-9a-f]{12}$")
+_CHECK_OF = {
+    "npm test": ("ts", "tsx", "js", "jsx", "mjs", "vue", "svelte"),
+    "cargo test": ("rs",),
+    "go test ./...": ("go",),
+    "bundle exec rspec": ("rb",),
+    "mvn test": ("java", "kt"),
+    "dotnet test": ("cs",),
+    "make test": ("c", "cc", "cpp", "h", "hpp"),
+}
+_NO_NAME = word_set(
+    """
+    checkpoint current draft final handoff last latest misc new now notes session stuff task temp tmp today todo
+    untitled wip work
+    """
+)
+_PACKET_KEYS = word_set("contract execution execution_packet execution_state handoff packet resume state task")
+
+
+def _anchor(contract: Contract) -> Iterator[Finding]:
+    if why := unstable(contract.anchor):
+        better = f"task:{_slug(contract)}"
+        yield Finding("no_anchor", "anchor", f"{why}: the next run cannot find it again by a name that stays", better)
+
+
+def unstable(anchor: str) -> str:
+    """Why an anchor is no stable name; "" when it is. A branch has the name that it has."""
+    kind, _, name = anchor.strip().rpartition(":")
+    if not name:
+        return "there is no anchor"
+    if kind == "branch":
+        return ""
+    if _NUMBER.fullmatch(anchor.strip()):
+        return f"{anchor!r} is a bare number"
+    if _NO_NAME.issuperset(_WORD.findall(name.lower())):
+        return f"{anchor!r} names no task"
+    named = _DIGEST.sub("", anchor)  # a task's own name ends in a digest of its inputs
+    for found, pattern in _UNSTABLE.items():
+        if pattern.search(named):
+            return f"{anchor!r} has {found} in it"
+    return ""
+
+
+def _slug(contract: Contract) -> str:
+    """A name from the summary, or else from what is to be done, or where."""
+    for text in (contract.summary, contract.next_action or "", *contract.target_files[:1], contract.handoff_text):
+        words = [word for word in _WORD.findall(text.lower()) if not re.search(r"\d{5}|\d[a-f]|[a-f]\d", word)]
+        slug = "-".join(word[:30] for word in words[:6])
+        if slug and not unstable(f"task:{slug}"):
+            return slug
+    return "NAME-OF-THE-WORK"
+
+
+def _tense(contract: Contract) -> Iterator[Finding]:
+    if only_past(contract.handoff_text):
+        first = _short(sentences_of(contract.handoff_text)[0], 160)
+        says = "says what happened and not what to do next"
+        yield Finding("past_tense", "handoff_text", says, f"Next: {_action(contract).rstrip('.')}. So far: {first}")
+    if contract.next_action and only_past(contract.next_action):
+        says = f"{_short(contract.next_action, 80)!r} is done already: the next action is what comes after it"
+        yield Finding("past_tense", "next_action", says, _action(contract))
+
+
+def _action(contract: Contract) -> str:
+    """What could be the next action, in the contract's own words."""
+    given = contract.next_action or ""
+    if given.strip() and not only_past(given):
+        return given
+    said = (str(value) for _, key, value in _said(contract) if key == "next_action")
+    packet = next((value for value in said if value.strip() and not only_past(value)), "")
+    return last_order(contract.handoff_text) or packet or _template(contract)
+
+
+def _template(contract: Contract) -> str:
+    path, symbol = contract.entry
+    path = path or next(iter(_mentioned(contract)), "") or "FILE"
+    check = next((f" until `{form}` passes" for form in contract.acceptance_checks if isinstance(form, str)), "")
+    return f"Open {path}{f' at {symbol}' if symbol else ''} and continue{check}: {_short(contract.summary, 160)}"
+
+
+def _gaps(contract: Contract) -> Iterator[Finding]:
+    """What is missing. A `file_path` is a file."""
+    files = contract.target_files or contract.file_path
+    action, checks = (contract.next_action or "").strip(), contract.acceptance_checks
+    if not files:
+        better = _json(_mentioned(contract) or ["PATH/OF/THE/FIRST/FILE/TO/OPEN"])
+        yield Finding("no_files", "target_files", "no file is named: the next run does not know what to open", better)
+    if not action:
+        says = "no next action: the next run has to guess it"
+        yield Finding("no_next_action", "next_action", says, _action(contract))
+    if not checks:
+        says = "no check: nobody can tell whether the resumed work succeeded"
+        yield Finding("no_checks", "acceptance_checks", says, _json(_checks(contract)))
+    if not (files or action or checks):
+        says = "prose only, nothing to execute: a note is kept as a record in the workspace"
+        better = f'workspace.record("note", {_json(_short(contract.summary or contract.handoff_text, 160))})'
+        yield Finding("prose_only", "handoff_text", says, better)
+
+
+def _mentioned(contract: Contract) -> list[str]:
+    texts = (contract.handoff_text, contract.next_action or "", contract.summary)
+    packets = (
+        path for _, key, value in _said(contract) if key in ("file_path", "target_files") for path in _files(value)
+    )
+    return list(dict.fromkeys((*(path for text in texts for path in paths_in(text)), *packets)))
+
+
+def _checks(contract: Contract) -> list[Any]:
+    """Checks from the text, from a packet, or by the kind of the files."""
+    texts = "\n".join((contract.handoff_text, contract.next_action or "", contract.summary))
+    said = next((value for _, key, value in _said(contract) if key == "acceptance_checks" and value), None)
+    files = [*contract.target_files, *([contract.file_path] if contract.file_path else ()), *_mentioned(contract)]
+    by_kind = [check for check in map(_check_of, files) if check]
+    tests = [check for check in by_kind if check != "pytest -q"]
+    found = list(dict.fromkeys(commands_in(texts))) or said or list(dict.fromkeys(tests or by_kind))
+    if not found and files:
+        found = [{"file": files[0], "contains": "TEXT THAT THE FINISHED WORK HAS"}]
+    return (
+        found
+        if isinstance(found, list) and found
+        else [f"COMMAND THAT PASSES WHEN DONE: {_short(contract.summary, 80)}"]
+    )
+
+
+def _check_of(path: str) -> str:
+    name, _, extension = path.rpartition("/")[2].rpartition(".")
+    if extension in ("py", "pyi"):
+        return f"pytest -q {path}" if name.startswith("test_") or name.endswith("_test") else "pytest -q"
+    return next((check for check, extensions in _CHECK_OF.items() if extension in extensions), "")
+
+
+def _early(contract: Contract, unchanged: bool) -> Iterator[Finding]:
+    if unchanged:
+        better = f"First do a part of it ({_short(_action(contract), 160)}), then store what it showed"
+        says = "nothing was done since the last revision, or since the task opened: it may not know where to resume"
+        yield Finding("too_early", "handoff_text", says, better)
+
+
+# -- what the packets say ----------------------------------------------------------------------------
+
+
+def _packets(contract: Contract) -> Iterator[Finding]:
+    for where, key, value in _said(contract):
+        field, said = _field(contract, key)
+        if said and not _agrees(contract, key, value):
+            says = f"{where} says {_json(value)}, {field} says {_json(said)}"
+            yield Finding("packet_disagrees", where, says, f"{where} = {_json(said)}, or change {field}")
+
+
+def _said(contract: Contract) -> Iterator[tuple[str, str, Any]]:
+    """What the packets say of the contract's own fields: where, which field, what. A null says nothing."""
+    if contract.execution_state_v1 is None and contract.execution_packet_v1 is None:
+        return
+    for name, packet in (("execution_state_v1", contract.state), ("execution_packet_v1", contract.packet)):
+        top = packet if isinstance(packet, dict) else {}
+        inner = {f"{name}.{key}": top[key] for key in top if key.removesuffix("_v1") in _PACKET_KEYS}
+        for where, values in {name: top, **inner}.items():
+            for key in ("anchor", "next_action", "target_files", "file_path", "symbol", "acceptance_checks"):
+                if isinstance(values, dict) and values.get(key) is not None:
+                    yield f"{where}.{key}", key, values[key]
+
+
+def _field(contract: Contract, key: str) -> tuple[str, Any]:
+    """The field that a packet's value is compared with. Empty: the packet adds something and disagrees with nothing."""
+    if key == "file_path" and not contract.file_path:
+        return "target_files", list(contract.target_files)
+    said = getattr(contract, key)
+    return key, list(said) if isinstance(said, tuple) else said
+
+
+def _agrees(contract: Contract, key: str, value: Any) -> bool:
+    if key == "acceptance_checks":
+        given = value if isinstance(value, list) else [value]
+        return {key_of(form) for form in given} == {key_of(form) for form in contract.acceptance_checks}
+    if key == "target_files":
+        return set(_files(value)) == set(_files(list(contract.target_files)))
+    if key == "file_path":
+        return set(_files(value)) <= set(
+            _files([contract.file_path] if contract.file_path else [*contract.target_files])
+        )
+    return isinstance(value, str) and value.strip() == str(getattr(contract, key)).strip()
+
+
+def _files(value: Any) -> list[str]:
+    """The paths of a list, of one text, or of objects with a path."""
+    given = value if isinstance(value, list) else [value]
+    paths = (each.get("path", each.get("file")) if isinstance(each, dict) else each for each in given)
+    return [str(path).removeprefix("./") for path in paths if path]
+
+
+def _json(value: Any) -> str:
+    return _short(encode(value).decode(), 400)
+
+
+def _short(text: str, length: int) -> str:
+    """The text on one line; where it is cut, that is said."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length]}… ({len(line) - length} more characters)"

@@ -1,0 +1,322 @@
+"""Recovering what is composed from a task's run: judged as any handoff, claimed by taking the run's lease."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from outlast.clock import moment
+from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
+from outlast.handoffs import anchor as anchors
+from outlast.handoffs import task_state as task_states
+from outlast.handoffs.answers import Resume, answer_of, operation_of, remembered
+from outlast.handoffs.check_evidence import weighed
+from outlast.handoffs.compose import Claiming, Composed, give_back, note_checked, take_run
+from outlast.handoffs.find import Asked
+from outlast.handoffs.handoff import Evidence, HandoffClaim
+from outlast.handoffs.recover import (
+    Judged,
+    Moved,
+    Recovering,
+    holder_of,
+    judged,
+    look_at,
+    refuse_unmatched,
+    take,
+    unmoved,
+)
+from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.verdict import Known, verdict_of
+from outlast.home import once as operations
+from outlast.home import tokens
+from outlast.home.once import Operation
+from outlast.ledger.lease import Beat
+from outlast.ledger.verdict import Reason, Verdict
+from outlast.runs.claim import claimed_by, is_executing
+from outlast.store.contract import Reading, Writing
+from outlast.values.cancel import refuse_stopped
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+
+def show(runtime: Runtime, composed: Composed | None, claim_id: str | None) -> bool:
+    """Whether the claim that holds the run is shown for the first time. Raises ClaimLost when another one holds it."""
+    if composed is None or claim_id is None:
+        return False
+    lease = runtime.store.read(lambda look: look.lease_of(composed.run.run_id))
+    beside = composed.beside.lease.holder if composed.beside else None
+    if claim_id not in (lease.holder if lease else None, beside):
+        why = "its run was resumed since, or somebody else has taken it"
+        raise ClaimLost(tokens.named(claim_id), composed.handoff.anchor, why)
+    first = claim_id not in runtime.tokens
+    runtime.tokens.add(claim_id)
+    return first
+
+
+def recover(
+    runtime: Runtime,
+    composed: Composed,
+    asked: Asked,
+    how: Recovering,
+    operation: Operation,
+    ran: tuple[Evidence, ...],
+) -> Recovered:
+    """What the run gives, with its verdict here and now; claimed if that is asked for. Raises Moved."""
+    handoff = composed.handoff
+    root, seen = look_at(runtime, handoff, asked.repo_root, ran)
+    given, beside = reasons_of(runtime, composed, how), _beside(runtime, composed, asked, how)
+    given += _anchor_held(given, beside)
+    known = weighed(runtime, Known(handoff=handoff, newest=handoff.revision, given=given, composed=True))
+    verdict = verdict_of(known, seen, runtime.clock.now())
+    refuse_unmatched(verdict, how)
+    if how.accept and not how.claim:
+        why = "what is composed from a run is accepted on the run's record, by who claims it"
+        raise HandoffInvalid("accept", why, "claim it as well: claim=True (--claim)")
+    standing, accepting = _divided(verdict, composed, how)
+    takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
+    asks = _Asks(how, ran, accepting, takes, how.claim and not standing, beside)
+    claim, notes = _written(runtime, composed, asks, operation)
+    resume: Resume = ("attached" if claim is not None else "lost") if how.claim else ""
+    claim = claim if how.claim or how.claim_id is not None else None
+    held = claim is not None or any(one.code == "claimed" for one in verdict.reasons)
+    contested = str(verdict) == "contested"
+    return Recovered(
+        verdict=verdict,
+        handoff=handoff,
+        standing="claimed" if held else "contested" if contested else "open",
+        root=root,
+        evidence=ran,
+        claim=claim,
+        resume=resume,
+        accepted=(*composed.accepted, *(one.fingerprint for one in accepting if claim is not None)),
+        run=composed.run,
+        notes=notes,
+    )
+
+
+def reasons_of(runtime: Runtime, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
+    """What the task's run gives, as seen by who asks."""
+    if composed is None:
+        return ()
+    return composed.reasons if how is None else (*composed.reasons, *_held_beside(runtime, composed, how))
+
+
+def _beside(runtime: Runtime, composed: Composed, asked: Asked, how: Recovering) -> Judged | None:
+    """The verdict on the open handoff under the same anchor, whose claim goes with the run's."""
+    if composed.beside is None:
+        return None
+    return judged(runtime, composed.beside, asked.repo_root, (), None, how)
+
+
+def _anchor_held(given: tuple[Reason, ...], beside: Judged | None) -> tuple[Reason, ...]:
+    """Somebody else's claim on the anchor, unless it is told already who holds the run."""
+    if beside is None or any(one.code == "claimed" for one in given):
+        return ()
+    return tuple(one for one in beside.verdict.reasons if one.code == "claimed")
+
+
+def _held_beside(runtime: Runtime, composed: Composed, how: Recovering) -> tuple[Reason, ...]:
+    """The claim of another actor of this very process: what the run gives does not tell the two apart."""
+    if any(one.code == "claimed" for one in composed.reasons):
+        return ()
+
+    def look_at_claim(look: Reading) -> tuple[Beat | None, str]:
+        return _claim_here(runtime, look, composed), _claimed_by(look, composed)
+
+    beat, by = runtime.store.read(look_at_claim)
+    if beat is None or _is_of(runtime, beat, by, how):
+        return ()
+    name = composed.handoff.anchor
+    found = f"{by} ({beat.process}), until {moment(tokens.until(beat)):%Y-%m-%d %H:%M} UTC"
+    advice = f"wait, or take it over: outlast handoff claim {quote(name)} --take --why WHY"
+    return (Reason("claimed", name, "free", found, advice),)
+
+
+def _divided(verdict: Verdict, composed: Composed, how: Recovering) -> tuple[list[Reason], tuple[Reason, ...]]:
+    """What keeps the run from being claimed, and what is accepted with the claim. One that executes is never taken."""
+    contesting = [
+        one for one in verdict.contesting if one.code == "claimed" or one.fingerprint not in composed.accepted
+    ]
+    accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
+    executes = is_executed(composed)
+    taken = [one for one in contesting if one.code == "claimed" and how.take]
+    standing = [one for one in contesting if one not in (*accepting, *taken) or (one.code == "claimed" and executes)]
+    return standing, accepting
+
+
+class _Asks(NamedTuple):
+    """What is to be written into the run's journal."""
+
+    how: Recovering
+    ran: tuple[Evidence, ...] = ()
+    accepting: tuple[Reason, ...] = ()
+    takes: bool = False  # from somebody else
+    claims: bool = False
+    beside: Judged | None = None  # the handoff whose claim goes with it
+
+
+Done = tuple[HandoffClaim | None, tuple[str, ...]]
+
+
+def _written(runtime: Runtime, composed: Composed, asks: _Asks, operation: Operation) -> Done:
+    """The claim on a run, new or ours already, and what could not be kept. Raises Moved when somebody was quicker."""
+
+    def work(tx: Writing) -> tuple[Done, str | None]:
+        notes = _keep(runtime, tx, composed, asks)
+        ours = our_claim(runtime, tx, composed, asks.how)
+        renews = ours is not None and not asks.how.claim
+        claim = _taken(runtime, tx, composed, asks, ours) if asks.claims else None
+        if renews and ours is not None:
+            claim = _renewed(runtime, tx, composed, ours, asks.how.actor)
+        resume: Resume = ("attached" if asks.claims else "lost") if asks.how.claim else ""
+        return (claim, notes), answer_of(claim, resume, asks.ran)
+
+    refuse_stopped()
+    try:
+        claim, notes = operations.once(runtime, operation, work, lambda answer: (remembered(answer).claim, ()))
+    except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
+        raise Moved from error
+    if claim is not None:
+        runtime.tokens.add(claim.id)
+    return claim, notes
+
+
+def _keep(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks) -> tuple[str, ...]:
+    """Put what came of the checks on the run's record; what there is to say when that cannot be."""
+    if not asks.ran:
+        return ()
+    why = note_checked(runtime, tx, composed.run.run_id, asks.how.actor, asks.ran)
+    return (f"what came of the checks was not kept: {why}",) if why else ()
+
+
+def _taken(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, ours: Beat | None) -> HandoffClaim:
+    run_id, how = composed.run.run_id, asks.how
+    if ours is None and not asks.takes and _claim_here(runtime, tx, composed) is not None:
+        raise Moved  # another actor of this process was quicker
+    beat = tokens.beat_of(runtime, ours.process.id if ours else runtime.ids(), ours)
+    _take_anchor(runtime, tx, composed, asks, beat.process.id)
+    claiming = Claiming(how.actor, how.why if asks.takes else "", asks.accepting, how.why)
+    epoch = take_run(runtime, tx, run_id, beat, claiming)
+    entry = task_states.Entry("resumed", how.actor, {"run_id": run_id})
+    of = composed.handoff
+    task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
+    return _claim_of_run(composed, beat, epoch, how.actor)
+
+
+def _take_anchor(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, token: str) -> None:
+    """Take the lease of the anchor under the same claim. Raises Moved when something happened to it since."""
+    found, now, how = composed.beside, asks.beside, asks.how
+    if found is None or now is None:
+        return
+    lease = unmoved(runtime, tx, found, now.holder, how)
+    if lease.holder == token:
+        return
+    if now.holder is not None and not now.holder.mine and not asks.takes:
+        raise Moved  # the run was told to be held, and is free by now
+    told = take(runtime, tx, found, now, lease, token, how)
+    hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), runtime.clock.now()
+    tx.append(hold, [anchors.told(name, facts, at=at, epoch=hold.epoch) for name, facts in told])
+
+
+def _renewed(runtime: Runtime, tx: Writing, composed: Composed, ours: Beat, actor: str) -> HandoffClaim:
+    """Our claim, used: its time begins anew, for the run and the anchor."""
+    lease = tx.lease_of(composed.run.run_id)
+    return _claim_of_run(composed, tokens.renew(runtime, tx, ours.process.id), lease.epoch if lease else 0, actor)
+
+
+def is_executed(composed: Composed | None) -> bool:
+    """Whether somebody executes the task's run now: that is never taken."""
+    return composed is not None and composed.run.status == "running"
+
+
+def our_word(runtime: Runtime, look: Reading, composed: Composed | None, how: Recovering) -> str | None:
+    """The claim on the task's run that who asks holds already: the handoff is claimed under the same."""
+    beat = our_claim(runtime, look, composed, how) if composed is not None else None
+    return beat.process.id if beat else None
+
+
+def take_too(
+    runtime: Runtime, tx: Writing, composed: Composed | None, token: str, how: Recovering, *, takes: bool
+) -> None:
+    """Take the task's run under the claim on its handoff: there is one claimer of both.
+
+    Raises Moved when somebody was quicker, or the run is over.
+    """
+    if composed is None or is_executed(composed):
+        return
+    beside = _claim_here(runtime, tx, composed)
+    if beside is not None and not takes and not _is_of(runtime, beside, _claimed_by(tx, composed), how):
+        raise Moved  # another actor of this process was quicker
+    claiming = Claiming(how.actor, how.why if takes else "")
+    try:
+        take_run(runtime, tx, composed.run.run_id, tokens.renew(runtime, tx, token), claiming)
+    except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
+        raise Moved from error
+
+
+def our_claim(runtime: Runtime, look: Reading, composed: Composed, how: Recovering) -> Beat | None:
+    """The last sign of life of the claim of who asks, on the run or, where that was used up, on its anchor."""
+    beat, beside = _claim_here(runtime, look, composed), composed.beside
+    if beat is not None and _is_of(runtime, beat, _claimed_by(look, composed), how):
+        return beat
+    lease = look.lease_of_anchor(beside.anchor.id) if beside else None
+    if beside is None or lease is None or lease.holder is None:
+        return None
+    holder = holder_of(runtime, look, beside._replace(lease=lease), how)
+    return look.beat_of(lease.holder) if holder is not None and holder.mine else None
+
+
+def _claim_here(runtime: Runtime, look: Reading, composed: Composed) -> Beat | None:
+    """The claim by which somebody of this process, or at this terminal, may resume the run."""
+    row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
+    if row is None or lease is None or lease.holder is None or is_executing(row):
+        return None
+    beat = look.beat_of(lease.holder)
+    return beat if beat is not None and tokens.is_ours(runtime, lease.holder, beat) else None
+
+
+def _is_of(runtime: Runtime, beat: Beat, by: str, how: Recovering) -> bool:
+    """Whether the claim is that of who asks: he made it, or shows it."""
+    return tokens.asker(runtime, how.actor, alone=how.task) in (None, by) or how.claim_id == beat.process.id
+
+
+def _claimed_by(look: Reading, composed: Composed) -> str:
+    row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
+    return claimed_by(look, row, lease) if row is not None and lease is not None else ""
+
+
+def _claim_of_run(composed: Composed, beat: Beat, epoch: int, actor: str) -> HandoffClaim:
+    handoff, until = composed.handoff, moment(tokens.until(beat))
+    return HandoffClaim(beat.process.id, handoff.anchor, handoff.id, 0, epoch, actor, until, composed.run.run_id)
+
+
+def renew(runtime: Runtime, composed: Composed, asked: Asked, claim_id: str | None, actor: str) -> HandoffClaim:
+    """The claim on what is composed from a run, its time begun anew. Raises ClaimLost, HandoffClaimed."""
+    how = Recovering(actor=actor, claim_id=claim_id)
+    our_claim_on(runtime, composed, how)
+    claim, _ = _written(runtime, composed, _Asks(how), operation_of(asked, how))
+    if claim is None:
+        raise ClaimLost("of yours", composed.handoff.anchor, "you hold no claim on its run now")
+    return claim
+
+
+def release(runtime: Runtime, tx: Writing, composed: Composed, claim: Beat, facts: dict[str, Any]) -> None:
+    """Give the claim on a run back. Raises ClaimLost when it is over."""
+    if not give_back(runtime, tx, composed.run.run_id, claim.process.id, facts):
+        raise ClaimLost(tokens.named(claim.process.id), composed.handoff.anchor, "nobody holds a claim on it now")
+
+
+def our_claim_on(runtime: Runtime, composed: Composed, how: Recovering) -> Beat:
+    """The claim on the run that who asks holds. Raises ClaimLost, HandoffClaimed when somebody else holds it."""
+    anchor = composed.handoff.anchor
+    show(runtime, composed, how.claim_id)
+    held = runtime.store.read(lambda look: our_claim(runtime, look, composed, how))
+    if held is not None:
+        return held
+    others = (*composed.reasons, *_held_beside(runtime, composed, how))
+    claimed = next((one.found for one in others if one.code == "claimed"), "")
+    if claimed:
+        raise HandoffClaimed(anchor, claimed, "it is given back, or its run ends")
+    raise ClaimLost("of yours", anchor, "you hold no claim on its run now")

@@ -1,0 +1,278 @@
+"""An unfinished run as whoever continues it is told: what is done, what was under way, what is waited for.
+
+All of it comes from the journal, from the files as they are, and from open interrupts; nothing is run or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from outlast.commands.mirror import CONDITIONS, flow_name
+from outlast.errors import IntegrityBroken
+from outlast.files.changes import Left
+from outlast.flows.loading import is_gone
+from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
+from outlast.ledger.verdict import Reason
+from outlast.runs.call import GOOD, Past, fold, labels
+from outlast.runs.plan import Plan
+from outlast.runs.run import RunRecord
+from outlast.runs.waits.interrupt import Interrupt, is_for_people
+from outlast.store.contract import RunRow
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+LINES = 50  # of each kind in the text
+ENTRIES = 200  # of steps in the state
+CHARACTERS = 400  # of what one step said
+
+
+class Undone(NamedTuple):
+    """A call without an outcome: how its last attempt ended, and what that left."""
+
+    label: str
+    past: Past
+    status: str
+    left: Left | None
+    files: tuple[str, ...]  # left changed, or declared to be written: full paths
+    unread: str = ""  # why what it left cannot be told
+
+
+class Story(NamedTuple):
+    """All that is known of an unfinished run, gathered at one moment."""
+
+    row: RunRow
+    plan: Plan
+    broken: Reason | None  # then nothing that the journal says is told
+    done: tuple[tuple[str, Past], ...]  # with their labels, oldest first
+    calls: int  # that the run has met, in all
+    undone: tuple[Undone, ...]
+    more_undone: int
+    waits: tuple[Interrupt, ...]
+    others: tuple[RunRecord, ...]  # unfinished runs of the task by other flows
+    heard_us: int
+    command: str
+
+
+# -- gathering ---------------------------------------------------------------------------------------
+
+
+def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
+    """Everything about an unfinished run. A broken journal is believed in nothing that it says."""
+    from outlast.runs.planning import plan
+
+    planned = plan(runtime, row)
+    broken = next((one for one in planned.verdict.reasons if one.code == "integrity_broken"), None)
+    if broken:
+        planned = replace(planned, steps=(), state={})
+    rows = [] if broken else runtime.store.read(lambda look: look.journal_of(row.key))
+    names = labels(rows)
+    pasts = sorted((p for p in fold(rows).calls.values() if p.kind in CALLS), key=lambda past: past.seq)
+    undone = [past for past in pasts if not past.finished]
+    return Story(
+        row=row,
+        plan=planned,
+        broken=broken,
+        done=tuple((names[past.call], past) for past in pasts if past.finished and past.call.step not in CONDITIONS),
+        calls=len(pasts),
+        undone=tuple(_undone(runtime, row, planned, past, names[past.call]) for past in undone[-LINES:]),
+        more_undone=len(undone[:-LINES]),
+        waits=tuple(runtime.waits(row.key)),
+        others=tuple(map(runtime.record, others)),
+        heard_us=max(row.updated_at, next(filter(None, map(_at, reversed(rows))), 0)),
+        command=_command(runtime, row),
+    )
+
+
+def _at(row: Row) -> int:
+    """When an entry was written. A claim is no progress, and a handoff of the run's own stands for itself."""
+    header = decode_header(row.header)
+    facts = [("run", name) for name in ("claimed", "released", "checked")]
+    is_none = (header.kind, header.name) in (*facts, ("value", "run.handoff"))
+    return 0 if is_none else max(header.started_at, header.ended_at)
+
+
+def _undone(runtime: Runtime, row: RunRow, planned: Plan, past: Past, label: str) -> Undone:
+    from outlast.commands.leftovers import facts_of, previous_of
+
+    crashed = "under way" if planned.status == "running" else "crashed"
+    status = crashed if past.open else past.last.status
+    try:
+        left = previous_of(runtime, row.id, past)
+        declared = facts_of(runtime, past.begun or past.payload).get("declared", {})
+    except IntegrityBroken as error:
+        return Undone(label, past, status, None, (), str(error.why))
+    folder = (runtime.project or Path.cwd()) / declared.get("folder", "")
+    names = [change.path for change in left.files] if left else []
+    names += [name for name in declared.get("writes", ()) if _is_concrete(name)]
+    return Undone(label, past, status, left, tuple(str(folder / name) for name in names))
+
+
+def _is_concrete(pattern: str) -> bool:
+    """Whether a pattern names one file or folder, and not the whole place."""
+    return Path(pattern) != Path() and not set(pattern) & set("*?[")
+
+
+def _command(runtime: Runtime, row: RunRow) -> str:
+    """What to type to go on; or what else has to be done, where nothing can be typed."""
+    place, _, name = row.flow.rpartition(":")
+    if place == "script":
+        return f"run the script that opens {name!r} again"
+    if row.parent:
+        return f"outlast resume {row.parent}"  # a child goes on with its parent
+    if is_gone(row.flow, runtime.project):
+        return f"put {place} back, then outlast resume {row.id}"
+    return f"outlast resume {row.id}"
+
+
+# -- its words ---------------------------------------------------------------------------------------
+
+
+def summary(story: Story) -> str:
+    """How the run stands, in one line."""
+    row, status = story.row, story.plan.status
+    if story.broken:
+        return f"run {row.id} of {short(flow_name(row.flow))} is {status}, and its record is broken"
+    done = sum(past.last.status in GOOD for _, past in story.done)
+    count = "no step is done" if not done else "1 step is done" if done == 1 else f"{done} steps are done"
+    return f"run {row.id} of {short(flow_name(row.flow))} {_standing(story, status)}; {count}"
+
+
+def _standing(story: Story, status: str) -> str:
+    ended = {"waiting": "waits", "running": "is running", "interrupted": "was interrupted"}.get(status, status)
+    if status == "waiting" and story.waits:
+        more = f" and {len(story.waits) - 1} more" if len(story.waits) > 1 else ""
+        return f"{ended}: {short(story.waits[0].says)}{more}"
+    if not story.undone:
+        return f"{ended} between steps"
+    last = story.undone[-1]
+    return f"{ended} in step {short(last.label)}, attempt {last.past.attempts}"
+
+
+def next_action(story: Story) -> str:
+    """What the last finished step said comes next, if it said so, and how to go on."""
+    said = decode_payload(story.done[-1][1].payload).next if story.done and story.done[-1][1].payload else ""
+    asked = any(is_for_people(wait.type) for wait in story.waits)
+    answer = "answer what it waits for: outlast inbox" if asked else ""
+    return "; ".join(part for part in (short(said), answer, f"continue: {story.command}") if part)
+
+
+def text(story: Story, room: int) -> Iterator[str]:
+    """The run in lines for people: each list within `room` bytes, with a count of what is left out."""
+    row = story.row
+    phase = f", phase {short(row.phase)}" if row.phase else ""
+    yield f"Run {row.id} of {short(row.flow)} for task {row.task}: {story.plan.status}{phase}."
+    if story.broken:
+        yield f"Its record is broken ({story.broken.subject}: {story.broken.found}): nothing that it says is told here."
+    if story.plan.status == "failed" and row.error:
+        yield f"It failed: {_error(decode(row.error))}"
+    see = f"outlast receipts {row.id}"
+    done = [_done_line(*one) for one in story.done[-LINES:]]
+    yield from _part("Done", done, len(story.done), room, see)
+    undone = [_undone_line(story, one) for one in story.undone]
+    yield from _part("Without an outcome", undone, len(undone) + story.more_undone, room, see)
+    waits = [_wait_line(wait) for wait in story.waits[-LINES:]]
+    yield from _part("Waits for", waits, len(story.waits), room, "outlast inbox")
+    if story.plan.state:
+        yield f"State: {short(encode(story.plan.state).decode(), 2_000)}"
+    others = [f"run {one.id} of {short(one.flow)} ({one.status}): outlast show {one.id}" for one in story.others]
+    yield from _part("Also unfinished for this task", others[-LINES:], len(others), room, "outlast runs")
+
+
+def _part(title: str, lines: Sequence[str], total: int, room: int, see: str) -> Iterator[str]:
+    """The newest lines of a list that fit, under its title, and how many of all there are left out."""
+    if not total:
+        return
+    kept = _newest([f"- {line}" for line in lines], LINES, room)
+    yield f"{title} ({total}):"
+    if total > len(kept):
+        yield f"- {total - len(kept)} earlier ones are left out here; see {see}"
+    yield from kept
+
+
+def _newest(items: Sequence[Any], count: int, room: int) -> list[Any]:
+    """As many of the last items as fit, in order."""
+    kept: list[Any] = []
+    for item in reversed(items[-count:]):
+        room -= len(encode(item)) + 1
+        if room < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def _done_line(label: str, past: Past) -> str:
+    said = decode_payload(past.payload).done if past.payload else ""
+    status = "" if past.last.status == "succeeded" else f" ({past.last.status})"
+    return f"{short(label)}{status}" + (f": {short(said)}" if said else "")
+
+
+def _undone_line(story: Story, undone: Undone) -> str:
+    past, left = undone.past, undone.left
+    doubt = " (an effect, in doubt)" if past.in_doubt else ""
+    told = f"{short(undone.label)}{doubt}, attempt {past.attempts}: {undone.status}"
+    error = decode_payload(past.payload).error if past.payload else None
+    told += f" ({_error(error)})" if error else ""
+    if undone.unread:
+        return f"{told}; what it left cannot be read: {undone.unread}"
+    if left is None:
+        return told
+    files = [f"{change.path} {change.change}" for change in left.files]
+    told += f"; its work in files: {left.judgement}" + (f" ({listed(files)})" if files else "")
+    return f"{told}; its output: outlast logs {story.row.id} {quote(undone.label)}" if left.tail else told
+
+
+def _error(error: Mapping[str, Any]) -> str:
+    return short(f"{flow_name(str(error.get('type', '')))}: {error.get('message', '')}")
+
+
+def _wait_line(wait: Interrupt) -> str:
+    told = f"{wait.id} ({wait.type}): {short(wait.says)}"
+    if wait.type == "approval":
+        return f"{told}; outlast approve {wait.id}, or outlast decline {wait.id} -m WHY"
+    if wait.choices:
+        form = '\'{"choice": "…"}\''
+        return f"{told}; outlast answer {wait.id} {form} with one of {', '.join(wait.choices)}"
+    if wait.type == "signal":
+        return f"{told}; outlast signal {quote(str(wait.payload.get('name', '')))} JSON --run {wait.run_id}"
+    return f"{told}; outlast answer {wait.id} JSON" if is_for_people(wait.type) else told
+
+
+def listed(names: Sequence[str], limit: int = 20) -> str:
+    """Names in one line; of many, the first ones and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(short(name) for name in names[:limit]) + more
+
+
+def short(text: str, limit: int = CHARACTERS) -> str:
+    """A text on one line that JSON and a terminal can carry; a long one says how much of it is missing."""
+    plain = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
+    plain = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in plain)
+    return plain if len(plain) <= limit else f"{plain[:limit]}… [{len(plain) - limit} more characters]"
+
+
+def state(story: Story, room: int) -> dict[str, Any]:
+    """The run as programs read it. What is left out is counted."""
+    row, planned = story.row, story.plan
+    every = [
+        {"step": one.label, "kind": one.kind, "status": one.status, "attempts": one.attempts, "action": one.action}
+        for one in planned.steps
+    ]
+    steps = _newest(every, ENTRIES, room)
+    made = {
+        "run_id": row.id,
+        "flow": row.flow,
+        "task": row.task,
+        "status": planned.status,
+        "phase": row.phase,
+        "state": planned.state,
+        "steps": steps,
+    }
+    missing = story.calls - len(steps)
+    return made | ({"steps_left_out": missing} if missing else {})

@@ -1,0 +1,125 @@
+"""API keys: made, listed, revoked, and asked who holds one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+from outlast.clock import Clock, SystemClock, moment
+from outlast.errors import KeyNotFound, NameInvalid, Unauthenticated
+from outlast.home.key import ROLES, ApiKey, NewKey, Role, matches, parts_of, print_of, text_of
+from outlast.home.place import check_name, check_tenant, keep_out_of_git
+from outlast.ids import Ids, random_id
+from outlast.store.sqlite.keys import KeyFile, KeyRow
+from outlast.values.codec import decode, encode
+from outlast.values.durations import duration
+
+USED_US = 60_000_000  # that a key was used is written once a minute at most
+
+
+class Keys:
+    """The keys of a home, for every tenant."""
+
+    def __init__(self, home: Path, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
+        self.home = home
+        self._file = KeyFile(home)
+        self._clock = clock or SystemClock()
+        self._ids = ids
+
+    def create(
+        self, actor: str, *, tenant: str = "default", roles: Iterable[str] = ("read", "write"), expires: object = None
+    ) -> NewKey:
+        """A new key. Its text is shown here and never again. Raises NameInvalid."""
+        now, secret = self._clock.now(), secrets.token_urlsafe(32)
+        row = KeyRow(
+            id=self._ids(),
+            print=print_of(secret),
+            tenant=check_tenant(tenant),
+            actor=check_name("actor", actor),
+            roles=encode(_roles(roles)).decode(),
+            created_at=now,
+            expires_at=_expiry(expires, now),
+            last_used_at=0,
+            revoked_at=0,
+        )
+        self._file.add(row)
+        keep_out_of_git(self.home)
+        return NewKey(_key(row), text_of(row.id, secret))
+
+    def list(self) -> list[ApiKey]:
+        """Every key, the oldest first, also those that are over."""
+        return [_key(row) for row in self._file.all()]
+
+    def is_any_usable(self) -> bool:
+        """Whether somebody can be let in by a key now."""
+        now = moment(self._clock.now())
+        return any(key.usable(now) for key in self.list())
+
+    def revoke(self, key_id: str) -> ApiKey:
+        """End a key, at once and for good. Raises KeyNotFound."""
+        row = self._file.find(key_id)
+        if row is None:
+            raise KeyNotFound(key_id, str(self.home))
+        self._file.revoke(key_id, self._clock.now())
+        return _key(cast(KeyRow, self._file.find(key_id)))
+
+    def check(self, text: str) -> ApiKey:
+        """Whose key this is. Raises Unauthenticated; why it is refused is told only to who has the secret."""
+        parts = parts_of(text)
+        row = self._file.find(parts[0]) if parts else None
+        if parts is None or row is None or not matches(parts[1], row.print):
+            raise Unauthenticated("the key is not known here")
+        key, now = _key(row), self._clock.now()
+        if key.revoked_at is not None:
+            raise Unauthenticated(f"the key {key.id} was revoked")
+        if not key.usable(moment(now)):
+            raise Unauthenticated(f"the key {key.id} has expired")
+        return key
+
+    def used(self, key: ApiKey) -> None:
+        """Note that a key was used now, unless that was noted a moment ago."""
+        if self.is_noted(key):
+            return
+        self._file.use(key.id, self._clock.now())
+
+    def is_noted(self, key: ApiKey) -> bool:
+        """Whether its use was written within the last minute."""
+        return key.last_used_at is not None and self._clock.now() - _micros(key) < USED_US
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _micros(key: ApiKey) -> int:
+    from outlast.clock import micros
+
+    assert key.last_used_at is not None
+    return micros(key.last_used_at)
+
+
+def _roles(given: Iterable[str]) -> list[Role]:
+    """The roles, each once, in their own order. Raises NameInvalid."""
+    wanted = {given} if isinstance(given, str) else set(given)
+    for role in wanted:
+        if role not in ROLES:
+            raise NameInvalid("role", str(role), f"use one of {', '.join(ROLES)}")
+    if not wanted:
+        raise NameInvalid("role", "", f"name at least one of {', '.join(ROLES)}")
+    return [role for role in ROLES if role in wanted]
+
+
+def _expiry(given: object, now: int) -> int:
+    if given is None:
+        return 0
+    seconds = duration(given)
+    if not seconds:
+        raise NameInvalid("expires", str(given), "say how long it is good for, such as 12h or 90d")
+    return now + int(seconds * 1_000_000)
+
+
+def _key(row: KeyRow) -> ApiKey:
+    roles: tuple[Role, ...] = tuple(decode(row.roles))
+    ends = (moment(at) if at else None for at in (row.expires_at, row.last_used_at, row.revoked_at))
+    return ApiKey(row.id, row.tenant, row.actor, roles, moment(row.created_at), *ends)

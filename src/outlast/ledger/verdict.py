@@ -1,0 +1,108 @@
+"""The verdict: how far to trust what is found, with every reason for it. One pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+from outlast.values.frozen import dataclass
+
+CONTESTS = (
+    "integrity_broken",
+    "file_changed",
+    "file_missing",
+    "must_violated",
+    "check_regressed",
+    "rival",
+    "claimed",
+    "effect_in_doubt",
+    "effect_inputs_changed",
+    "artifact_corrupt",
+    "artifact_missing",
+    "evidence_contradicted",
+    "resource_missing",
+    "still_running",
+)
+WEAKENS = (
+    "unobserved",
+    "unbound",
+    "weak",
+    "stale",
+    "diverged",
+    "self_reported",
+    "partial_work",
+    "auto_composed",
+    "superseded",
+    "code_changed",
+    "inputs_changed",
+    "maybe_done",
+    "environment_changed",
+)
+NOTES = ("head_moved", "other_files_changed", "checks_not_run", "masked")
+
+WEIGHTS: dict[str, str] = {
+    **dict.fromkeys(CONTESTS, "contests"),
+    **dict.fromkeys(WEAKENS, "weakens"),
+    **dict.fromkeys(NOTES, "notes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One fact that bears on the verdict, and the command that clears it."""
+
+    code: str
+    subject: str
+    expected: str
+    found: str
+    advice: str
+
+    @property
+    def weight(self) -> str:
+        return WEIGHTS[self.code]
+
+    @property
+    def fingerprint(self) -> str:
+        """What an acceptance is bound to: this code, this subject, as found."""
+        return identity(encode([self.code, self.subject, self.found]))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "weight": self.weight,
+            "subject": self.subject,
+            "expected": self.expected,
+            "found": self.found,
+            "advice": self.advice,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`trusted`, `candidate` or `contested`, with the reasons."""
+
+    word: str
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def contesting(self) -> tuple[Reason, ...]:
+        return tuple(reason for reason in self.reasons if reason.weight == "contests")
+
+    def __str__(self) -> str:
+        return self.word
+
+
+def judge(reasons: Iterable[Reason]) -> Verdict:
+    """Contested if any reason contests, else candidate if any weakens, else trusted. Order never matters."""
+    ordered = tuple(sorted(set(reasons), key=lambda r: (r.weight, r.code, r.subject, r.found, r.expected, r.advice)))
+    weights = {reason.weight for reason in ordered}
+    word = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
+    return Verdict(word, ordered)
+
+
+def unaccepted(verdict: Verdict, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
+    """The contesting reasons that nobody has accepted as they are found now."""
+    accepted = set(fingerprints)
+    return tuple(reason for reason in verdict.contesting if reason.fingerprint not in accepted)

@@ -1,0 +1,231 @@
+"""The decorators: @flow, @step, @effect, and what stands for injected values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from outlast.errors import NotDone
+from outlast.flows.spec import FlowSpec, Inject, StepSpec, flow_spec, seconds
+from outlast.resources.provider import register
+from outlast.runs.call_plain import call_plain, outside_arguments, place_of
+
+if TYPE_CHECKING:
+    from outlast.flows.yaml.flow import RecipeSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def inject(key: str) -> Any:
+    """A parameter's default that stands for a live resource, made by `@resource(key)` or `outlast.resource(key, …)`."""
+    return Inject(key)
+
+
+def resource(
+    key: str, *, health: Callable[[Any], Any] | None = None, close: Callable[[Any], Any] | None = None
+) -> Callable[[F], F]:
+    """Let a function make the live object that `inject(key)` stands for, in every Outlast of this process.
+
+    The function is called when the object is first needed, once for each Outlast. It may be a generator (what comes
+    after `yield` closes the object), made by `@contextmanager`, a class, or for async flows `async def`; other
+    resources are given to it by `inject`. For `health` and `close` see `outlast.resource`. Raises ResourceTaken when
+    another function has the key.
+    """
+
+    def registered(factory: F) -> F:
+        register(key, factory, health, close)
+        return factory
+
+    return registered
+
+
+class Step(Generic[P, T]):
+    """A step or effect. Called in a run's body it is durable; elsewhere it is the plain function."""
+
+    def __init__(self, spec: StepSpec) -> None:
+        functools.update_wrapper(self, spec.function)
+        self.spec = spec
+        self.plain = cast(Callable[P, T], spec.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        frame = place_of(self.spec)
+        if frame is None:
+            return cast(T, self.spec.function(*args, **outside_arguments(self.spec, kwargs)))
+        return cast(T, self._call(frame, self.spec, args, kwargs))
+
+    @functools.cached_property
+    def _call(self) -> Callable[..., Any]:
+        if not self.spec.is_async:
+            return call_plain
+        from outlast.runs.call_async import call_async  # late: a plain program never loads asyncio
+
+        return call_async
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.kind} {self.spec.name}>"
+
+
+@overload
+def step(function: Callable[P, T], /) -> Step[P, T]: ...
+
+
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retries: int = 0,
+    backoff: float | str = 0.5,
+    timeout: float | str | None = None,
+    agent: str = "",
+    writes: Iterable[str] = (),
+    on_partial: str = "keep",
+    ignore: Iterable[str] = (),
+) -> Callable[[Callable[P, T]], Step[P, T]]: ...
+
+
+def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a step: a unit of work that may run again until it has succeeded.
+
+    `retries` further attempts after a failure, `backoff` seconds before the first of them (doubling, with
+    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity. `writes` declares
+    files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
+    """
+    return _decorated(function, "step", options)
+
+
+@overload
+def effect(function: Callable[P, T], /) -> Step[P, T]: ...
+
+
+@overload
+def effect(
+    *,
+    name: str | None = None,
+    confirm: Callable[..., Any] | None = None,
+    not_done: Iterable[type[BaseException]] = (),
+    retries: int = 0,
+    backoff: float | str = 0.5,
+    timeout: float | str | None = None,
+    agent: str = "",
+    ignore: Iterable[str] = (),
+) -> Callable[[Callable[P, T]], Step[P, T]]: ...
+
+
+def effect(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function an effect: a unit of work that must never be repeated unknowingly.
+
+    Its intent is on disk before it runs. If it ends without an outcome it is in doubt: `confirm` is asked
+    (`Happened(value)`, `NOT_DONE`, `UNKNOWN`), then a person. It says that nothing happened by raising `NotDone`
+    or one of the `not_done` types; only then do `retries` count.
+    """
+    return _decorated(function, "effect", options)
+
+
+def _decorated(function: Callable[..., Any] | None, kind: str, options: dict[str, Any]) -> Any:
+    if function is not None:
+        return Step(make_spec(function, kind, options))
+    return lambda decorated: Step(make_spec(decorated, kind, options))
+
+
+def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) -> StepSpec:
+    """Describe a step. Raises StepInvalid."""
+    function = function.spec.function if isinstance(function, Step) else function
+    given = dict(options)
+    name = given.pop("name", None) or getattr(function, "__name__", "")
+    timeout = given.pop("timeout", None)
+    return StepSpec(
+        function,
+        name,
+        kind,
+        timeout=None if timeout is None else seconds(timeout, name),
+        backoff=seconds(given.pop("backoff", 0.5), name),
+        writes=tuple(given.pop("writes", ())),
+        ignore=tuple(given.pop("ignore", ())),
+        not_done=(NotDone, *given.pop("not_done", ())),
+        **given,
+    )
+
+
+def as_step(function: Any, kind: str, options: dict[str, Any]) -> StepSpec:
+    """A spec for `run.step(f, …)`: f's own when it is a step already."""
+    if isinstance(function, Step) and not options and function.spec.kind == kind:
+        return function.spec
+    return make_spec(function, kind, options)
+
+
+class Flow(Generic[P, T]):
+    """A flow. Run it by `outlast.run(flow, …)`; called inside another flow's body it is the plain function."""
+
+    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._name = name
+
+    @functools.cached_property
+    def spec(self) -> FlowSpec:
+        """What the runtime knows of it. Raises FlowInvalid for what a later process could not find."""
+        return flow_spec(self.function, self._name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<flow {self.function.__qualname__}>"
+
+
+class MakesFlow(Protocol):
+    """What `@flow(name=…)` decorates with."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
+
+
+@overload
+def flow(*, name: str | None = None) -> MakesFlow: ...
+
+
+def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Make a function a flow: a recipe whose body runs again from the top on resume.
+
+    Its first parameter is the run (`Run`, or `AsyncRun` for `async def`); the others are its inputs.
+    """
+    if function is not None:
+        return Flow(function, name)
+    return lambda decorated: Flow(decorated, name)
+
+
+class FlowFile:
+    """A flow that a file of commands describes. Run it by `outlast.run(flow_file(path), name=value, …)`."""
+
+    def __init__(self, spec: RecipeSpec) -> None:
+        self.spec = spec
+
+    def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+        """The inputs checked and typed; `words` are texts of a command line. Raises InputsInvalid."""
+        return self.spec.bind_all(given, words=words)
+
+    def __repr__(self) -> str:
+        return f"<flow {self.spec.name}>"
+
+
+def flow_file(path: str | Path, *folders: Path) -> FlowFile:
+    """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
+    from outlast.flows.yaml.flow import find_recipe
+
+    return FlowFile(find_recipe(str(path), *folders))

@@ -1,0 +1,496 @@
+"""Handoffs in Python: `outlast.handoff`, blocking, and its twin on an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
+from outlast.handoffs.find import Asked
+from outlast.handoffs.forms import kind_of
+from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
+from outlast.handoffs.recover import Recovering
+from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
+from outlast.handoffs.settle import Settling
+from outlast.handoffs.store import Storing
+from outlast.home.place import check_name
+from outlast.python.awaited import awaited
+
+if TYPE_CHECKING:
+    from outlast.care.travel.handoff import BundleArrived, Bundled
+    from outlast.handoffs.carry import Applied
+    from outlast.handoffs.compose import StepHandoff
+    from outlast.handoffs.difference import Difference
+    from outlast.home.home import Runtime
+
+Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
+
+
+class Handoffs:
+    """Store a contract for whoever continues; recover it with a verdict; claim it; settle it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def store(
+        self,
+        anchor: str,
+        summary: str,
+        handoff_text: str,
+        target_files: Sequence[str] = (),
+        next_action: str | None = None,
+        acceptance_checks: Sequence[Form] = (),
+        must_change: Sequence[Form] = (),
+        must_remove: Sequence[Form] = (),
+        must_keep: Sequence[Form] = (),
+        rollback: Sequence[Form] = (),
+        execution_state_v1: Packet | None = None,
+        execution_packet_v1: Packet | None = None,
+        handoff_kind: str = "task_handoff",
+        repo_root: str | None = None,
+        file_path: str | None = None,
+        symbol: str | None = None,
+        risk: str | None = None,
+        tags: Sequence[str] = (),
+        environment: Sequence[str] = (),
+        expires: str | datetime | timedelta | float | None = None,
+        supersedes: str | None = None,
+        expected_revision: int | None = None,
+        operation_id: str | None = None,
+        tenant_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        *,
+        strict: bool = False,
+        baseline: bool | Sequence[Mapping[str, Any]] = False,
+        redact: bool = False,
+        bind: bool = True,
+        claim_id: str | None = None,
+        refs: Sequence[str] = (),
+    ) -> Handoff:
+        """Store the next revision under an anchor, durable when this returns.
+
+        `baseline` runs the checks now and records what came of them (or takes what somebody reports), `strict` refuses
+        a weak handoff, `redact` masks secrets instead of refusing them, `bind=False` looks at no file. `refs` name the
+        evidence in the workspace that it rests on: what is contradicted later contests it.
+        Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
+        """
+        from outlast.handoffs.store import store
+
+        given = dict(locals())
+        fields = {name: given[name] for name in _FIELDS}
+        how = Storing(
+            scope=self._scope(scope, tenant_id),
+            actor=self._actor(actor),
+            strict=strict,
+            baseline=baseline,
+            redact=redact,
+            bind=bind,
+            claim_id=_claim(claim_id),
+            expected_revision=_number("expected_revision", expected_revision),
+            operation_id=operation_id,
+        )
+        return store(self._runtime, fields, how)
+
+    def recover(
+        self,
+        anchor: str | None = None,
+        handoff_id: str | None = None,
+        file_path: str | None = None,
+        repo_root: str | None = None,
+        symbol: str | None = None,
+        tenant_id: str | None = None,
+        scope: str | None = None,
+        run_checks: bool = False,
+        claim: bool = False,
+        include_finished: bool = False,
+        *,
+        revision: int | None = None,
+        take: bool = False,
+        accept: Sequence[str] = (),
+        why: str = "",
+        claim_id: str | None = None,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> Recovered:
+        """A handoff with its verdict here and now: by anchor, id or file; without any, the newest of this git branch.
+
+        `run_checks` runs its checks and records what came of them. `claim` also claims it if nothing contests, or what
+        contests is accepted (`accept=["file_changed:src/a.py"], why=…`); `take` takes it from another claimer.
+        Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid.
+        """
+        from outlast.handoffs.recover import recover
+
+        asked = self._asked(anchor, handoff_id, file_path, repo_root, symbol, tenant_id, scope, revision)
+        how = Recovering(
+            actor=self._actor(actor),
+            run_checks=run_checks,
+            claim=claim,
+            include_finished=include_finished,
+            take=take,
+            accept=_words("accept", accept),
+            why=why,
+            claim_id=_claim(claim_id),
+            operation_id=operation_id,
+        )
+        return recover(self._runtime, asked, how)
+
+    def verify(
+        self,
+        anchor: str,
+        *,
+        repo_root: str | None = None,
+        claim_id: str | None = None,
+        tenant_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> Recovered:
+        """Run the checks and record what came of them; nothing is claimed."""
+        from outlast.handoffs.recover import recover
+
+        how = Recovering(
+            actor=self._actor(actor),
+            run_checks=True,
+            include_finished=True,
+            claim_id=_claim(claim_id),
+            operation_id=operation_id,
+            when="verify",
+        )
+        return recover(self._runtime, self._asked(anchor, None, None, repo_root, None, tenant_id, scope), how)
+
+    def claim(
+        self,
+        anchor: str,
+        *,
+        take: bool = False,
+        accept: Sequence[str] = (),
+        why: str = "",
+        repo_root: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> HandoffClaim:
+        """The exclusive right to continue, for 15 minutes after its last use.
+
+        Raises HandoffClaimed while somebody else holds it (`take` with a `why` takes it), HandoffContested,
+        Finished.
+        """
+        from outlast.handoffs.recover import claim
+
+        how = Recovering(
+            actor=self._actor(actor),
+            take=take,
+            accept=_words("accept", accept),
+            why=why,
+            operation_id=operation_id,
+        )
+        return claim(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)
+
+    def renew(
+        self, anchor: str, *, claim_id: str | None = None, scope: str | None = None, actor: str | None = None
+    ) -> HandoffClaim:
+        """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
+        from outlast.handoffs.recover import renew
+
+        return renew(self._runtime, self._asked(anchor, scope=scope), _claim(claim_id), self._actor(actor))
+
+    def settle(
+        self,
+        anchor: str,
+        outcome: Ending,
+        *,
+        evidence: Sequence[Mapping[str, Any]] = (),
+        acknowledged: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        override: str = "",
+        note: str = "",
+        run_checks: bool = True,
+        claim_id: str | None = None,
+        repo_root: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> Settlement:
+        """Say how the work ended: `completed`, `failed` or `released`; the claim is given back.
+
+        Completed runs the checks, and is refused (NotSettled) while one of them fails, a file is not as a must says, or
+        a must in prose is not `acknowledged` word for word, unless `override` says why it counts all the same.
+        Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid.
+        """
+        from outlast.handoffs.settle import settle
+
+        how = Settling(
+            outcome=outcome,
+            actor=self._actor(actor),
+            evidence=_reports(evidence),
+            acknowledged=_words("acknowledged", acknowledged),
+            missing=_words("missing", missing),
+            override=override,
+            note=note,
+            run_checks=run_checks,
+            claim_id=_claim(claim_id),
+            operation_id=operation_id,
+        )
+        return settle(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def get(
+        self,
+        handoff_id: str | None = None,
+        *,
+        anchor: str | None = None,
+        revision: int | None = None,
+        scope: str | None = None,
+    ) -> Handoff:
+        """A revision exactly as it was stored, by its id or by anchor (the newest, or the revision named)."""
+        from outlast.handoffs.find import get
+
+        if (handoff_id is None) == (anchor is None):
+            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        found = get(self._runtime, self._asked(anchor, handoff_id, scope=scope, revision=revision))
+        if found.scope != self._scope(scope, None):
+            raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
+        return found
+
+    def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
+        """Everything that happened under an anchor, oldest first."""
+        from outlast.handoffs.find import history
+
+        return history(self._runtime, self._asked(anchor, scope=scope))
+
+    def output(self, evidence: Evidence) -> bytes:
+        """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
+        return self._runtime.blobs.get(evidence.output) if evidence.output else b""
+
+    def list(
+        self,
+        standing: Standing | None = None,
+        *,
+        limit: int = 50,
+        look: bool = False,
+        scope: str | None = None,
+        before: str | None = None,
+    ) -> list[Listed]:
+        """The newest handoffs that stand so. `look` judges each here and now, as contested ones always are.
+
+        `before`, the `handoff_id` of the last one, gives those that come after it.
+        """
+        from outlast.handoffs.find import listed
+        from outlast.handoffs.recovered import STANDINGS
+
+        if standing is not None and standing not in STANDINGS:
+            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
+        return listed(self._runtime, self._scope(scope, None), standing, _limit(limit), look, before)
+
+    def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
+        """What would make a handoff better, with better wordings. Nothing is stored."""
+        from outlast.handoffs.contract import draft_of
+        from outlast.handoffs.lint import lint
+
+        return lint(draft_of(anchor=anchor, summary=summary, handoff_text=handoff_text, **fields))
+
+    def diff(
+        self,
+        anchor: str,
+        *,
+        revisions: tuple[int, int] | None = None,
+        repo_root: str | None = None,
+        scope: str | None = None,
+    ) -> Difference:
+        """What changed since a handoff was stored; or between two of its revisions."""
+        from outlast.handoffs import carry as carrying
+
+        if revisions is not None:
+            before, after = (self.get(anchor=anchor, revision=number, scope=scope) for number in revisions)
+            return carrying.diff_revisions(self._runtime, before, after)
+        handoff = self.get(anchor=anchor, scope=scope)
+        return carrying.diff(self._runtime, handoff, self._place(handoff, repo_root))
+
+    def apply(
+        self,
+        anchor: str,
+        *,
+        revision: int | None = None,
+        repo_root: str | None = None,
+        scope: str | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> Applied:
+        """Bring the work of a handoff into this clone, or back to where it was: all of it, or nothing.
+
+        `force` also puts files in place that later commits have changed. Raises NotApplicable.
+        """
+        from outlast.handoffs import carry as carrying
+
+        handoff, eyes = self.get(anchor=anchor, revision=revision, scope=scope), self._runtime.eyes
+        root = eyes.place(self._runtime, handoff, repo_root) or eyes.root(self._runtime, repo_root)
+        return carrying.apply(self._runtime, handoff, root, dry_run=dry_run, force=force)
+
+    def step(self, run_id: str, step: str) -> StepHandoff:
+        """What a step of a run hands over: its envelope. Raises RunNotFound, StepNotFound, StepAmbiguous."""
+        from outlast.handoffs.compose import step_handoff
+
+        return step_handoff(self._runtime, run_id, step)
+
+    def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
+        """An anchor with its history, evidence, content and patch as one verified file."""
+        from outlast.care.travel.handoff import export_handoff
+
+        return export_handoff(self._runtime, anchor, Path(path), scope=self._scope(scope, None), force=force)
+
+    def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
+        """Bring in a file that `export` wrote. It keeps its scope: naming another one is refused.
+
+        Raises ArchiveInvalid, HandoffExists, HandoffClaimed.
+        """
+        from outlast.care.travel.handoff import import_handoff
+
+        return import_handoff(self._runtime, Path(path), scope=scope, claim_id=claim_id)
+
+    def relative(
+        self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
+    ) -> Sequence[str]:
+        """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
+        import os
+
+        from outlast.handoffs.binding import relative_to, root_of
+
+        root = root_of(self._runtime, repo_root) if paths else Path()
+        return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
+
+    # -- narrowing what was given ----------------------------------------------------------------
+
+    def _asked(
+        self,
+        anchor: str | None = None,
+        handoff_id: str | None = None,
+        file_path: str | None = None,
+        repo_root: str | None = None,
+        symbol: str | None = None,
+        tenant_id: str | None = None,
+        scope: str | None = None,
+        revision: int | None = None,
+    ) -> Asked:
+        _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path)
+        _refuse_two(handoff_id=handoff_id, revision=revision)
+        return Asked(
+            self._scope(scope, tenant_id),
+            anchor,
+            handoff_id,
+            file_path,
+            symbol,
+            repo_root,
+            _number("revision", revision),
+        )
+
+    def _scope(self, scope: str | None, tenant_id: str | None) -> str:
+        if tenant_id is not None and tenant_id != self._runtime.tenant:
+            why = f"this home was opened for tenant {self._runtime.tenant!r}; open Outlast(tenant={tenant_id!r})"
+            raise NameInvalid("tenant_id", str(tenant_id), why)
+        return self._runtime.scope if scope is None else check_name("scope", scope)
+
+    def _actor(self, actor: str | None) -> str:
+        return self._runtime.actor if actor is None else check_name("actor", actor)
+
+    def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
+        root = self._runtime.eyes.place(self._runtime, handoff, repo_root)
+        if root is None:
+            why = f"the files of {handoff.anchor!r} are not here"
+            raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
+        return root
+
+
+_FIELDS = (
+    "anchor",
+    "summary",
+    "handoff_text",
+    "target_files",
+    "next_action",
+    "acceptance_checks",
+    "must_change",
+    "must_remove",
+    "must_keep",
+    "rollback",
+    "execution_state_v1",
+    "execution_packet_v1",
+    "handoff_kind",
+    "repo_root",
+    "file_path",
+    "symbol",
+    "risk",
+    "tags",
+    "environment",
+    "expires",
+    "supersedes",
+    "refs",
+)
+
+
+def _number(name: str, value: int | None) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise HandoffInvalid(name, f"{value!r} is no revision", "revisions count from 1; 0: there is none yet")
+    return value
+
+
+def _limit(value: int) -> int:
+    if type(value) is not int or value < 0:
+        raise HandoffInvalid("limit", f"{value!r:.100} is no number of handoffs", "give a whole number, 0 or more")
+    return value
+
+
+def _words(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """A list of texts; a bare text is the classic mistake, and meant as a list of one."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise HandoffInvalid(name, f"is no list but {kind_of(given)}", "give a list of texts")
+    return tuple(given)
+
+
+def _reports(given: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """What somebody says came of checks."""
+    if not isinstance(given, list | tuple):
+        remedy = 'give a list of {"check": …, "passed": true}'
+        raise HandoffInvalid("evidence", f"is no list but {kind_of(given)}", remedy)
+    return tuple(dict(each) if isinstance(each, Mapping) else each for each in given)
+
+
+def _claim(claim_id: str | None) -> str | None:
+    return None if claim_id is None else check_name("claim_id", claim_id)
+
+
+def _refuse_two(**names: Any) -> None:
+    """Raises HandoffInvalid when a handoff is named in two ways, which may not mean the same one."""
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        why = f"{' and '.join(given)} name one each"
+        raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
+
+
+class AsyncHandoffs:
+    """The same on an event loop: everything is awaited."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.blocking = Handoffs(runtime)
+
+    store = awaited(Handoffs.store)
+    recover = awaited(Handoffs.recover)
+    verify = awaited(Handoffs.verify)
+    claim = awaited(Handoffs.claim)
+    renew = awaited(Handoffs.renew)
+    settle = awaited(Handoffs.settle)
+    get = awaited(Handoffs.get)
+    history = awaited(Handoffs.history)
+    output = awaited(Handoffs.output)
+    list = awaited(Handoffs.list)
+    lint = awaited(Handoffs.lint)
+    diff = awaited(Handoffs.diff)
+    apply = awaited(Handoffs.apply)
+    step = awaited(Handoffs.step)
+    export = awaited(Handoffs.export)
+    import_ = awaited(Handoffs.import_)
+    relative = awaited(Handoffs.relative)

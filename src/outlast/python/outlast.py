@@ -1,0 +1,367 @@
+"""`Outlast` and `AsyncOutlast`: a home, opened. The same surface, blocking and awaited."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+
+from outlast.errors import NameInvalid, RunWaiting
+from outlast.flows.spec import FlowSpec
+from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
+from outlast.python.decorators import Flow, FlowFile
+from outlast.python.run import AsyncRun, Run
+from outlast.python.shared import Shared, url_of
+from outlast.python.started import AsyncStarted, Started
+from outlast.runs import body as runner
+from outlast.runs import os_signals as signals
+from outlast.runs.body import Acceptance
+from outlast.runs.claim import Claim
+from outlast.runs.run import Outcome
+
+if TYPE_CHECKING:
+    from outlast.python.handoffs import AsyncHandoffs, Handoffs
+    from outlast.python.sessions import AsyncSessions, Sessions
+    from outlast.python.tasks import AsyncTasks, Tasks
+    from outlast.python.workspace import AsyncWorkspace, Workspace
+    from outlast.runs.receipt import Event
+    from outlast.runs.replay.model import Replay
+
+T = TypeVar("T")
+JsonMap = Mapping[str, Any]
+
+
+class Outlast(Shared):
+    """A home, opened: runs flows and knows every run, blocking. Behind a URL it is a server's (`remote/outlast.py`)."""
+
+    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+        if cls is Outlast and url_of(home):
+            from outlast.remote.outlast import RemoteOutlast
+
+            return cast(Self, object.__new__(RemoteOutlast))
+        return object.__new__(cls)
+
+    @property
+    def handoff(self) -> Handoffs:
+        """Contracts for whoever continues: store, recover with a verdict, claim, settle."""
+        from outlast.python.handoffs import Handoffs
+
+        return Handoffs(self._runtime)
+
+    @property
+    def sessions(self) -> Sessions:
+        """Conversations: append, read, fit into a window, sum up in a memo."""
+        from outlast.python.sessions import Sessions
+
+        return Sessions(self._runtime)
+
+    @property
+    def workspace(self) -> Workspace:
+        """Content that outlives a run: artifacts by ref, and checkpoints of tasks."""
+        from outlast.python.workspace import Workspace
+
+        return Workspace(self._runtime)
+
+    @property
+    def tasks(self) -> Tasks:
+        """Tasks of a host: open one, and pause, resume and complete it."""
+        from outlast.python.tasks import Tasks
+
+        return Tasks(self._runtime)
+
+    def run(
+        self,
+        flow: Flow[..., T] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Outcome[T]:
+        """Run a flow; the same call after a crash continues the same run.
+
+        Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
+        inputs, Contested when its records cannot be trusted.
+        """
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        if flow.spec.is_async:
+            refuse_loop(f"outlast.run({flow.spec.name})")
+        spec, begun = self._begin(flow, args, kwargs, options)
+        return begun if isinstance(begun, Outcome) else self._runtime.go_on_here(begun, spec)
+
+    def start(
+        self,
+        flow: Flow[..., T] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Started[T]:
+        """Like run, in a background thread. The run is durable before this returns."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        return self._in_background(begun, spec)
+
+    def _in_background(
+        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Started[Any]:
+        """A run that was begun or claimed, going on in a thread of its own."""
+        if isinstance(begun, Outcome):
+            ready: Started[Any] = Started(begun.run_id)
+            ready._work(lambda: begun)
+            return ready
+        started: Started[Any] = Started(begun.run.id)
+        work = lambda: self._runtime.go_on(begun, spec, accept)  # noqa: E731
+        threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True).start()
+        return started
+
+    def _begin_soon(
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        inputs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        operation_id: str | None,
+    ) -> tuple[Started[Any], bool]:
+        """Like start, once for each operation_id; whether it was started by the same one before."""
+        from outlast.home.once import Operation, Repeated, check_id
+
+        check_id(operation_id)
+        said = [self._runtime.name_of(flow.spec), dict(inputs), dict(options)]
+        operation = Operation(operation_id, "run_start", said)
+        try:
+            spec, begun = self._begin(flow, (), dict(inputs), dict(options), operation)
+        except Repeated as before:
+            return self._in_background(self._runtime.outcome(self._runtime.row(before.answer))), True
+        if isinstance(begun, Outcome) or begun.found != "new":  # of a new run it was noted with the run itself
+            known = begun.run_id if isinstance(begun, Outcome) else begun.run.id
+            self._runtime.store.write(lambda tx: operation.note(tx, known, self._runtime.clock.now()))
+        return self._in_background(begun, spec), False
+
+    def _resume_soon(self, run_id: str, acceptance: Acceptance) -> Started[Any]:
+        """Like resume, in a background thread. Raises RunHeld, RunFinished."""
+        return self._in_background(self._runtime.claim(run_id), None, acceptance)
+
+    def resume(
+        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+    ) -> Outcome[Any]:
+        """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself.
+
+        `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
+        """
+        acceptance = acceptance_of(accept, why, partial)
+        claimed = self._runtime.claim(run_id)
+        return self._runtime.go_on_here(claimed, None, acceptance)
+
+    def replay(self, run_id: str) -> Replay:
+        """Run a run's body on its receipts only, and say where it does not do what is recorded.
+
+        No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by
+        itself, outside of calls, it does again. Raises RunNotFound, FlowNotFound, IntegrityBroken.
+        """
+        from outlast.runs.replay.replay import replay_run
+
+        return replay_run(self._runtime, run_id)
+
+    @contextmanager
+    def open(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+    ) -> Iterator[Run]:
+        """A run around existing code: run the script again to continue it. On a wait it says so and exits 3."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        _, begun = self._open(name, options)
+        if isinstance(begun, Outcome):
+            _leave(begun)
+        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        with signals.over_defaults(self._runtime), runner.body(self._runtime, execution) as ended:
+            yield Run(execution)
+        if ended.outcome is not None and ended.outcome.status == "waiting":
+            _leave(ended.outcome)
+
+    def follow_events(self, run_id: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run as they come, until nobody runs it any more and there are no further ones."""
+        from outlast.runs.events import Following, follow
+
+        return follow(Following(self._runtime, run_id, after))
+
+    def close(self) -> None:
+        """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
+        self._runtime.close()
+
+    def __enter__(self) -> Outlast:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncOutlast(Shared):
+    """The same on an event loop: what runs flows is awaited."""
+
+    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+        if cls is AsyncOutlast and url_of(home):
+            from outlast.remote.outlast import AsyncRemoteOutlast
+
+            return cast(Self, object.__new__(AsyncRemoteOutlast))
+        return object.__new__(cls)
+
+    @property
+    def handoff(self) -> AsyncHandoffs:
+        """Contracts for whoever continues; each call is awaited."""
+        from outlast.python.handoffs import AsyncHandoffs
+
+        return AsyncHandoffs(self._runtime)
+
+    @property
+    def sessions(self) -> AsyncSessions:
+        """Conversations; each call is awaited."""
+        from outlast.python.sessions import AsyncSessions
+
+        return AsyncSessions(self._runtime)
+
+    @property
+    def workspace(self) -> AsyncWorkspace:
+        """Artifacts and checkpoints; each call is awaited."""
+        from outlast.python.workspace import AsyncWorkspace
+
+        return AsyncWorkspace(self._runtime)
+
+    @property
+    def tasks(self) -> AsyncTasks:
+        """Tasks of a host; each call is awaited."""
+        from outlast.python.tasks import AsyncTasks
+
+        return AsyncTasks(self._runtime)
+
+    async def run(
+        self,
+        flow: Flow[..., T] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Outcome[T]:
+        """Run a flow; a plain one runs in a thread. See Outlast.run."""
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
+
+    async def start(
+        self,
+        flow: Flow[..., T] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> AsyncStarted[T]:
+        """Like run, in a background task. The run is durable before this returns."""
+        import asyncio
+
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        spec, begun = self._begin(flow, args, kwargs, options)
+        if isinstance(begun, Outcome):
+            done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
+            done.set_result(begun)
+            return AsyncStarted(begun.run_id, done)
+        going = asyncio.ensure_future(self._runtime.go_on_async(begun, spec))
+        going.add_done_callback(lambda _: self._runtime.claimed.discard(begun.run.id))  # cancelled before it began
+        return AsyncStarted(begun.run.id, going)
+
+    async def resume(
+        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+    ) -> Outcome[Any]:
+        """Continue a run by its id. See Outlast.resume."""
+        acceptance = acceptance_of(accept, why, partial)
+        claimed = self._runtime.claim(run_id)
+        return await self._runtime.go_on_async(claimed, None, acceptance)
+
+    async def replay(self, run_id: str) -> Replay:
+        """Run a run's body on its receipts only. See Outlast.replay."""
+        from outlast.runs.replay.replay import replay_run_async
+
+        return await replay_run_async(self._runtime, run_id)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+    ) -> AsyncIterator[AsyncRun]:
+        """A run around existing async code. See Outlast.open."""
+        import asyncio
+
+        from outlast.runs.branches import Branches, watch_tasks
+
+        watch_tasks(asyncio.get_running_loop())
+        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        _, begun = self._open(name, options)
+        if isinstance(begun, Outcome):
+            _leave(begun)
+        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        execution.branches = Branches(execution.turns(), can_park=False)
+        with runner.body(self._runtime, execution) as ended:
+            yield AsyncRun(execution)
+        if ended.outcome is not None and ended.outcome.status == "waiting":
+            _leave(ended.outcome)
+
+    def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
+        from outlast.runs.events import Following, follow_async
+
+        return follow_async(Following(self._runtime, run_id, after))
+
+    async def close(self) -> None:
+        """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
+        from outlast.runs.call_async import in_thread
+
+        await in_thread(self._runtime.settle)
+        await self._runtime.resources.close_loop()
+        self._runtime.resources.close()  # where they were opened: some objects may be closed by that thread only
+        await in_thread(self._runtime.close)
+
+    async def __aenter__(self) -> AsyncOutlast:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
+    """What a resume takes upon itself. Raises NameInvalid."""
+    codes = (accept,) if isinstance(accept, str) else tuple(accept)
+    if codes and not why.strip():
+        raise NameInvalid("why", why, "say why you accept it; it is on the record")
+    if partial not in (None, "keep", "restore"):
+        raise NameInvalid("partial", str(partial), "use keep or restore")
+    return Acceptance(codes, why, partial or "")
+
+
+def _leave(outcome: Outcome[Any]) -> NoReturn:
+    """Tell a script's user what is waited for, and exit 3."""
+    print(str(RunWaiting(outcome.run_id, "; ".join(wait.says for wait in outcome.interrupts))), file=sys.stderr)
+    raise SystemExit(3)

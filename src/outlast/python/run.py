@@ -1,0 +1,421 @@
+"""`Run` and `AsyncRun`: a run as its own body sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from outlast.clock import moment
+from outlast.errors import NameInvalid, Refused, StepOutsideRun
+from outlast.flows.spec import seconds
+from outlast.ids import chance
+from outlast.python.decorators import Flow, Step, as_step
+from outlast.runs import map as waiting
+from outlast.runs.attempt import Asked
+from outlast.runs.call_plain import call_plain, drive_plain
+from outlast.runs.child import Child, spawn
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.execution import Execution
+from outlast.runs.waits.interrupt import NO_DEFAULT
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from outlast.files.changes import Left
+    from outlast.handoffs.handoff import Handoff
+    from outlast.python.workspace import RunWorkspace
+    from outlast.runs.waits.ask import Deadline
+    from outlast.workspace.checkpoint import Checkpoint
+
+P = ParamSpec("P")
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+
+
+class _Run:
+    """What plain and async runs share. None of it waits for user code."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._execution.id
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """Small values by name, 64 KiB in all. Reads are copies; rebuilt by replay."""
+        return self._execution.state
+
+    @property
+    def phase(self) -> str:
+        """The business phase in one word."""
+        return self._execution.phase
+
+    @phase.setter
+    def phase(self, word: str) -> None:
+        if not isinstance(word, str) or len(word) > 100 or not word.isprintable():
+            raise NameInvalid("phase", str(word), "one printable word of at most 100 characters")
+        frame = self._frame()
+        if frame.attempt is not None:
+            raise Refused(detail="the phase is set by the flow's body, not by a step")
+        self._execution.phase = word
+        self._execution.phase_changed = True
+        self._execution.emit(frame, "phase", word, "fact")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to stop: a long step may look and end early."""
+        return self._execution.stopping
+
+    @property
+    def attempt(self) -> int:
+        """Inside a step: which attempt this is. In the body: 0."""
+        attempt = self._frame().attempt
+        return attempt.number if attempt else 0
+
+    @property
+    def previous(self) -> Left | None:
+        """Inside a step that declares `writes`: what its attempt before left unfinished, if there was one."""
+        attempt = self._frame().attempt
+        return attempt.previous if attempt else None
+
+    def now(self) -> datetime:
+        """The time, the same on replay."""
+        execution = self._execution
+        return moment(execution.value(self._frame(), "run.now", execution.clock.now))
+
+    def random(self) -> float:
+        """A number from 0 to 1, the same on replay."""
+        return float(self._execution.value(self._frame(), "run.random", chance))
+
+    def uuid(self) -> UUID:
+        """A random UUID, the same on replay."""
+        import uuid
+
+        return uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(uuid.uuid4())))
+
+    def emit(self, name: str, body: Any = None, *, kind: str = "progress") -> None:
+        """Append an event to the run's journal: `progress` for people who watch, `fact` for the record."""
+        if kind not in ("progress", "fact") or not isinstance(name, str) or not name:
+            raise NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
+        self._execution.emit(self._frame(), name, body, kind)
+
+    def envelope(self, *, done: str = "", next: str = "") -> None:
+        """Inside a step: say what was done and what comes next, for whoever reads its receipt."""
+        attempt = self._frame().attempt
+        if attempt is None:
+            raise Refused(detail="an envelope belongs to a step; call this inside one")
+        attempt.done, attempt.next = done, next
+
+    def handoff(self, summary: str, handoff_text: str, *, anchor: str | None = None, **fields: Any) -> Handoff:
+        """Store a handoff of this run's task (`task:<task>` unless another anchor is named).
+
+        It takes what `outlast.handoff.store` takes. In the body it is stored once: on replay it gives that revision.
+        """
+        from outlast.handoffs.from_run import store_from_run
+
+        return store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+
+    @property
+    def workspace(self) -> RunWorkspace:
+        """Artifacts: save content and get it by its ref. It blocks, in an async flow too: save much in a plain step."""
+        from outlast.python.workspace import RunWorkspace
+
+        return RunWorkspace(self._execution, self._frame)
+
+    def checkpoint(self, name: str, summary: str = "", refs: Iterable[str] = ()) -> Checkpoint:
+        """Pin this boundary of the body: its state, these refs, its place in the journal; once, also on replay.
+
+        Raises ArtifactNotFound when a ref names nothing.
+        """
+        from outlast.workspace.checkpoints import pin_from_run
+
+        return pin_from_run(self._execution, self._frame(), name, summary, refs)
+
+    def resource(self, key: str) -> Any:
+        """A live object that this process provided. Raises ResourceMissing."""
+        return self._execution.resource(key)
+
+    @contextmanager
+    def branch(self, name: str) -> Iterator[None]:
+        """A scope: calls inside are told apart from equal calls elsewhere."""
+        if not name or not name.isprintable() or set(name) & set("/~[]"):
+            raise NameInvalid("branch", name, "it must be printable, without / ~ [ ]")
+        token = CURRENT.set(self._frame().within(name))
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+    def bind(self, function: Callable[P, T]) -> Callable[P, T]:
+        """A function that may run in another thread and still belongs to this place in the run."""
+        lane = self._frame().lane()
+
+        def bound(*args: P.args, **kwargs: P.kwargs) -> T:
+            token = CURRENT.set(lane)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                CURRENT.reset(token)
+
+        return bound
+
+    def spawn(self, flow: Flow[..., T], *args: Any, **kwargs: Any) -> Child[T]:
+        """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
+        return spawn(self._frame(), flow.spec, args, kwargs)
+
+    def _frame(self) -> Frame:
+        frame = CURRENT.get()
+        if frame is None or frame.execution is not self._execution:
+            import threading
+
+            raise StepOutsideRun("run", threading.current_thread().name)
+        return frame
+
+    def _asked(self, function: Any, items: Iterable[Any]) -> list[Asked]:
+        """Every call of a map, identified in the order of the items before any of them runs."""
+        execution, spec = self._execution, as_step(function, _kind(function), {})
+        frame = self._frame()
+        if frame.attempt is not None:
+            raise Refused(detail="run.map belongs to the flow's body, not to a step")
+        number = execution.numbered(frame, f"map {spec.name}", "").occurrence
+        inner = frame.within(f"{spec.name}[{number}]")
+        return execution.ask_all(inner, spec, items)
+
+
+def _kind(function: Any) -> str:
+    return function.spec.kind if isinstance(function, Step) else "step"
+
+
+def _check_concurrency(concurrency: int) -> None:
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
+
+
+class Run(_Run):
+    """A run as a plain flow sees it: everything blocks until it is durable."""
+
+    @overload
+    def step(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> T: ...
+
+    @overload
+    def step(self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any) -> T: ...
+
+    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Any:
+        """Call any function as a step. `id` names the call, whatever its inputs."""
+        return self._call(as_step(function, "step", {}), args, kwargs, id)
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> T: ...
+
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Call any function as an effect."""
+        options = {"confirm": confirm} if confirm else {}
+        return self._call(as_step(function, "effect", options), args, kwargs, id)
+
+    def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Any:
+        frame = self._frame()
+        if frame.attempt is not None:
+            return Step(spec)(*args, **kwargs)
+        return call_plain(frame, spec, args, kwargs, call_id)
+
+    @overload
+    def map(
+        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+    ) -> list[T]: ...
+
+    @overload
+    def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
+
+    def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
+        """Call a step for every item, `concurrency` at a time in threads; results in the order of the items.
+
+        The first failure (by item) is raised once the calls under way have ended.
+        """
+        _check_concurrency(concurrency)
+        asked = self._asked(function, items)
+        return waiting.map_plain(self._execution, asked, concurrency, drive_plain)
+
+    def pause_for(
+        self,
+        type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        schema: Any = None,
+        deadline: Deadline = None,
+        default: Any = NO_DEFAULT,
+        assignee: str = "",
+    ) -> Any:
+        """Ask a person, and end this process's part until there is an answer: then it is given, on every replay.
+
+        `approval` takes `{"approved": bool, "comment": str}`; other words (decision, input, clarification, …) take what
+        `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
+        Raises DeadlinePassed without one, WaitCancelled.
+        """
+        from outlast.runs.waits.ask import ask_plain, question
+
+        return ask_plain(self._frame(), question(type, payload, schema, deadline, default, assignee))
+
+    def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
+        """The body of the next signal of that name to this run or its task; one that came before counts.
+
+        Raises DeadlinePassed, WaitCancelled.
+        """
+        from outlast.runs.waits import ask as questions
+
+        return questions.ask_plain(self._frame(), questions.signal(signal, deadline, default))
+
+    def sleep(self, duration: float | str) -> None:
+        """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
+        waiting.sleep_plain(self._frame(), seconds(duration, "run.sleep"))
+
+
+class AsyncRun(_Run):
+    """A run as an async flow sees it: what may take time is awaited."""
+
+    @overload
+    def step(
+        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def step(
+        self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Call any function as a step; a plain one runs in a thread."""
+        return self._call(as_step(function, "step", {}), args, kwargs, id)
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def effect(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        id: str | None = None,
+        confirm: Callable[..., Any] | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Call any function as an effect; a plain one runs in a thread."""
+        options = {"confirm": confirm} if confirm else {}
+        return self._call(as_step(function, "effect", options), args, kwargs, id)
+
+    def _call(
+        self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None
+    ) -> Coroutine[Any, Any, Any]:
+        frame = self._frame()
+        if frame.attempt is not None:
+            return _plain_call(spec, args, kwargs)
+        from outlast.runs.call_async import call_async
+
+        return call_async(frame, spec, args, kwargs, call_id)
+
+    @overload
+    async def map(
+        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+    ) -> list[T]: ...
+
+    @overload
+    async def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
+
+    async def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
+        """Call a step for every item, `concurrency` at a time; results in the order of the items."""
+        from outlast.runs.call_async import drive_async
+
+        _check_concurrency(concurrency)
+        return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
+
+    async def pause_for(
+        self,
+        type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        schema: Any = None,
+        deadline: Deadline = None,
+        default: Any = NO_DEFAULT,
+        assignee: str = "",
+    ) -> Any:
+        """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
+        from outlast.runs.waits.ask import ask_async, question
+
+        return await ask_async(self._frame(), question(type, payload, schema, deadline, default, assignee))
+
+    async def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
+        """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
+        from outlast.runs.waits import ask as questions
+
+        return await questions.ask_async(self._frame(), questions.signal(signal, deadline, default))
+
+    async def sleep(self, duration: float | str) -> None:
+        """Wait, also over restarts; other branches go on meanwhile."""
+        await waiting.sleep_async(self._frame(), seconds(duration, "run.sleep"))
+
+
+async def _plain_call(spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made: Any = Step(spec)(*args, **kwargs)
+    return await made if spec.is_async else made
+
+
+def current() -> Run | AsyncRun:
+    """The run that the calling code belongs to, anywhere below its body. Raises StepOutsideRun."""
+    frame = CURRENT.get()
+    if frame is None:
+        import threading
+
+        raise StepOutsideRun("current", threading.current_thread().name)
+    return make_run(frame.execution, frame.execution.branches is not None)
+
+
+def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
+    return AsyncRun(execution) if is_async else Run(execution)

@@ -1,0 +1,373 @@
+"""What `Outlast` and `AsyncOutlast` share: people's choices, looking, and care of the home.
+
+None of it runs user code, and all of it takes only a moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from outlast.clock import Clock
+from outlast.errors import EmbeddedOnly, NameInvalid
+from outlast.flows.spec import FlowSpec, Signature
+from outlast.handoffs.observer import HERE, Eyes
+from outlast.home.home import Runtime, nobody
+from outlast.home.settings import Settings
+from outlast.ids import Ids, random_id
+from outlast.python.decorators import Flow, FlowFile
+from outlast.python.run import make_run
+from outlast.resources.resources import NOTHING
+from outlast.runs import os_signals as signals
+from outlast.runs.claim import Claim
+from outlast.runs.run import Outcome, RunRecord
+
+if TYPE_CHECKING:
+    from outlast.care.audit.model import Audit
+    from outlast.care.gc.gc import Swept
+    from outlast.care.travel.export_run import Exported
+    from outlast.care.travel.import_run import Imported
+    from outlast.care.verify import Verification
+    from outlast.commands.logs import Log
+    from outlast.home.once import Operation
+    from outlast.runs.due import Due
+    from outlast.runs.inbox import InboxItem
+    from outlast.runs.plan import Plan
+    from outlast.runs.receipt import Event, Receipt
+    from outlast.runs.timeline import TimelineItem
+    from outlast.runs.waits.interrupt import Interrupt
+    from outlast.runs.waits.signal import Signal
+
+T = TypeVar("T")
+JsonMap = Mapping[str, Any]
+
+
+def url_of(home: str | Path | None) -> str:
+    """The URL that a home is behind, given or by OUTLAST_HOME; "" when it is a folder."""
+    named = str(home) if home else os.environ.get("OUTLAST_HOME", "")
+    return named if named.startswith(("http://", "https://")) else ""
+
+
+class Shared:
+    """What both surfaces share: everything that takes no user code and only a moment."""
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        key: str | None = None,
+        tenant: str = "default",
+        scope: str = "default",
+        actor: str = "local",
+        clock: Clock | None = None,
+        ids: Ids = random_id,
+        settings: Settings | None = None,
+        store_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if url_of(home):
+            raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
+        if key is not None:
+            raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
+        self._runtime: Runtime = Runtime(
+            home,
+            facade=make_run,
+            tenant=tenant,
+            scope=scope,
+            actor=actor,
+            clock=clock,
+            ids=ids,
+            settings=settings,
+            store_options=store_options,
+        )
+
+    @property
+    def home(self) -> Path:
+        """The folder everything is kept in."""
+        return self._runtime.home
+
+    def _acting(self, *, actor: str | None = None, scope: str | None = None, eyes: Eyes = HERE) -> Self:
+        """The same home for somebody else: in another name, with claims of its own. What is open is shared."""
+        from outlast.home.caller import Acting
+
+        view = object.__new__(type(self))
+        view._runtime = Acting(self._runtime, actor=actor, scope=scope, eyes=eyes)
+        return view
+
+    # -- the person's choices --------------------------------------------------------------------
+
+    def retry(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
+        """Let the next resume try this step (or effect in doubt) again."""
+        return self._ask(run_id, "retry", step, {"why": why}, operation_id)
+
+    def skip(
+        self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
+    ) -> RunRecord:
+        """Let the next resume take `result` as the step's outcome without running it."""
+        if not why.strip():
+            raise NameInvalid("why", why, "say why the step is skipped; it is on the record")
+        return self._ask(run_id, "skip", step, {"result": result, "why": why}, operation_id)
+
+    def rewind(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
+        """Let the next resume do this step and all after it again. Effects are kept: equal inputs reuse them."""
+        return self._ask(run_id, "rewind", step, {"why": why}, operation_id)
+
+    def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
+        """Give a run up, now, whoever owns it. Its children with it."""
+        from outlast.runs import decisions
+
+        row = self._runtime.row(run_id)
+        return decisions.abort(self._runtime, row.id, why, operation_id)
+
+    def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
+        """Ask a running run to stop at its next step; it ends `interrupted`."""
+        from outlast.runs import decisions
+
+        row = self._runtime.row(run_id)
+        return decisions.pause(self._runtime, row.id, operation_id)
+
+    def answer(
+        self, interrupt_id: str, answer: Any, *, shown: str | None = None, operation_id: str | None = None
+    ) -> Interrupt:
+        """Answer a wait. It is durable before it takes effect, checked, and used once: one of many wins.
+
+        `shown`, the interrupt's `digest`, binds the answer to what was shown. Raises AlreadyAnswered, AnswerInvalid.
+        """
+        from outlast.runs import decisions
+
+        return decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+
+    def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
+        """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
+        from outlast.runs import decisions
+
+        return decisions.cancel(self._runtime, interrupt_id, why, operation_id)
+
+    def signal(
+        self,
+        name: str,
+        body: Any = None,
+        *,
+        task: str | None = None,
+        run_id: str | None = None,
+        operation_id: str | None = None,
+    ) -> Signal:
+        """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
+        from outlast.runs.waits.signals import send
+
+        return send(self._runtime, name, body, task=task, run_id=run_id, operation_id=operation_id)
+
+    def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
+        from outlast.runs import decisions
+
+        row = self._runtime.row(run_id)
+        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def get(self, run_id: str) -> RunRecord:
+        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
+        return self._runtime.record(self._runtime.row(run_id))
+
+    def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
+        """The newest runs first; `before`, the id of the last one, gives those that come after it."""
+        return self._runtime.runs(status, limit, before)
+
+    def receipts(self, run_id: str) -> list[Receipt]:
+        """One receipt per attempt, in the order in which they were written."""
+        return self._runtime.receipts(run_id)
+
+    def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
+        """The run's journal from `after` on. The sequence never repeats or goes back."""
+        from outlast.sessions.drafts import number
+
+        return self._runtime.events(run_id, number("after", after), number("limit", limit))
+
+    def timeline(self, run_id: str) -> list[TimelineItem]:
+        """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
+        from outlast.runs.events import timeline
+
+        return timeline(self._runtime, run_id)
+
+    def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[Log]:
+        """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
+        from outlast.commands.logs import logs
+
+        return logs(self._runtime, run_id, step, attempt)
+
+    def follow_logs(
+        self, run_id: str, step: str | None = None, *, attempt: int | None = None
+    ) -> Iterator[tuple[Log, bytes]]:
+        """The same piece by piece, as it is printed, until the run ends or waits; an empty piece ends an attempt."""
+        from outlast.commands.logs import follow
+
+        return follow(self._runtime, run_id, step, attempt)
+
+    def mirror(self, run_id: str, *, write: bool = True) -> Path:
+        """Write receipts and handoffs of a run as files, and give their folder. Raises OSError if the disk is full."""
+        from outlast.commands import mirror
+
+        row = self._runtime.row(run_id)
+        if write:
+            return mirror.write_mirror(self._runtime, row.id)
+        return mirror.folder_of(self._runtime, row.id, row.flow)
+
+    def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
+        """Every open wait, or those of one run."""
+        return self._runtime.interrupts(run_id)
+
+    def interrupt(self, interrupt_id: str) -> Interrupt:
+        """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
+        from outlast.runs.inbox import interrupt
+
+        return interrupt(self._runtime, interrupt_id)
+
+    def inbox(self, *, assignee: str | None = None, type: str | None = None) -> list[InboxItem]:
+        """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first."""
+        from outlast.runs.inbox import inbox
+
+        return inbox(self._runtime, assignee, type)
+
+    def due(self) -> list[Due]:
+        """The runs that can go on by themselves: crashed, or waiting for what is over. Resume each of them."""
+        from outlast.runs.due import due
+
+        return due(self._runtime)
+
+    def plan(self, run_id: str) -> Plan:
+        """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
+        return self._runtime.plan(run_id)
+
+    def check_writable(self) -> None:
+        """Nothing, if the ledger can be read and written now. Raises Unavailable."""
+        self._runtime.store.write(lambda tx: tx.beat_of(self._runtime.process.id))
+
+    def facts(self) -> dict[str, Any]:
+        """What this home stands on: versions, paths, settings, sizes, runs by status."""
+        return self._runtime.facts()
+
+    def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
+        """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
+        from outlast.care.travel.export_run import export_run
+
+        return export_run(self._runtime, run_id, Path(path), move=move, force=force)
+
+    def import_(self, path: str | Path, *, flow: str | None = None) -> Imported:
+        """Bring in a file that `export` wrote; or a folder of receipts that others wrote, as testimony."""
+        from outlast.care.travel.import_run import import_any
+
+        return import_any(self._runtime, Path(path), flow)
+
+    def audit(self, flow_or_run: Flow[..., Any] | FlowFile | str) -> Audit:
+        """The six acceptance questions, answered from facts: of a flow (itself, or its name) or of a run (by its id).
+
+        Nothing of it is run. Raises FlowNotFound, RunNotFound.
+        """
+        from outlast.care.audit.audit import audit
+
+        return audit(self._runtime, flow_or_run)
+
+    def verify(self, run_id: str | None = None) -> Verification:
+        """Check every record of a run, or of the whole store."""
+        return self._runtime.verify(self._runtime.row(run_id).id if run_id else None)
+
+    def gc(
+        self,
+        *,
+        older_than: float | None = None,
+        keep: int | None = None,
+        max_bytes: int | None = None,
+        scope: str | None = None,
+        artifacts: bool = False,
+        dry_run: bool = True,
+        vacuum: bool = False,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Swept:
+        """Remove finished runs, and what nobody needs any more; a dry run only says what would go.
+
+        Seconds since a run ended, how many of the newest to keep of each flow, a size to come down to: several narrow
+        each other, and without any of them no run goes. With `artifacts` also old versions of artifacts that nothing
+        needs. An unfinished run, a pinned record, an open handoff and what they need are never touched.
+        """
+        from outlast.care.gc.gc import sweep
+
+        return sweep(
+            self._runtime,
+            older_than=older_than,
+            keep=keep,
+            max_bytes=max_bytes,
+            scope=scope,
+            artifacts=artifacts,
+            dry_run=dry_run,
+            vacuum=vacuum,
+            progress=progress,
+        )
+
+    def resource(
+        self,
+        key: str,
+        value: Any = NOTHING,
+        *,
+        factory: Callable[..., Any] | None = None,
+        health: Callable[[Any], Any] | None = None,
+        close: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Provide a live object for `inject(key)`: itself, or a factory called when it is first needed.
+
+        `health` is asked of an open one when a run takes it up and when a step is tried again: if it says no or
+        raises, the object is closed and made anew. `close` is called with it when this Outlast closes. It comes
+        before what `@resource(key)` registered. Raises NameInvalid, ResourceInvalid.
+        """
+        self._runtime.resources.provide(key, value, factory, health, close)
+
+    def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
+        """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
+        self._runtime.sink = output
+        self._runtime.tell = notes or nobody
+
+    def act_for_terminal(self, *claims: str) -> None:
+        """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
+
+        What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
+        """
+        from outlast.home.claimer import nobody, terminal_leader
+
+        self._runtime.claimer = terminal_leader() or nobody()
+        self._runtime.tokens.update(claims)
+
+    def signals(self) -> signals.Signals:
+        """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
+        return signals.Signals(self._runtime, own_process=True)
+
+    def stop(self, *, now: bool = False) -> bool:
+        """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
+
+        True when a Python body is under way: that one ends only by an exception in its own thread.
+        """
+        return self._runtime.stop(now)
+
+    # -- shared by run, start, open --------------------------------------------------------------
+
+    def _begin(
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: dict[str, Any],
+        operation: Operation | None = None,
+    ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        spec = flow.spec
+        fresh = options.pop("fresh")
+        raw = self._runtime.pack_inputs(spec, spec.bind(args, kwargs))
+        new = self._runtime.new_run(spec, raw, **options)
+        return spec, self._runtime.begin(spec, new, fresh=fresh, operation=operation)
+
+    def _open(self, name: str, options: dict[str, Any]) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        def script(run: Any) -> None:
+            """Stands for the script's own code."""
+
+        fresh = options.pop("fresh")
+        spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
+        new = self._runtime.new_run(spec, b"{}", **{**options, "task": options["task"] or name})
+        return spec, self._runtime.begin(spec, new, fresh=fresh)

@@ -1,0 +1,386 @@
+"""The workspace in Python: `outlast.workspace`, its twin on an event loop, and `run.workspace` inside a run."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from outlast.errors import ValueRefused
+from outlast.home.place import check_name
+from outlast.python.awaited import awaited
+from outlast.sessions.drafts import number
+from outlast.workspace import artifacts, checkpoints
+from outlast.workspace import checkpoint as boundaries
+from outlast.workspace.artifact import Artifact
+from outlast.workspace.artifacts import Draft
+from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
+from outlast.workspace.content import Given
+from outlast.workspace.link import Link
+from outlast.workspace.record import Record
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from outlast.home.home import Runtime
+    from outlast.runs.context import Frame
+    from outlast.runs.execution import Execution
+    from outlast.store.contract import RunRow
+    from outlast.workspace.recall.pack import ContextPack
+    from outlast.workspace.recall.recall import Embed
+    from outlast.workspace.why import Why
+
+
+class Workspace:
+    """What outlives a run: artifacts by ref, named boundaries of tasks, records, and links between all of them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def save(
+        self,
+        name: str,
+        content: Given,
+        media_type: str | None = None,
+        summary: str = "",
+        source: str | None = None,
+        tags: Iterable[str] = (),
+        *,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Artifact:
+        """Save content under a name, durable when this returns: a new version, or the newest one if that has the same.
+
+        `content` is bytes, text, a pathlib.Path, a file opened in binary mode or an iterator of bytes; it is streamed,
+        shared with equal content and packed where that helps. The same content again is the same version: its summary,
+        tags and source stay as they are. Raises NameInvalid, ValueRefused, OperationConflict, DiskFull.
+        """
+        who = self._who(actor)
+        given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
+        return artifacts.save(self._runtime, given, content, operation_id)
+
+    def get(self, ref: str, *, scope: str | None = None) -> Artifact:
+        """An artifact by its ref; by its name, then the newest version; or by `name@2`. Raises ArtifactNotFound."""
+        return artifacts.get(self._runtime, self._scope(scope), ref)
+
+    def versions(self, name: str, *, limit: int = 1000, scope: str | None = None) -> list[Artifact]:
+        """The versions of a name, the newest first. Raises ArtifactNotFound."""
+        return artifacts.versions(self._runtime, self._scope(scope), name, number("limit", limit))
+
+    def checkpoint(
+        self,
+        name: str,
+        summary: str = "",
+        refs: Iterable[str] = (),
+        *,
+        task: str,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Checkpoint:
+        """Pin a boundary of a task: these refs, and the state and position of its newest run, if it has one.
+
+        Raises ArtifactNotFound when a ref names nothing, NameInvalid, ValueRefused, OperationConflict.
+        """
+        given = checkpoints.asked(self._scope(scope), task, name, summary, refs, self._who(actor))
+        return checkpoints.pin(self._runtime, given, operation_id)
+
+    def get_checkpoint(self, ref: str) -> Checkpoint:
+        """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix."""
+        return checkpoints.get(self._runtime, ref)
+
+    def checkpoints(
+        self,
+        *,
+        task: str | None = None,
+        run: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Checkpoint]:
+        """The checkpoints of a task or a run, or of all tasks, the newest first; older than the id `before`."""
+        if task is not None and run is not None:
+            raise ValueRefused("run", "a task was named as well", "name one of them")
+        count = number("limit", limit)
+        if run is not None:
+            return checkpoints.of_run(self._runtime, run, count, before)
+        if task is not None:
+            return checkpoints.of_task(self._runtime, self._scope(scope), check_name("task", task), count, before)
+        return checkpoints.newest(self._runtime, self._scope(scope), count, before)
+
+    def diff(self, before: str, after: str) -> CheckpointDiff:
+        """What changed between two checkpoints: keys of the state, and refs. Raises CheckpointNotFound."""
+        return boundaries.diff(checkpoints.get(self._runtime, before), checkpoints.get(self._runtime, after))
+
+    def list(
+        self,
+        *,
+        prefix: str = "",
+        tag: str | None = None,
+        run: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Artifact]:
+        """Artifacts, those saved last first: of each name the newest version; of a run, all versions that it saved.
+
+        `before`, the ref of the last one, gives those that come after it.
+        """
+        count, named = number("limit", limit), self._scope(scope)
+        return artifacts.listed(self._runtime, named, prefix=prefix, tag=tag, run=run, limit=count, before=before)
+
+    # -- records and links -----------------------------------------------------------------------
+
+    def record(
+        self,
+        kind: str,
+        text: str,
+        refs: Iterable[str] = (),
+        *,
+        tags: Iterable[str] = (),
+        pinned: bool = False,
+        task: str | None = None,
+        at: datetime | None = None,
+        source: str | None = None,
+        redact: bool = False,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Record:
+        """Keep an `observation`, a `decision`, `evidence` or a `note` about what the refs name, durable on return.
+
+        It never changes. `pinned`: recall never leaves it out. `at` is when it was so, if not now. A secret in it is
+        refused by path, or masked with `redact`. Raises ValueRefused, SecretFound, OperationConflict, and NotFound when
+        a ref names nothing.
+        """
+        from outlast.workspace import records
+
+        said = records.Said(kind, text, refs, tags, pinned, task, at, source, redact)
+        given = records.draft(self._runtime, self._scope(scope), said, self._who(actor))
+        return records.record(self._runtime, given, operation_id)
+
+    def get_record(self, ref: str) -> Record:
+        """A record by its ref or id, or a unique prefix. Raises RecordNotFound, AmbiguousPrefix."""
+        from outlast.workspace import records
+
+        return records.get(self._runtime, ref)
+
+    def records(
+        self,
+        *,
+        kind: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        ref: str | None = None,
+        pinned: bool | None = None,
+        limit: int = 50,
+        before: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Record]:
+        """Records, the newest first: of a kind, a task, with a tag, about a ref, pinned or not; older than `before`."""
+        from outlast.workspace import records
+        from outlast.workspace.record import check_kind
+
+        wanted = records.Wanted(check_kind(kind) if kind is not None else None, task, tag, ref, pinned)
+        return records.listed(self._runtime, self._scope(scope), wanted, number("limit", limit), before)
+
+    def pin(
+        self, ref: str, *, pinned: bool = True, operation_id: str | None = None, actor: str | None = None
+    ) -> Record:
+        """Pin a record, so that recall never leaves it out, or take the pin away. Raises RecordNotFound."""
+        from outlast.workspace import records
+
+        return records.pin(self._runtime, ref, pinned, self._who(actor), operation_id)
+
+    def link(
+        self,
+        source: str,
+        relation: str,
+        target: str,
+        note: str = "",
+        *,
+        redact: bool = False,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> Link:
+        """Say that `source` `supports`, `contradicts`, is `derived_from`, `supersedes` or was `produced_by` `target`.
+
+        Ends are refs of any kind, of this or another scope. The same link again is the first one (`replayed`), with its
+        note as it was. Raises ValueRefused, SecretFound, OperationConflict, and NotFound for an end that does not
+        exist.
+        """
+        from outlast.workspace import links
+
+        said = links.Said(source, relation, target, note, redact)
+        given = links.draft(self._runtime, self._scope(scope), said, self._who(actor))
+        return links.link(self._runtime, given, operation_id)
+
+    def links(self, ref: str, *, scope: str | None = None) -> builtins.list[Link]:
+        """Every link from or to a ref, the oldest first. Raises NotFound."""
+        from outlast.workspace import links
+
+        return links.of_ref(self._runtime, ref, self._scope(scope))
+
+    def why(self, ref: str, *, depth: int = 20, scope: str | None = None) -> Why:
+        """What a ref rests on, what contradicts or supersedes any of that, and how each part of it stands.
+
+        `print(why)` shows it as a tree. Nothing is cut without being counted. Raises NotFound, ValueRefused.
+        """
+        from outlast.workspace import why_tree as evidence
+
+        return evidence.why(self._runtime, ref, self._scope(scope), depth)
+
+    # -- recall ----------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        goal: str,
+        budget: int = 2000,
+        *,
+        kinds: Iterable[str] | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+        tokens_of: Callable[[str], int] | None = None,
+        embed: Embed | None = None,
+        scope: str | None = None,
+    ) -> ContextPack:
+        """What of the scope matters for a goal, within so many tokens: `print(pack.prompt())`.
+
+        Pinned records, and the musts of `task`, are always there. `kinds` are some of `observation`, `decision`,
+        `evidence`, `note`, `artifact`, `checkpoint`. `tokens_of` counts a text's tokens; without it they are
+        estimated, rather too high than too low. `embed` gives a vector for each text. Raises BudgetTooSmall,
+        ValueRefused.
+        """
+        from outlast.workspace.recall import recall as recalling
+
+        most = None if limit is None else number("limit", limit)
+        asked = recalling.wanted(goal, self._scope(scope), number("budget", budget), kinds, task, most)
+        return recalling.recall(self._runtime, asked, tokens_of, embed)
+
+    def _who(self, actor: str | None) -> str:
+        return self._runtime.actor if actor is None else check_name("actor", actor)
+
+    def _scope(self, scope: str | None) -> str:
+        return self._runtime.scope if scope is None else check_name("scope", scope)
+
+
+class AsyncWorkspace:
+    """The same on an event loop: everything is awaited."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.blocking = Workspace(runtime)
+
+    save = awaited(Workspace.save)
+    get = awaited(Workspace.get)
+    versions = awaited(Workspace.versions)
+    checkpoint = awaited(Workspace.checkpoint)
+    get_checkpoint = awaited(Workspace.get_checkpoint)
+    checkpoints = awaited(Workspace.checkpoints)
+    diff = awaited(Workspace.diff)
+    list = awaited(Workspace.list)
+    record = awaited(Workspace.record)
+    get_record = awaited(Workspace.get_record)
+    records = awaited(Workspace.records)
+    pin = awaited(Workspace.pin)
+    link = awaited(Workspace.link)
+    links = awaited(Workspace.links)
+    why = awaited(Workspace.why)
+    recall = awaited(Workspace.recall)
+
+
+class RunWorkspace:
+    """The workspace as a run sees it: what it saves, records and links says which run and step it is from.
+
+    In the body each such call has an identity: on replay it gives its first answer and writes nothing. In a step it
+    belongs to the step: everybody sees it with the step's receipt, and nobody if the attempt fails.
+    """
+
+    def __init__(self, execution: Execution, frame: Callable[[], Frame]) -> None:
+        self._execution, self._frame = execution, frame
+
+    def save(
+        self,
+        name: str,
+        content: Given,
+        media_type: str | None = None,
+        summary: str = "",
+        source: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> Artifact:
+        """Save content under a name, as `outlast.workspace.save` does. Raises NameInvalid, ValueRefused."""
+        from outlast.runs.artifact_saves import save_from_run
+
+        def given(run: RunRow) -> Draft:
+            return artifacts.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
+
+        return save_from_run(self._execution, self._frame(), given, content)
+
+    def get(self, ref: str) -> Artifact:
+        """An artifact by its ref or its name; in a step also what that step saved. Raises ArtifactNotFound.
+
+        By its name it is the newest version now, which on replay may be another one: a body keeps refs.
+        """
+        from outlast.runs.saves import kept_by
+
+        attempt = self._frame().attempt
+        runtime = self._execution.runtime
+        scope = runtime.row(self._execution.id).scope
+        return artifacts.get(runtime, scope, ref, kept_by(attempt).artifacts)
+
+    def record(
+        self,
+        kind: str,
+        text: str,
+        refs: Iterable[str] = (),
+        *,
+        tags: Iterable[str] = (),
+        pinned: bool = False,
+        task: str | None = None,
+        at: datetime | None = None,
+        source: str | None = None,
+        redact: bool = False,
+    ) -> Record:
+        """Keep a record as `outlast.workspace.record` does, of this run's task unless another is named.
+
+        In the body it is known by its kind and its text: the same one again on replay is the first one.
+        """
+        from outlast.workspace.records import Said, record_from_run
+
+        said = Said(kind, text, refs, tags, pinned, task, at, source, redact)
+        return record_from_run(self._execution, self._frame(), said)
+
+    def get_record(self, ref: str) -> Record:
+        """A record by its ref; in a step also one that the step made. Raises RecordNotFound."""
+        from outlast.runs.saves import kept_by
+        from outlast.workspace import records
+
+        return records.get(self._execution.runtime, ref, kept_by(self._frame().attempt))
+
+    def link(self, source: str, relation: str, target: str, note: str = "", *, redact: bool = False) -> Link:
+        """Link two refs as `outlast.workspace.link` does; in a step also what the step made."""
+        from outlast.workspace.links import Said, link_from_run
+
+        return link_from_run(self._execution, self._frame(), Said(source, relation, target, note, redact))
+
+    def recall(
+        self,
+        goal: str,
+        budget: int = 2000,
+        *,
+        kinds: Iterable[str] | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+        tokens_of: Callable[[str], int] | None = None,
+        embed: Embed | None = None,
+    ) -> ContextPack:
+        """What of the run's scope matters for a goal, as `outlast.workspace.recall` says.
+
+        It is what matters now: on replay it may be other things. A body that must get the same again asks in a step.
+        """
+        runtime = self._execution.runtime
+        scope = runtime.row(self._execution.id).scope
+        return Workspace(runtime).recall(
+            goal, budget, kinds=kinds, task=task, limit=limit, tokens_of=tokens_of, embed=embed, scope=scope
+        )

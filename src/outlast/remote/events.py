@@ -1,0 +1,151 @@
+"""The events of a run of a server as they come: taken up again where the line broke off, none lost and none doubled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from outlast.errors import ReplyInvalid
+from outlast.remote.errors import error_of
+from outlast.remote.line import Broken, in_path
+from outlast.remote.values import reading, value_of
+from outlast.runs.receipt import Event
+from outlast.values.codec import decode
+
+if TYPE_CHECKING:
+    from outlast.remote.line import Line
+
+T = TypeVar("T")
+STREAM = "text/event-stream"
+EVENT_BYTES = 16 << 20
+
+
+class _Said(NamedTuple):
+    name: str
+    data: bytes
+
+
+class _Over(Exception):
+    """Nobody runs the run any more."""
+
+
+class _Following:
+    """How far somebody has come in the events of a run."""
+
+    def __init__(self, line: Line, run_id: str, after: int) -> None:
+        self._line, self._last = line, after
+        self.path = f"/v1/runs/{in_path(run_id)}/events"
+        self._began, self._tries = time.monotonic(), 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"accept": STREAM, "last-event-id": str(self._last)}
+
+    def taken(self, said: _Said) -> Event | None:
+        """The event, unless it was seen before. Raises _Over, Broken, and what the server says went wrong."""
+        if said.name == "problem":
+            raise error_of(_word(said.data, "status", 500), said.data, self._line.url)
+        if said.name == "end":
+            raise _Over if _word(said.data, "why", "") == "run" else Broken("the server stops")
+        event = value_of(said.data, Event)
+        if event.seq <= self._last:  # it keeps nobody waiting who was told it before
+            return None
+        self._began, self._tries = time.monotonic(), 0
+        self._last = event.seq
+        return event
+
+    def pause(self, broken: Broken) -> float:
+        """How long to wait before it is taken up again. Raises ServerUnreachable when nothing came for too long."""
+        self._tries += 1
+        return self._line.pause(self._began, self._tries, broken.error, broken.why)
+
+
+@reading()
+def _word(data: bytes, name: str, usual: T) -> T:
+    """One of the words of the stream itself, of the kind of the usual one."""
+    return msgspec.convert(decode(data).get(name, usual), type(usual))
+
+
+class _Parser:
+    """Server-sent events: fields until an empty line; a comment only says that somebody is there."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._fields: dict[str, Any] = {}
+        self._begun, self._size, self._most_bytes = b"", 0, min(most_bytes, EVENT_BYTES)
+
+    def feed(self, piece: bytes) -> Iterator[_Said]:
+        """The events that are whole now. Raises ReplyInvalid for one without an end."""
+        *lines, self._begun = (self._begun + piece).split(b"\n")
+        for line in lines:
+            self._count(0 if line.startswith(b":") else len(line))
+            with reading():
+                said = self._read(line.removesuffix(b"\r").decode())
+            if not line.strip():
+                self._size = 0
+            if said is not None:
+                yield said
+        self._count(0)
+
+    def _count(self, more: int) -> None:
+        self._size += more
+        if self._size + len(self._begun) > self._most_bytes:
+            raise ReplyInvalid(f"an event of more than {self._most_bytes:,} bytes")
+
+    def _read(self, text: str) -> _Said | None:
+        name, _, value = text.partition(":")
+        if text == "":
+            fields, self._fields = self._fields, {}
+            return (
+                _Said(fields.get("event", "message"), "\n".join(fields["data"]).encode()) if "data" in fields else None
+            )
+        if name == "data":
+            self._fields.setdefault("data", []).append(value.removeprefix(" "))
+        elif name:
+            self._fields[name] = value.removeprefix(" ")
+        return None
+
+
+def _heard(line: Line, pieces: Iterator[bytes]) -> Iterator[_Said]:
+    parser = _Parser(line.patience.most_bytes)
+    for piece in pieces:
+        yield from parser.feed(piece)
+
+
+def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
+    """Every event after that one, once and in order, until nobody runs the run any more."""
+    following = _Following(line, run_id, after)
+    while True:
+        try:
+            with line.stream(following.path, headers=following.headers) as answer:
+                for said in _heard(line, answer.iter_raw()):
+                    if event := following.taken(said):
+                        yield event
+            raise Broken("the stream ended")
+        except _Over:
+            return
+        except Broken as broken:
+            time.sleep(following.pause(broken))
+
+
+async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Event]:
+    """The same on an event loop."""
+    import asyncio
+
+    following = _Following(line, run_id, after)
+    async with line.on_loop() as http:
+        while True:
+            try:
+                async with line.stream_async(http, following.path, headers=following.headers) as answer:
+                    parser = _Parser(line.patience.most_bytes)
+                    async for piece in answer.aiter_raw():
+                        for said in parser.feed(piece):
+                            if event := following.taken(said):
+                                yield event
+                raise Broken("the stream ended")
+            except _Over:
+                return
+            except Broken as broken:
+                await asyncio.sleep(following.pause(broken))

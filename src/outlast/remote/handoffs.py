@@ -1,0 +1,255 @@
+"""Handoffs of a server: the surface of `outlast.handoff`, its files looked at here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
+from outlast.handoffs import settle as settling
+from outlast.handoffs.contract import contract_of
+from outlast.handoffs.find import Asked
+from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
+from outlast.ledger.verdict import Verdict
+from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
+from outlast.remote.calls import Given, all_items, cursor_at, embedded_only, items, like, read, write
+from outlast.remote.observe import Looking, Wanted, When
+from outlast.remote.values import handoff_of, recovered_of, value_of
+
+if TYPE_CHECKING:
+    from outlast.handoffs.compose import StepHandoff
+    from outlast.remote.line import Line
+    from outlast.remote.place import Ashore
+
+_SETTLING = ("outcome", "actor", "evidence", "acknowledged", "missing", "override", "note", "operation_id")
+HERE_ONLY = "do it where the home is: `outlast handoff export`, `outlast handoff import`"
+
+
+class RemoteHandoffs(Handoffs):
+    """Store, recover, claim and settle handoffs of a server. What is not here works as it does embedded."""
+
+    _runtime: Ashore
+
+    def __init__(self, line: Line, runtime: Ashore) -> None:
+        self._line, self._runtime = line, runtime
+
+    @like(Handoffs.store)
+    def store(self, given: Given) -> Handoff:
+        scope = self._scope(given["scope"], given.pop("tenant_id"))
+        contract = contract_of(**{name: given.pop(name) for name in _FIELDS})
+        given["claim_id"] = _claim(given["claim_id"])
+        _number("expected_revision", given["expected_revision"])
+        wanted = Wanted(Asked(scope, contract.anchor))
+        looking, body = self._looking("store", given, wanted), given | contract_json(contract)
+        stored = handoff_of(looking.storing("/v1/handoff/store", body, contract, bind=given.pop("bind")).raw)
+        wanted.refuse_other(stored)
+        return stored
+
+    @like(Handoffs.recover)
+    def recover(self, given: Given) -> Recovered:
+        names = ("anchor", "handoff_id", "file_path", "repo_root", "symbol", "tenant_id", "scope", "revision")
+        asked = self._asked(**{name: given[name] for name in names})
+        if given["anchor"] is None and given["handoff_id"] is None:
+            given["anchor"] = self._near(given)
+            given["file_path"] = given["symbol"] = None
+            asked = asked._replace(anchor=given["anchor"], file_path=None, symbol=None)
+        given |= {"accept": _words("accept", given["accept"]), "claim_id": _claim(given["claim_id"])}
+        self._check(given, claim=given["claim"])
+        wanted = Wanted(asked, checks=bool(given["run_checks"]))
+        return self._recovered("/v1/handoff/recover", given, "recover", wanted)
+
+    @like(Handoffs.verify)
+    def verify(self, given: Given) -> Recovered:
+        self._scope(given["scope"], given["tenant_id"])
+        return self._recovered("/v1/handoff/verify", given, "verify", self._wanted(given, checks=True))
+
+    def _recovered(self, path: str, given: Given, when: When, wanted: Wanted) -> Recovered:
+        looking = self._looking(when, given, wanted)
+        got = looking.seen(recovered_of(looking.about_handoffs(path, given).raw))
+        if got.claim is not None:
+            self._line.take(got.claim.id)
+        return got
+
+    def _wanted(self, given: Given, *, checks: bool = False) -> Wanted:
+        """What a call that names an anchor asks for."""
+        asked = self._asked(given["anchor"], repo_root=given["repo_root"], scope=given["scope"])
+        return Wanted(asked, checks)
+
+    def _check(self, given: Given, *, claim: bool) -> None:
+        """Raises what embedded is raised before anything is looked for."""
+        from outlast.handoffs.recover import Recovering, check
+
+        said = {name: given[name] for name in ("take", "accept", "why", "operation_id")}
+        check(self._runtime, Recovering(actor=self._actor(given["actor"]), claim=claim, **said))
+
+    @like(Handoffs.claim)
+    def claim(self, given: Given) -> HandoffClaim:
+        given["accept"] = _words("accept", given["accept"])
+        self._check(given, claim=True)
+        looking = self._looking("recover", given, self._wanted(given))
+        claim = value_of(looking.about_handoffs("/v1/handoff/claim", given).raw, HandoffClaim)
+        _refuse_other(claim.anchor, given["anchor"])
+        self._line.take(claim.id)
+        return claim
+
+    @like(Handoffs.renew)
+    def renew(self, given: Given) -> HandoffClaim:
+        return value_of(write(self._line, "/v1/handoff/renew", given).raw, HandoffClaim)
+
+    @like(Handoffs.settle)
+    def settle(self, given: Given) -> Settlement:
+        given |= {name: _words(name, given[name]) for name in ("acknowledged", "missing")}
+        given |= {"evidence": _reports(given["evidence"]), "claim_id": _claim(given["claim_id"])}
+        settling.check(self._runtime, settling.Settling(**{name: given[name] for name in _SETTLING}))
+        runs = bool(given["run_checks"]) and given["outcome"] == "completed"
+        looking = self._looking("settle", given, self._wanted(given, checks=runs))
+        try:
+            settled = value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
+        except NotSettled as error:
+            settling.note_printed(self._runtime, error, looking.ran)
+            raise
+        _refuse_other(settled.anchor, given["anchor"])
+        return settled
+
+    def _looking(self, when: When, given: Given, wanted: Wanted) -> Looking:
+        return Looking(self._line, self._runtime, when, self._actor(given.get("actor")), wanted)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @like(Handoffs.get)
+    def get(self, given: Given) -> Handoff:
+        handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
+        if (handoff_id is None) == (anchor is None):
+            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        wanted = Wanted(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
+        if handoff_id == "":
+            raise HandoffNotFound("id ''")
+        if anchor is None:
+            from outlast.remote.line import in_path
+
+            raw = self._line.ask("GET", f"/v1/handoffs/{in_path(handoff_id)}", query={"scope": scope}).raw
+        else:
+            named = {"anchor": anchor, "revision": given["revision"], "scope": scope}
+            raw = self._line.ask("GET", "/v1/handoff", query=named).raw
+        found = handoff_of(raw)
+        wanted.refuse_other(found)
+        return found
+
+    @like(Handoffs.history)
+    def history(self, given: Given) -> list[HandoffEvent]:
+        return [value_of(each, HandoffEvent) for each in all_items(self._line, "/v1/handoff/history", given)]
+
+    @like(Handoffs.step)
+    def step(self, given: Given) -> StepHandoff:
+        from outlast.handoffs.compose import StepHandoff
+
+        return read(self._line, "/v1/runs/{run_id}/handoff", given, StepHandoff)
+
+    export = embedded_only(Handoffs.export, HERE_ONLY)
+    import_ = embedded_only(Handoffs.import_, HERE_ONLY)
+
+    @like(Handoffs.list)
+    def list(self, given: Given) -> Any:
+        standing, look, limit = given["standing"], given["look"], _limit(given["limit"])
+        if standing is not None and standing not in STANDINGS:
+            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
+        if limit < 1:
+            raise HandoffInvalid(
+                "limit", "it is no whole number above 0", "say how many are wanted at most, such as 50"
+            )
+        cursor = cursor_at(given["before"]) if given["before"] is not None else ""
+        if not look and standing != "contested":
+            query = {"standing": standing, "scope": given["scope"]}
+            return [value_of(each, Listed) for each in items(self._line, "/v1/handoffs", query, limit, cursor)]
+        found = []
+        for one in self._judged(given["scope"], cursor):
+            if standing in (None, one.standing):
+                found.append(one)
+            if len(found) >= limit:
+                break
+        return found
+
+    def _judged(self, scope: str | None, cursor: str) -> Iterator[Listed]:
+        """Every handoff, judged by what its files are here."""
+        for each in items(self._line, "/v1/handoffs", {"look": True, "scope": scope}, None, cursor):
+            one = value_of(each, Listed)
+            broken = one.verdict is not None and any(why.code == "integrity_broken" for why in one.verdict.reasons)
+            if one.standing == "finished" or broken:
+                yield one
+                continue
+            verdict = self.recover(handoff_id=one.handoff_id, scope=one.scope, include_finished=True).verdict
+            yield replace(one, verdict=verdict, standing=self._standing(one, verdict))
+
+    def _standing(self, one: Listed, verdict: Verdict) -> Any:
+        from outlast.clock import micros
+
+        if one.standing in ("finished", "claimed"):
+            return one.standing
+        if str(verdict) == "contested":
+            return "contested"
+        return "expired" if micros(one.expires_at) <= self._runtime.clock.now() else "open"
+
+    # -- by file, by branch ----------------------------------------------------------------------
+
+    def _near(self, given: Given) -> str:
+        """The anchor that is meant by a file, or by the branch that is checked out here.
+
+        Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
+        """
+        from outlast.files.git import branch_of
+        from outlast.files.root import relative_to
+
+        root = self._runtime.eyes.root(self._runtime, given["repo_root"])
+        if given["file_path"] is not None:
+            return self._of_file(given, root, relative_to(root, given["file_path"], "file_path"))
+        if given["symbol"] is not None:
+            remedy = "give file_path too (--file)"
+            raise HandoffInvalid("symbol", "it says where in a file, and no file is named", remedy)
+        branch = branch_of(root)
+        query = {"branch": branch, "scope": given["scope"]}
+        found = next(self._here(root, query), None) if branch else None
+        if found is None:
+            where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
+            raise HandoffNotFound(where, ", ".join(self._open_ones(given["scope"])))
+        return found.anchor
+
+    def _of_file(self, given: Given, root: Any, path: str) -> str:
+        query = {"file_path": path, "symbol": given["symbol"], "scope": given["scope"]}
+        here = list(self._here(root, query))
+        words = self._asked(file_path=given["file_path"], symbol=given["symbol"]).words
+        if not here:
+            raise HandoffNotFound(words)
+        if len(here) > 1:
+            raise HandoffAmbiguous(words, ", ".join(each.anchor for each in here))
+        return here[0].anchor
+
+    def _here(self, root: Any, query: Given) -> Iterator[Near]:
+        """Those whose files are here: stored in this folder, or in a clone that has their commit."""
+        from outlast.files.changes import text
+        from outlast.files.git import has_commit
+
+        has = cache(partial(has_commit, root))
+        for each in items(self._line, "/v1/handoff/near", query):
+            near = value_of(each, Near)
+            if near.root in ("", text(str(root))) or (near.commit and has(near.commit)):
+                yield near
+
+    def _open_ones(self, scope: str | None) -> Iterator[str]:
+        found = (value_of(each, Listed) for each in items(self._line, "/v1/handoffs", {"scope": scope}))
+        unfinished = (one.anchor for one in found if one.standing != "finished")
+        return (anchor for anchor, _ in zip(unfinished, range(10), strict=False))
+
+
+def _refuse_other(found: str, anchor: str) -> None:
+    """Raises ReplyRefused for an answer about another anchor."""
+    if found != anchor:
+        raise ReplyRefused(f"it is about {found!r:.300}, and {anchor!r:.300} was asked for", "see whose server it is")
+
+
+def contract_json(contract: Contract) -> Given:
+    """The fields of a contract that have a value."""
+    said = {name: getattr(contract, name) for name in CONTRACT_FIELDS}
+    return {name: value for name, value in said.items() if value is not None and value != ()}

@@ -1,0 +1,361 @@
+"""The line to a server: one request and its answer, asked again where that is safe, within a deadline.
+
+Everything is safe to ask again: reading is, and every write carries an operation_id, the caller's or one made once for
+the call. Asked again is when nobody answered or a server is not up yet; what a server refuses, it refuses. No answer
+leads to another address: a redirect is refused like any other answer that is none of ours, and the key stays here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from outlast.errors import ExtraMissing, NameInvalid, OutlastError, ReplyInvalid, ServerUnreachable
+from outlast.ids import chance, random_id
+from outlast.remote.errors import error_of, problem_in
+from outlast.values.cancel import refuse_stopped
+from outlast.values.codec import encode
+
+if TYPE_CHECKING:
+    import httpx2
+
+NOT_UP = (502, 503, 504)
+LASTING = frozenset(
+    {"store_read_only", "store_newer", "store_foreign", "network_filesystem", "extra_missing", "settings_invalid"}
+)
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SHOWN_CLAIMS = 50
+CONNECT_SECONDS = 5.0
+SLOWEST = 16 << 10  # bytes in a second: an answer that comes slower than that only drips
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits. Given as `store_options`; tests shorten it."""
+
+    deadline_seconds: float = 30.0  # for a call and all its tries
+    retry_seconds: float = 0.1  # before the second try; then twice that, and so on
+    longest_retry_seconds: float = 2.0
+    poll_seconds: float = 20.0  # of one look at a run that goes on
+    most_bytes: int = MOST_BYTES  # of one answer: a larger one is not read
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """In whose name a client asks, unless its key says otherwise."""
+
+    tenant: str = "default"
+    scope: str = "default"
+    actor: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A good answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+
+class Line:
+    """A server, reached. Threads may share it."""
+
+    def __init__(self, url: str, key: str | None, who: Who, patience: Patience) -> None:
+        self.url, self.who, self.patience = _checked(url), who, patience
+        self.claims: dict[str, None] = {}  # that this client holds, the newest last
+        self._headers = _headers(_key_around() if key is None else key, who)
+        self._http = _client(self.url)
+
+    def operation_id(self) -> str:
+        """An id that makes one write harmless to repeat: no two calls of any client have the same."""
+        return random_id() + random_id()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content: Callable[[], Iterator[bytes]] | None = None,
+        headers: Mapping[str, str] | None = None,
+        wait: float = 0.0,
+        failed: Callable[[int], None] = lambda tries: None,
+    ) -> Reply:
+        """The answer. `wait`: how long the server may take on purpose. `failed` is told of each try without one.
+
+        Raises the server's own error, ServerUnreachable.
+        """
+        said = None if body is None else encode(body)
+        given = {**self._headers, **self._shown(), **(headers or {})}
+        given |= {"content-type": "application/json"} if said is not None else {}
+        url = self._place(path, query)
+
+        def once(seconds: float) -> Reply:
+            sent = content() if content is not None else said
+            timeout = _timeout(seconds, wait)
+            with self._http.stream(method, url, content=sent, headers=_bytes(given), timeout=timeout) as answer:
+                raw = _read(answer, self.patience.most_bytes, time.monotonic() + seconds)
+                return self._taken(answer.status_code, answer.headers, raw)
+
+        return self._tried(once, failed, wait)
+
+    def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
+        if status >= 300:
+            raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
+        return Reply(status, headers, raw)
+
+    def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None], wait: float) -> Reply:
+        began, tries = time.monotonic() + wait, 0  # what the server takes on purpose does not count
+        while True:
+            refuse_stopped()
+            tries += 1
+            left = min(began - time.monotonic(), 0.0) + self.patience.deadline_seconds
+            try:
+                return once(max(left, 0.05))
+            except _Refused as refused:
+                if not refused.passes:
+                    raise refused.error from None
+                trouble: OutlastError | None = refused.error
+                why = f"it answered {refused.status}"
+            except _line_errors() as error:
+                trouble, why = None, f"{type(error).__name__}: {error}"
+            failed(tries)
+            time.sleep(self.pause(began, tries, trouble, why))
+
+    def pause(self, began: float, tries: int, trouble: OutlastError | None, why: str) -> float:
+        """How long to wait before the next try. Raises what there is to say when there is no time for one."""
+        patience = self.patience
+        pause: float = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
+        pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
+        if time.monotonic() + pause > began + patience.deadline_seconds:
+            raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
+        return pause
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx2.Response]:
+        """An answer to be read piece by piece; asked for once. Raises the server's own error, Broken."""
+        given = _bytes({**self._headers, **self._shown(), **(headers or {})})
+        seconds = self.patience.deadline_seconds
+        try:
+            with self._http.stream("GET", self._place(path, query), headers=given, timeout=_timeout(seconds)) as answer:
+                if answer.status_code >= 300:
+                    self._refuse(answer.status_code, _read(answer, _PROBLEM_BYTES, time.monotonic() + seconds))
+                _refuse_packed(answer)
+                yield answer
+        except _line_errors() as error:
+            raise Broken(f"{type(error).__name__}: {error}") from error
+
+    def _refuse(self, status: int, raw: bytes) -> None:
+        error = error_of(status, raw, self.url)
+        raise Broken(str(error), error) if _may_pass(status, raw) else error
+
+    def again(self, broken: Broken, began: float, tries: int) -> None:
+        """Wait before a stream is taken up again. Raises ServerUnreachable when nothing came for too long."""
+        refuse_stopped()
+        time.sleep(self.pause(began, tries, broken.error, broken.why))
+
+    # -- on an event loop ------------------------------------------------------------------------
+
+    def on_loop(self) -> httpx2.AsyncClient:
+        """The same line for an event loop."""
+        import httpx2
+
+        return httpx2.AsyncClient(**_settings(self.url))
+
+    @asynccontextmanager
+    async def stream_async(
+        self, http: httpx2.AsyncClient, path: str, *, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        """As `stream`, awaited."""
+        given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds
+        try:
+            async with http.stream("GET", self._place(path, None), headers=given, timeout=_timeout(seconds)) as answer:
+                if answer.status_code >= 300:
+                    self._refuse(answer.status_code, await _read_async(answer, _PROBLEM_BYTES))
+                _refuse_packed(answer)
+                yield answer
+        except _line_errors() as error:
+            raise Broken(f"{type(error).__name__}: {error}") from error
+
+    def _place(self, path: str, query: Mapping[str, Any] | None) -> str:
+        said = {name: _words(value) for name, value in (query or {}).items() if value is not None}
+        return f"{self.url}{path}" + (f"?{urlencode(said, doseq=True)}" if said else "")
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def take(self, claim_id: str) -> None:
+        """Hold a claim that the server gave. Raises ReplyInvalid for what no header can carry."""
+        if not claim_id.isascii() or not claim_id.isprintable() or not claim_id or " " in claim_id:
+            raise ReplyInvalid(f"{claim_id!r:.100} is no id of a claim")
+        self.hold(claim_id)
+
+    def hold(self, claim_id: str) -> None:
+        """Show this claim with each request from now on."""
+        self.claims.pop(claim_id, None)
+        self.claims[claim_id] = None
+
+    def _shown(self) -> dict[str, str]:
+        newest = list(self.claims)[-SHOWN_CLAIMS:]
+        return {"outlast-claims": " ".join(newest)} if newest else {}
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class Broken(Exception):
+    """A stream broke off, or could not be begun now: it can be taken up again."""
+
+    def __init__(self, why: str, error: OutlastError | None = None) -> None:
+        super().__init__(why)
+        self.why, self.error = why, error
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, error: OutlastError, passes: bool) -> None:
+        super().__init__(status)
+        self.status, self.error, self.passes = status, error, passes
+
+
+def _may_pass(status: int, raw: bytes) -> bool:
+    """Whether asking again may help: a server that starts, stops or is too busy."""
+    if status not in NOT_UP:
+        return False
+    problem = problem_in(raw)
+    return problem is None or problem.code not in LASTING
+
+
+def _timeout(seconds: float, wait: float = 0.0) -> httpx2.Timeout:
+    """How long a try may take; that somebody is there at all shows sooner."""
+    import httpx2
+
+    return httpx2.Timeout(seconds + wait, connect=min(seconds, CONNECT_SECONDS))
+
+
+def _line_errors() -> tuple[type[Exception], ...]:
+    import httpx2
+
+    return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
+
+
+# -- what is read ------------------------------------------------------------------------------------
+
+_PROBLEM_BYTES = 1 << 20  # of what a stream is refused with
+
+
+def _read(answer: httpx2.Response, most_bytes: int, until: float) -> bytes:
+    """All of an answer. Raises ReplyInvalid for one that is too large, ReadTimeout for one that drips."""
+    _refuse_packed(answer)
+    parts = _Parts(most_bytes, until)
+    for piece in answer.iter_raw():
+        parts.add(piece)
+    return b"".join(parts.found)
+
+
+async def _read_async(answer: httpx2.Response, most_bytes: int) -> bytes:
+    _refuse_packed(answer)
+    parts = _Parts(most_bytes, float("inf"))
+    async for piece in answer.aiter_raw():
+        parts.add(piece)
+    return b"".join(parts.found)
+
+
+class _Parts:
+    """What came of an answer. Whatever comes gives it a little more time."""
+
+    def __init__(self, most_bytes: int, until: float) -> None:
+        self.found: list[bytes] = []
+        self._size, self._most_bytes, self._until = 0, most_bytes, until
+
+    def add(self, piece: bytes) -> None:
+        import httpx2
+
+        self.found.append(piece)
+        self._size += len(piece)
+        if self._size > self._most_bytes:
+            raise ReplyInvalid(f"it has more than {self._most_bytes:,} bytes")
+        if time.monotonic() > self._until + self._size / SLOWEST:
+            raise httpx2.ReadTimeout("the answer only drips")
+
+
+def _refuse_packed(answer: httpx2.Response) -> None:
+    """Raises ReplyInvalid: nobody asked for it, and what is small packed may be endless unpacked."""
+    if (packed := answer.headers.get("content-encoding", "identity")) != "identity":
+        raise ReplyInvalid(f"it is packed ({packed[:40]!r})")
+
+
+# -- what is sent ------------------------------------------------------------------------------------
+
+
+def in_path(value: str) -> str:
+    """A value as one part of a path, whatever is in it."""
+    quoted = quote(value, safe="")
+    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+
+
+def _words(value: Any) -> list[str]:
+    """A value of a query, or several of the same name."""
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def _bytes(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in headers.items()}
+
+
+def _headers(key: str | None, who: Who) -> dict[str, str]:
+    said = {"outlast-tenant": (who.tenant, "default"), "outlast-scope": (who.scope, "default")}
+    said["outlast-actor"] = (who.actor, "local")
+    found = {name: value for name, (value, usual) in said.items() if value != usual}
+    if key:
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise NameInvalid("key", f"{key[:6]}…", "it is no key; give one as `outlast keys create` showed it")
+        found["authorization"] = f"Bearer {key}"
+    return found
+
+
+def _key_around() -> str | None:
+    """OUTLAST_API_KEY, if it is a server's: in a command step it is what makes the step's effect happen once."""
+    found = os.environ.get("OUTLAST_API_KEY", "")
+    return found if found.startswith("ol_") else None
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise NameInvalid("home", url, f"it is no URL ({error})") from error
+    if not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise NameInvalid("home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…")
+    return url.rstrip("/")
+
+
+def _client(url: str) -> httpx2.Client:
+    try:
+        import httpx2
+    except ImportError as error:
+        raise ExtraMissing("a home behind a URL", "client") from error
+    return httpx2.Client(**_settings(url))
+
+
+_PLAIN = {"user-agent": "outlast", "accept-encoding": "identity"}
+
+
+def _settings(url: str) -> dict[str, Any]:
+    import httpx2
+
+    parts = urlsplit(url)
+    here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
+    limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)
+    return {"limits": limits, "trust_env": not here, "verify": verify, "headers": _PLAIN}

@@ -1,0 +1,203 @@
+"""Looking for a server: what it asks to be looked at is looked at here, and sent with the same request again.
+
+The server says what it needs to know; the call says what it may ask for (`Wanted`). Checks run only if the caller asked
+for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
+from outlast.handoffs.find import Asked
+from outlast.handoffs.forms import read_check, read_must, rule_of
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, key_of
+from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.reported import refuse_odd
+from outlast.remote.calls import Given, write
+from outlast.remote.values import reading
+from outlast.values.frozen import dataclass
+
+if TYPE_CHECKING:
+    from outlast.remote.line import Line, Reply
+    from outlast.remote.place import Ashore
+
+LOOKS = 12  # while a handoff changes as fast as it is looked at, somebody else is at work
+When = Literal["store", "recover", "verify", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller asked for himself: which handoff, where its files are, and whether its checks may run."""
+
+    asked: Asked
+    checks: bool = False
+
+    def refuse_other(self, handoff: Handoff) -> None:
+        """Raises ReplyRefused for a handoff that was not asked for."""
+        asked, found = self.asked, f"{handoff.anchor!r} (revision {handoff.revision} in scope {handoff.scope!r})"
+        is_it = (
+            handoff.scope == asked.scope
+            and asked.anchor in (None, handoff.anchor)
+            and asked.revision in (None, handoff.revision)
+            and handoff.id.startswith(asked.handoff_id or "")
+        )
+        if not is_it:
+            raise ReplyRefused(
+                f"it is about {found:.300}, and {asked.words:.300} was asked for", "see whose server it is"
+            )
+
+    def refuse_checks(self, what: str) -> None:
+        """Raises ReplyRefused for checks that the caller did not ask for."""
+        if not self.checks:
+            raise ReplyRefused(
+                f"checks of {what:.300} are to be run", "to run them, say so: run_checks=True (--run-checks)"
+            )
+
+
+class Looking:
+    """One call about files: sent until the server knows what it needs to know."""
+
+    def __init__(
+        self, line: Line, runtime: Ashore, when: When, by: str, wanted: Wanted, claims: str | None = None
+    ) -> None:
+        self._line, self._runtime = line, runtime
+        self._shown = {} if claims is None else {"outlast-claims": claims}  # only these, and not all of the client's
+        self._when, self._by, self._wanted = when, by, wanted
+        self._found: dict[str, Given] = {}  # by the handoff
+        self._checks: tuple[Form, ...] | None = None  # those that ran
+        self.ran: list[Evidence] = []
+
+    def about_handoffs(self, path: str, given: Given) -> Reply:
+        """Send it with what is found of each handoff that the server asks about."""
+        body = self._named(given) | {"looks": True}
+        for _ in range(LOOKS):
+            try:
+                return write(self._line, path, body | {"observed": list(self._found.values())}, headers=self._shown)
+            except LookFirst as first:
+                self._look(first)
+                asked = first
+        raise asked
+
+    def storing(self, path: str, given: Given, contract: Contract, *, bind: bool) -> Reply:
+        """Send a handoff, bound to its files as they are here."""
+        runs = given.get("baseline") is True
+        may = {"binding": bind, "checks": runs}
+        body = self._named(given) | {"looks": bind or runs, "bind": bind}
+        while True:
+            try:
+                return write(self._line, path, body, headers=self._shown)
+            except LookFirst as first:
+                what = str(first.facts.get("what"))
+                if not may.pop(what, False):
+                    why = f"the {what:.100} of {contract.anchor!r} were not to be looked at, or have been sent"
+                    raise ReplyRefused(why, "see whose server it is") from first
+                body |= self._bound(contract, what)
+
+    def seen(self, got: Recovered) -> Recovered:
+        """What was asked for, as it was answered. Raises ReplyRefused for another, or if it is trusted unseen."""
+        self._wanted.refuse_other(got.handoff)
+        root = self._found.get(got.handoff.id, {}).get("root")
+        if got.verdict.word == "trusted" and not root:
+            raise ReplyRefused(f"{got.anchor!r:.300} is to be trusted, and nobody looked at its files", "look yourself")
+        return got
+
+    def _named(self, given: Given) -> Given:
+        """The same in every try: one write."""
+        named = dict(given)
+        if "operation_id" in named and named["operation_id"] is None:
+            named["operation_id"] = self._line.operation_id()
+        return named
+
+    def _bound(self, contract: Contract, what: str) -> Given:
+        root = self._runtime.eyes.root(self._runtime, contract.repo_root)
+        if what == "checks":
+            return {"ran": self._run(contract, root)}
+        binding = self._runtime.eyes.bind(self._runtime, contract, root)
+        assert binding is not None
+        self._runtime.send_blobs(binding.blobs)
+        return {"binding": binding}
+
+    def _look(self, first: LookFirst) -> None:
+        handoff, what = _told_handoff(first), first.facts.get("what")
+        self._wanted.refuse_other(handoff)
+        if what == "checks":
+            self._wanted.refuse_checks(repr(handoff.anchor))
+            self._refuse_again(handoff)
+        before = self._found.get(handoff.id, {}).get("ran")
+        self._found[handoff.id] = self._sighting(handoff, with_checks=what == "checks")
+        if before is not None:
+            self._found[handoff.id]["ran"] = before
+
+    def _refuse_again(self, handoff: Handoff) -> None:
+        """Checks run once in a call; again only for a revision that came meanwhile, if it has the same ones."""
+        ran = self._found.get(handoff.id, {}).get("ran") is not None
+        if ran or self._checks not in (None, handoff.acceptance_checks):
+            why = f"checks of {handoff.anchor!r:.300} have run, and others, or the same, are to be run again"
+            raise ReplyRefused(why, "if a revision came meanwhile, read it and ask again")
+        self._checks = handoff.acceptance_checks
+
+    def _sighting(self, handoff: Handoff, *, with_checks: bool) -> Given:
+        eyes, runtime = self._runtime.eyes, self._runtime
+        root = eyes.place(runtime, handoff, self._wanted.asked.repo_root)
+        if root is None:
+            return {"handoff_id": handoff.id}
+        ran = self._run(handoff, root) if with_checks else None
+        seen = eyes.observe(runtime, handoff, root)  # after the checks: they may write files
+        musts = {
+            key_of(form): eyes.broken(runtime, handoff, form, root)
+            for _, form in handoff.musts
+            if rule_of(form) is not None
+        }
+        said = {"handoff_id": handoff.id, "root": str(root), "binding": seen.binding, "relation": seen.relation}
+        return said | {"musts": musts, "ran": ran}
+
+    def _run(self, about: Contract, root: Path) -> list[Given]:
+        between = self._renewal(about) if self._line.claims else None
+        runtime, eyes = self._runtime, self._runtime.eyes
+        self.ran = eyes.run_checks(runtime, about, root, when=self._when, by=self._by, between=between)
+        runtime.send_blobs(each.output for each in self.ran if each.output)
+        return [_told(each) for each in self.ran]
+
+    def _renewal(self, about: Contract) -> Callable[[], None]:
+        """What keeps a claim alive while checks take long."""
+        named = {"anchor": about.anchor, "scope": about.scope if isinstance(about, Handoff) else None}
+
+        def use() -> None:
+            with suppress(OutlastError):
+                write(self._line, "/v1/handoff/renew", named, headers=self._shown)
+
+        return use
+
+
+def _told_handoff(first: LookFirst) -> Handoff:
+    """The handoff that is to be looked at. Raises ReplyInvalid for what no store holds."""
+    with reading():
+        handoff = msgspec.convert(first.facts["handoff"], Handoff)
+    try:
+        _refuse_odd(handoff)
+    except HandoffInvalid as error:
+        raise ReplyInvalid(f"{error.detail:.300}") from error
+    return handoff
+
+
+def _refuse_odd(handoff: Handoff) -> None:
+    """Raises HandoffInvalid for what storing refuses: it cannot have been stored."""
+    if max(len(handoff.acceptance_checks), len(handoff.musts) // 3) > MAX_CHECKS:
+        raise HandoffInvalid("acceptance_checks", f"has more than {MAX_CHECKS}", "name fewer")
+    for form in handoff.acceptance_checks:
+        read_check(form, "acceptance_checks")
+    for name, form in handoff.musts:
+        read_must(form, name)
+    if handoff.binding is not None:
+        refuse_odd(handoff.binding, "binding")
+
+
+def _told(ran: Evidence) -> dict[str, Any]:
+    names = ("check", "passed", "exit", "seconds", "output", "note")
+    return {name: getattr(ran, name) for name in names} | {"host": ran.where}

@@ -1,0 +1,190 @@
+"""Tasks of a server: the surface of `outlast.tasks`, its files looked at here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
+from outlast.handoffs.contract import contract_of
+from outlast.handoffs.handoff import HandoffClaim
+from outlast.home.place import check_name
+from outlast.python.tasks import Tasks, TaskSession
+from outlast.remote.calls import Given, checked_json, cursor_at, items, like, read, write
+from outlast.remote.handoffs import contract_json
+from outlast.remote.observe import Looking, Wanted, When
+from outlast.remote.values import handoff_of, reading, recovered_of, value_of
+from outlast.sessions import drafts as session_drafts
+from outlast.sessions.drafts import number
+from outlast.tasks.bridge import OURS, STORING, Of
+from outlast.tasks.task import STATES, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
+from outlast.values.codec import decode
+
+if TYPE_CHECKING:
+    from outlast.remote.line import Line
+    from outlast.remote.place import Ashore
+
+ONE = "/v1/tasks/{task_id}"
+
+
+class _With(msgspec.Struct):
+    handoff: msgspec.Raw = msgspec.Raw(b"null")
+    recovered: msgspec.Raw = msgspec.Raw(b"null")
+    claim: HandoffClaim | None = None
+    task: str = ""
+    command: str = ""
+    stopping: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class RemoteTaskSession(TaskSession):
+    """One worker at one task of a server. Its claim is shown with each call."""
+
+    _runtime: Ashore
+
+    def __init__(self, line: Line, runtime: Ashore, of: Of) -> None:
+        self._line, self._runtime, self._of, self._run_claim = line, runtime, of, ""
+
+    def _whose(self) -> Given:
+        of = self._of
+        return {"task_id": of.task, "scope": of.scope, "actor": of.actor, "claim_id": self.claim_id}
+
+    def _looking(self, when: When, *, checks: bool = False) -> Looking:
+        wanted = Wanted(self._of.asked, checks)
+        return Looking(self._line, self._runtime, when, self.actor, wanted, claims=self.claim_id or "")
+
+    def _took(self, claim: HandoffClaim | None) -> None:
+        of_run = claim is not None and claim.run_id != ""
+        self._run_claim = claim.id if claim is not None and of_run else ""
+        self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
+        if claim is not None:
+            self._line.take(claim.id)
+
+    @like(TaskSession.inspect_task_context)
+    def inspect_task_context(self, given: Given) -> TaskContext:
+        number("history", given["history"])
+        body = given | self._whose() | {"repo_root": self._of.repo_root}
+        looking = self._looking("recover")
+        found = _context(looking.about_handoffs(f"{ONE}/inspect", body).raw)
+        if found.handoff is not None:
+            looking.seen(found.handoff)
+        return found
+
+    @like(TaskSession.pause_task)
+    def pause_task(self, given: Given) -> TaskPaused:
+        for name in OURS:
+            if name in given:
+                why = "a task is paused under its own name, by who opened it"
+                raise HandoffInvalid(name, why, "leave it out, or say it when the task is opened")
+        if given.get("expected_revision") is not None:
+            number("expected_revision", given["expected_revision"])
+        options = {name: given.pop(name) for name in (*STORING, "stop_run", "operation_id") if name in given}
+        bind = options.pop("bind", True)
+        contract = contract_of(**{"anchor": self._of.anchor, "repo_root": self._of.repo_root, **given})
+        said = contract_json(contract)
+        del said["anchor"]
+        looking = self._looking("store")
+        raw = looking.storing(f"{ONE}/pause", said | options | self._whose(), contract, bind=bind).raw
+        got = value_of(raw, _With)
+        handoff = handoff_of(got.handoff)
+        Wanted(self._of.asked).refuse_other(handoff)
+        self._took(None)
+        return TaskPaused(got.task, handoff, got.stopping, got.notes)
+
+    @like(TaskSession.resume_task)
+    def resume_task(self, given: Given) -> TaskResumed:
+        accept = given["accept"]
+        given["accept"] = (accept,) if isinstance(accept, str) else tuple(accept)
+        body = given | self._whose() | {"repo_root": self._of.repo_root}
+        looking = self._looking("recover", checks=bool(given["run_checks"]))
+        got = value_of(looking.about_handoffs(f"{ONE}/resume", body).raw, _With)
+        recovered = looking.seen(recovered_of(got.recovered))
+        if got.claim is None:
+            raise ReplyInvalid("a task that is resumed without a claim")
+        self._took(got.claim)
+        return TaskResumed(got.task, recovered, got.claim, got.command)
+
+    @like(TaskSession.complete_task)
+    def complete_task(self, given: Given) -> TaskCompleted:
+        for name in ("acknowledged", "missing"):
+            given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
+        given["evidence"] = tuple(given["evidence"])
+        body = given | self._whose() | {"repo_root": self._of.repo_root}
+        looking = self._looking("settle", checks=bool(given["run_checks"]))
+        try:
+            done = value_of(looking.about_handoffs(f"{ONE}/complete", body).raw, TaskCompleted)
+        except NotSettled as error:
+            from outlast.handoffs.settle import note_printed
+
+            note_printed(self._runtime, error, looking.ran)
+            raise
+        self._took(None)
+        return done
+
+    @like(TaskSession.record_event)
+    def record_event(self, given: Given) -> TaskEvent:
+        check_name("name", given["name"])
+        checked_json(given, "body")
+        of = self._of
+        body = given | {"task_id": of.task, "scope": of.scope, "actor": of.actor}
+        return value_of(write(self._line, f"{ONE}/events", body).raw, TaskEvent)
+
+    @like(TaskSession.events)
+    def events(self, given: Given) -> list[TaskEvent]:
+        limit = number("limit", given["limit"])
+        query = {"task_id": self._of.task, "after": number("after", given["after"]), "scope": self._of.scope}
+        return [value_of(each, TaskEvent) for each in items(self._line, f"{ONE}/events", query, limit)]
+
+
+@reading()
+def _context(raw: bytes) -> TaskContext:
+    from outlast.workspace.checkpoint import Checkpoint
+    from outlast.workspace.record import Record
+
+    said = decode(raw)
+    found = msgspec.convert(said | {"handoff": None}, TaskContext)
+    handoff = None if said["handoff"] is None else recovered_of(msgspec.json.decode(raw, type=_With).handoff)
+    checkpoints = msgspec.convert(said["checkpoints"], tuple[Checkpoint, ...])
+    records = msgspec.convert(said["records"], tuple[Record, ...])
+    return replace(found, handoff=handoff, checkpoints=checkpoints, records=records)
+
+
+class RemoteTasks(Tasks):
+    """Tasks of a server: open one, and pause, resume and complete it in its session."""
+
+    _runtime: Ashore
+
+    def __init__(self, line: Line, runtime: Ashore) -> None:
+        self._line, self._runtime = line, runtime
+
+    @like(Tasks.open)
+    def open(self, given: Given) -> TaskSession:
+        names = ("task_id", "tenant_id", "scope", "actor", "repo_root", "claim_id")
+        of = self._of(**{name: given[name] for name in names})
+        if given["meta"] is not None:
+            session_drafts.meta_of(given["meta"])
+        if given["session"] != "":
+            check_name("session", given["session"])
+        write(self._line, f"{ONE}/open", given)
+        return RemoteTaskSession(self._line, self._runtime, of)
+
+    @like(Tasks.session)
+    def session(self, given: Given) -> TaskSession:
+        of = self._of(**given)
+        read(self._line, ONE, {"task_id": of.task, "scope": of.scope}, Task)
+        return RemoteTaskSession(self._line, self._runtime, of)
+
+    @like(Tasks.get)
+    def get(self, given: Given) -> Task:
+        of = self._of(given["task_id"], None, given["scope"])
+        return read(self._line, ONE, {"task_id": of.task, "scope": of.scope}, Task)
+
+    @like(Tasks.list)
+    def list(self, given: Given) -> Any:
+        state, before = given["state"], given.pop("before", None)
+        if state is not None and state not in STATES:
+            raise ValueRefused("state", f"{state!r:.100} is none", f"use one of {', '.join(STATES)}")
+        limit, cursor = number("limit", given.pop("limit")), cursor_at(before) if before is not None else ""
+        return [value_of(each, Task) for each in items(self._line, "/v1/tasks", given, limit, cursor)]

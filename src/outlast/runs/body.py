@@ -1,0 +1,298 @@
+"""From a claim to an outcome: running a flow's body, and writing how it ended.
+
+Whatever ends a body, the last thing written is one transaction: everything that waited, the run's fact, its
+status, its result, and the release of the lease. A crash before it leaves a run that is found `crashed`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from outlast import failpoints
+from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
+from outlast.home.acceptance import Acceptance as Acceptance
+from outlast.ledger.verdict import Verdict, unaccepted
+from outlast.runs import call_plain as calls
+from outlast.runs import claim as claims
+from outlast.runs import failure
+from outlast.runs.call import Call, Past, fold, labels
+from outlast.runs.child import let_end
+from outlast.runs.claim import Claim
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.execution import Execution
+from outlast.runs.run import Outcome
+from outlast.runs.waits.interrupt import is_for_people, is_told
+from outlast.store.contract import Ending, InterruptRow, Writing
+from outlast.values.codec import Decode, decode, encode, pack
+from outlast.values.digest import digest
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.recovery import Found
+
+
+def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:
+    """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
+    if claimed.found == "new":
+        execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
+        return execution, None
+    try:
+        execution, verdict = _recover(runtime, claimed, accept)
+    except BaseException:
+        claims.release(runtime, claimed, claimed.found)
+        raise
+    return execution, verdict
+
+
+def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict]:
+    from outlast.runs import recovery
+
+    hold = claimed.hold
+    found = _find(runtime, claimed)
+    if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
+        found = _find(runtime, claimed)
+    verdict = recovery.verdict_of(runtime, found)
+    known = [entry["fingerprint"] for entry in found.ledger.accepted]
+    execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
+    execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
+    standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
+    for reason in standing:
+        if not accept.takes(reason.code, reason.subject):
+            text = "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing)
+            raise Contested(claimed.run.id, text)
+        facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
+        execution.pen.note(execution.pen.fact("run", "accepted", facts))
+    facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
+    execution.pen.note(execution.pen.fact("run", "resumed", facts))
+    return execution, verdict
+
+
+def _find(runtime: Runtime, claimed: Claim) -> Found:
+    from outlast.runs import recovery
+
+    def look(reading: Any) -> Found:
+        lease = reading.lease_of(claimed.run.id)
+        return recovery.find(reading, reading.run_by_id(claimed.run.id), lease)
+
+    return runtime.store.read(look)
+
+
+# -- running a body ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def living(runtime: Runtime, execution: Execution) -> Iterator[Frame]:
+    """The run is live in this process: its heart beats, its threads are known."""
+    runtime.enter(execution)
+    calls.enter_process()
+    try:
+        yield Frame(execution)
+    finally:
+        calls.leave_process()
+        runtime.leave(execution)
+
+
+def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
+    """Run a plain body to its end and write the end. Raises what stopped it from outside."""
+    with living(runtime, execution) as frame:
+        token = CURRENT.set(frame)
+        try:
+            result = body()
+            for child in execution.children:
+                child.settle()
+            ended: Any = None
+        except BaseException as error:
+            result, ended = None, error
+        finally:
+            CURRENT.reset(token)
+        let_end(execution, ended)
+        _let_calls_end(execution, ended)
+        return end(runtime, execution, result, ended, back)
+
+
+def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
+    """Threads of the body may be inside a call: a run is not over while something is done in its name."""
+    while execution.open and isinstance(error, Exception | None) and execution.pen.severed is None:
+        time.sleep(0.005)
+
+
+async def run_async(
+    runtime: Runtime, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
+) -> Outcome[Any]:
+    """The same for an async body, on the running loop."""
+    import asyncio
+
+    from outlast.runs.branches import Branches, run_body, watch_tasks
+    from outlast.runs.call_async import in_thread
+
+    watch_tasks(asyncio.get_running_loop())
+    with living(runtime, execution) as frame:
+        branches = execution.branches = Branches(execution.turns())
+        try:
+            result = await run_body(execution, branches, body(), frame)
+            for child in execution.children:
+                await child.settle_async()
+            ended: Any = None
+        except BaseException as error:
+            result, ended = None, error
+        if execution.children:
+            await in_thread(lambda: let_end(execution, ended))
+        return end(runtime, execution, result, ended, back)
+
+
+def end(runtime: Runtime, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
+    """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
+    execution.over = True
+    if failpoints.armed:
+        failpoints.armed("run.ended")
+    try:
+        if execution.pen.severed is not None:
+            raise execution.pen.severed
+        runtime.store.still_there()
+        outcome = _finish(runtime, execution, _ended(execution, result, error, back))
+    except LeaseLost as lost:
+        return _aborted(runtime, execution, lost)
+    if outcome.status == "interrupted" and error is not None and not isinstance(error, Stopped | Severed):
+        raise error
+    return outcome
+
+
+class Ended(NamedTuple):
+    """How a body ended, before it is written."""
+
+    status: str
+    raw: bytes | None = None
+    result: Any = None
+    error: BaseException | None = None
+
+
+def _ended(execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Ended:
+    """Succeeded only if nothing is left in doubt: a flow cannot cancel or catch its way past a question."""
+    if execution.paused or isinstance(error, Paused):
+        return Ended("waiting")
+    if isinstance(error, Exception):
+        return Ended("failed", error=error)
+    if execution.stopping or error is not None:
+        return Ended("interrupted", error=error)
+    if any(is_for_people(kind) for kind in execution.waits.values()):
+        return Ended("waiting")
+    try:
+        raw, copy = pack(result, back, "the flow's result")
+    except OutlastError as refused:
+        return Ended("failed", error=refused)
+    return Ended("succeeded", raw, copy)
+
+
+def _aborted(runtime: Runtime, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
+    """The lease is gone: given up by somebody (then that is the outcome), or taken by another worker."""
+    row = runtime.store.read(lambda look: look.run_by_id(execution.id))
+    if row is None or row.status != "aborted":
+        raise lost
+    return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
+
+
+def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any]:
+    error = ended.error
+    left = _left_over(execution) if ended.status == "succeeded" else {}
+    changed = [label for label, past in left.items() if past.call.step in execution.ran]
+    kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
+    undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
+    stored = _stored_result(runtime, ended.raw) if ended.raw is not None else None
+    facts = {
+        "unasked": list(left),
+        "inputs_changed": changed,
+        "ended_by": [list(call) for call in undone],
+        "error": kept,
+        "code_changed": sorted(execution.code_changed),
+        "result": digest(stored.encode()) if stored is not None else None,
+    }
+    _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
+    return Outcome(
+        execution.id,
+        ended.status,
+        ended.result,
+        tuple(runtime.waits(execution.hold.run_key)) if ended.status == "waiting" else (),
+        kept,
+        replayed_steps=execution.replayed,
+        unasked=tuple(left),
+        inputs_changed=tuple(changed),
+        exception=error if isinstance(error, Exception) else None,
+    )
+
+
+def _write_end(
+    runtime: Runtime,
+    execution: Execution,
+    status: str,
+    stored: str | None,
+    error: dict[str, Any] | None,
+    facts: dict[str, Any],
+) -> None:
+    hold = execution.hold
+    kept = encode(error).decode() if error else None
+    ending = Ending(status, execution.phase, stored, kept, runtime.clock.now())
+
+    def work(tx: Writing) -> None:
+        for wait in tx.waits_of(hold.run_key):
+            call = Call(*decode(wait.call))
+            if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
+                tx.use_interrupt(wait.id)
+        tx.end_run(hold.run_key, ending)
+        tx.release_lease(hold)
+
+    blob = str(decode(stored).get("blob", "")) if stored else ""
+    runtime.store.finish(execution.last_entries(status, facts, work, blob).ticket)
+
+
+def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Call) -> bool:
+    """Whether a body that has come to wait does not ask this any more: nobody is to answer the old question."""
+    return status == "waiting" and wait.status == "open" and is_told(wait.type) and call not in execution.waits
+
+
+def _stored_result(runtime: Runtime, raw: bytes) -> str:
+    if len(raw) > runtime.settings.inline_bytes:
+        return encode({"blob": runtime.blobs.put(raw)}).decode()
+    return '{"value":' + raw.decode() + "}"
+
+
+def _left_over(execution: Execution) -> dict[str, Past]:
+    """Receipts that the body never asked for, by their names for people."""
+    left = execution.unasked()
+    if not left:
+        return {}
+    names = labels(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
+    return {names[past.call]: past for past in left if past.call in names}
+
+
+# -- a body that is the user's own code, not a function ----------------------------------------------
+
+
+class OpenBody:
+    """How a `with outlast.open(…)` block ended."""
+
+    outcome: Outcome[Any] | None = None
+
+
+@contextmanager
+def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
+    """The block is the body: its end is written like any other, and its exceptions go on to the caller."""
+    ended = OpenBody()
+    with living(runtime, execution) as frame:
+        token = CURRENT.set(frame)
+        error: BaseException | None = None
+        try:
+            yield ended
+            for child in execution.children:
+                child.settle()
+        except BaseException as raised:
+            error = raised
+        finally:
+            CURRENT.reset(token)
+        let_end(execution, error)
+        ended.outcome = end(runtime, execution, None, error, decode)
+    if error is not None and not isinstance(error, Paused | Stopped | Severed):
+        raise error

@@ -1,0 +1,275 @@
+"""The identity of a call, what the journal knows of it, and what a call does on resume.
+
+A call is known by its scope, its step's name, the digest of its inputs and which of the equal calls it
+is: never by file, line or order across branches. All of this is pure; hypothesis tests it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, field
+
+from outlast.ledger.journal import CALLS, TESTIMONY, Header, Row, decode_header, decode_payload
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
+
+GOOD = ("succeeded", "skipped")
+
+
+class Call(NamedTuple):
+    """Which call this is, in any run of the body."""
+
+    scope: str
+    step: str
+    inputs: str
+    occurrence: int
+
+
+def id_of(call: Call) -> str:
+    """A call in a word: the same in its receipts, events and waits, on every attempt and in every process."""
+    return identity(encode(call))[:16]
+
+
+class Past(Struct, eq=False, gc=False):
+    """What the journal knows of one call."""
+
+    call: Call
+    kind: str
+    first: int  # seq of its first entry
+    seq: int  # seq of its last entry
+    last: Header
+    payload: bytes | None
+    attempts: int = 0
+    failures: int = 0  # attempts that count against the retries
+    crashes: int = 0  # starts that no outcome followed
+    open: bool = False  # started, and nothing since
+    decided: str = ""  # a person said: retry, again
+    asked: bool = False  # this run of the body has asked for it
+    reused: bool = False  # a person gave its result to another call
+    begun: bytes | None = None  # payload of its last start: how files were, which processes ran it
+
+    @property
+    def finished(self) -> bool:
+        """It has an outcome that the flow can be given."""
+        return self.last.delivered and not self.open and not self.decided
+
+    @property
+    def in_doubt(self) -> bool:
+        """An effect whose intent is on disk and whose outcome nobody knows."""
+        if self.kind != "effect" or not self.attempts or self.decided or self.last.delivered:
+            return False
+        return self.open or self.last.mark != "not_done"
+
+    @property
+    def ended_badly(self) -> bool:
+        """Its failure was handed to the flow."""
+        return self.last.delivered and self.last.status in ("failed", "timed_out")
+
+
+class Ledger(Struct, eq=False):
+    """A run's journal, folded: every call, and the facts that steer a resume."""
+
+    calls: dict[Call, Past] = field(default_factory=dict)
+    effects: dict[str, list[Past]] = field(default_factory=dict)  # by name
+    endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
+    accepted: list[dict[str, str]] = field(default_factory=list)
+    needs: set[str] = field(default_factory=set)  # keys of the resources that its steps asked for
+    makers: dict[str, list[str]] = field(default_factory=dict)  # of those, file and name of a registered function
+    codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
+    places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
+    mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
+    went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
+    answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
+
+    def left_over(self, call: Call) -> Past | None:
+        """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
+
+        In the same scope any one may be meant; in an outer or inner scope only one with equal inputs (code that was
+        moved into a task, or out of one). Effects of sibling branches are their own.
+        """
+        for past in self.effects.get(call.step, ()):
+            done = past.finished and past.last.status in GOOD
+            if past.asked or past.reused or past.call == call or not (done or past.in_doubt):
+                continue
+            theirs, ours = past.call.scope, call.scope
+            moved = past.call.inputs == call.inputs and (theirs.startswith(ours) or ours.startswith(theirs))
+            if theirs == ours or moved:
+                return past
+        return None
+
+
+def equal_elsewhere(ledger: Ledger, call: Call) -> Past | None:
+    """An effect of that name and those inputs, done or in doubt, that this body has not asked for: in any scope."""
+    for past in ledger.effects.get(call.step, ()):
+        if not past.asked and past.call.inputs == call.inputs and (past.finished or past.in_doubt):
+            return past
+    return None
+
+
+# -- what a call does on resume ----------------------------------------------------------------------
+
+
+class Fresh(Struct, frozen=True):
+    """Run it: attempt number `attempt`, after `failures` failed ones."""
+
+    attempt: int
+    failures: int = 0
+
+
+class Replay(Struct, frozen=True):
+    """Give the recorded outcome again."""
+
+    past: Past
+
+
+class Doubtful(Struct, frozen=True):
+    """An effect that may have happened: ask its probe, then a person."""
+
+    past: Past
+
+
+class Changed(Struct, frozen=True):
+    """An effect was done (or begun) under this name with other inputs: a person decides."""
+
+    past: Past
+
+
+class Poisoned(Struct, frozen=True):
+    """The process died in this step too often: a person decides."""
+
+    past: Past
+
+
+FIRST = Fresh(1)
+NextCall = Fresh | Replay | Doubtful | Changed | Poisoned
+
+
+def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
+    """What a call does: replay its receipt, run, or wait for someone who knows.
+
+    An outcome that was delivered is final. Everything else is tried again, except an effect that may have
+    happened and a step that killed its process `poison` times.
+    """
+    past = ledger.calls.get(call)
+    if past is None:
+        other = ledger.left_over(call) if kind == "effect" else None
+        return Changed(other) if other else FIRST
+    if past.finished:
+        return Replay(past)
+    if past.in_doubt:
+        return Doubtful(past)
+    if past.decided != "retry" and past.crashes + past.open >= poison:
+        return Poisoned(past)
+    return Fresh(past.attempts + 1, past.failures)
+
+
+# -- folding -----------------------------------------------------------------------------------------
+
+
+def fold(rows: Iterable[Row]) -> Ledger:
+    """Read a journal in order into what a resume needs to know."""
+    ledger = Ledger()
+    calls = ledger.calls
+    for seq, raw, _, payload in rows:
+        header = decode_header(raw)
+        if header.kind == "run":
+            _fold_fact(ledger, header, seq, payload)
+            continue
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        past = calls.get(call)
+        if past is None:
+            past = calls[call] = Past(call, header.kind, seq, seq, header, payload)
+            if header.kind == "effect":
+                ledger.effects.setdefault(call.step, []).append(past)
+            elif header.kind == "step" and header.status == "succeeded" and header.code in ledger.codes:
+                past.attempts = header.attempt  # nearly every entry of a long run: nothing else to learn from it
+                continue
+        if header.kind == "decision":
+            _fold_decision(past, header)
+        else:
+            _fold_attempt(ledger, past, header, seq, payload)
+    return ledger
+
+
+def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload: bytes | None) -> None:
+    if past.open and header.attempt > past.attempts:
+        past.crashes += 1
+    if past.kind == "decision":  # the call was decided on before it had an entry of its own
+        past.kind = header.kind
+        if header.kind == "effect":
+            ledger.effects.setdefault(past.call.step, []).append(past)
+    past.open = header.status == "started"
+    if past.open:
+        past.begun = payload
+    past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
+    past.attempts = max(past.attempts, header.attempt)
+    if header.status in ("failed", "timed_out"):
+        past.failures += bool(header.payload) or header.mark != "not_done"  # a crash that a probe cleared is no failure
+    elif header.code and header.delivered:
+        ledger.codes[header.code] = header.name
+    if header.mark == "reused" and payload is not None:
+        was = ledger.calls.get(Call(*decode_payload(payload).facts["was"]))
+        if was is not None and was is not past:
+            was.reused = True
+    if payload is not None and payload.startswith(b'{"place":'):
+        ledger.places[header.code] = decode_payload(payload).place or []
+
+
+def _fold_decision(past: Past, header: Header) -> None:
+    past.decided, past.crashes, past.failures, past.open = header.status, 0, 0, False
+
+
+def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
+    facts = decode_payload(payload).facts if payload else None
+    if header.name == "failed" and facts:
+        for ended in facts.get("ended_by", ()):
+            past = ledger.calls.get(Call(*ended))
+            if past:
+                past.decided, past.failures = "retry", 0
+    elif header.name == "rewound" and facts:
+        set_aside(ledger, int(facts["to"]))
+        if "from" in facts:
+            ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "mark":
+        ledger.mark = facts
+    elif header.name == "accepted" and facts:
+        ledger.accepted.append(facts)
+    elif header.name == "needs" and facts:
+        ledger.needs.add(str(facts["resource"]))
+        if "made_by" in facts:
+            ledger.makers[str(facts["resource"])] = facts["made_by"]
+    ledger.endings.append((header.name, seq))
+
+
+def set_aside(ledger: Ledger, start: int) -> None:
+    """Forget what was done from `start` on. Effects and child runs are kept: they cannot be undone."""
+    ledger.mark = None
+    for call, past in list(ledger.calls.items()):
+        if past.first >= start and past.kind in ("step", "value", "sleep", "emit", "wait"):
+            del ledger.calls[call]
+            if (
+                past.kind == "wait" and past.last.status == "succeeded" and ":" in call.inputs
+            ):  # bound to what was shown
+                ledger.answers[call] = past
+
+
+# -- names for people --------------------------------------------------------------------------------
+
+
+def labels(rows: Iterable[Row]) -> dict[Call, str]:
+    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front."""
+    names: dict[Call, str] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        header = decode_header(row.header)
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        if header.kind not in (*CALLS, TESTIMONY) or call in names:
+            continue
+        place = (header.scope, header.name)
+        counts[place] = counts.get(place, 0) + 1
+        suffix = f"~{counts[place]}" if counts[place] > 1 else ""
+        names[call] = f"{header.scope}{header.name}{suffix}"
+    return names

@@ -1,0 +1,283 @@
+"""Making calls from an async body: the async half of call_plain.py.
+
+Bodies are awaited, plain ones in a thread; other branches go on meanwhile. A wait parks its branch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from outlast.errors import OutlastError, Paused, StepTimedOut, StillRunning
+from outlast.flows.spec import Signature, StepSpec
+from outlast.runs.attempt import (
+    BODY,
+    HANG,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
+    Asked,
+    Attempt,
+    Ended,
+    Raised,
+    Returned,
+)
+from outlast.runs.branches import Branches, watch_tasks
+from outlast.runs.call import Changed, Past, Replay
+from outlast.runs.call_logic import drive
+from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.effect import understood
+from outlast.runs.execution import Execution
+from outlast.runs.journal_writer import Entries
+from outlast.values.user_code import calls_user_code
+
+
+def call_async(
+    frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None = None
+) -> Coroutine[Any, Any, Any]:
+    """Make a call from an async body; other branches go on meanwhile.
+
+    Which call it is, is settled here and now: when the loop gets to a task made of it is another time on replay.
+    """
+    execution = frame.execution
+    return drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
+
+
+async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
+    """Do what the call asks for. A wait parks this branch (unless that is left to the caller: then it raises Paused);
+    the run waits when all of them do.
+    """
+    found = asked.next
+    branches = execution.branches
+    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+        if branches is not None:
+            await _in_turn(branches, asked, found.past.seq)
+        return execution.recorded(asked, found.past)
+    if branches is not None and asked.elsewhere is not None:
+        await _let_settle(branches, asked, asked.elsewhere)
+    driven = drive(execution, asked)
+    answer: Any = None
+    if branches is not None:
+        branches.in_flight += 1
+    else:
+        watch_tasks(asyncio.get_running_loop())  # a loop of the user's own, inside a plain body
+    try:
+        while True:
+            what, given = driven.send(answer)
+            if what == WRITE:
+                later = execution.pen.write_soon(given)
+                if later is not None:
+                    await _written(execution, asked, given, later)
+                answer = None
+            elif what == BODY:
+                answer = await run_body(execution, given)
+                if given.asked.spec.prepares:
+                    answer = observed(execution, given, answer)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
+            elif what == PROBE:
+                answer = await _ask_probe(execution, given)
+            else:
+                if what == PARK and not park:
+                    raise Paused
+                await _wait(execution, asked, what, given)
+                answer = None
+    except StopIteration as end:
+        return end.value
+    finally:
+        if branches is not None:
+            branches.in_flight -= 1
+            if branches.watched:
+                branches.changed.set()
+
+
+async def _in_turn(branches: Branches, asked: Asked, seq: int) -> None:
+    if not branches.is_next(seq) and not asked.in_map:  # a map's results have an order of their own
+        with branches.call():
+            await branches.turn(seq)
+    branches.given(seq)
+
+
+async def _let_settle(branches: Branches, asked: Asked, elsewhere: Past) -> None:
+    """An equal effect is recorded in another branch. If that one asks for it, this one is new; else it moved here."""
+    with branches.call():
+        branches.deferred += 1
+        try:
+            while not elsewhere.asked and await branches.something_moves():
+                pass
+        finally:
+            branches.deferred -= 1
+    if not elsewhere.asked:
+        asked.next = Changed(elsewhere)
+
+
+async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> None:
+    if what == SLEEP:
+        await _nap(execution, given)
+    elif what == HANG:
+        try:
+            await Branches.hang()
+        finally:
+            execution.endings.cancelled(asked.call)
+    elif execution.branches is not None:
+        await execution.branches.park()
+    else:  # on a loop of the user's own, inside a plain body
+        execution.paused = True
+        raise Paused
+
+
+async def _nap(execution: Execution, attempt: Attempt) -> None:
+    """Wait before the next attempt. If the flow cancels the call meanwhile, that is what was delivered."""
+    try:
+        left = attempt.asked.spec.delay(attempt.failures)
+        while left > 0:  # in short naps, so that a request to stop ends it
+            await execution.clock.sleep_async(min(left, 0.2))
+            execution.gate()
+            left -= 0.2
+    except asyncio.CancelledError:
+        execution.cancelled_between(attempt)
+        raise
+
+
+async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
+    """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
+    try:
+        await later
+    except OutlastError as error:
+        execution.pen.sever(error)
+    except asyncio.CancelledError:
+        execution.cancelled_late(asked, entries)
+        raise
+    execution.pen.is_safe(entries)
+
+
+@calls_user_code
+async def run_body(execution: Execution, attempt: Attempt) -> Ended:
+    """Run a body on the loop, or in a thread when it is a plain one."""
+    asked = attempt.asked
+    spec = asked.spec
+    if lingering and not await _has_ended(execution, asked):
+        return Raised(StillRunning(spec.name))
+    token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
+    try:
+        if spec.timeout is not None:
+            return await _within_time(execution, attempt, spec.timeout)
+        if spec.is_async:
+            return Returned(await spec.function(*asked.args, **await _arguments(execution, attempt)))
+        return Returned(await _awaited(execution, attempt))
+    except asyncio.CancelledError as error:
+        if execution.ending:
+            return Raised(error, "interrupted")
+        return Raised(error, "cancelled" if _being_cancelled() else "failed")  # failed: it raised this by itself
+    except BaseException as error:
+        return judged(execution, error)
+    finally:
+        CURRENT.reset(token)
+
+
+async def _has_ended(execution: Execution, asked: Asked) -> bool:
+    """Whether no earlier body of this call works any more; one that timed out is given that time once more."""
+    before = lingering.get((execution.id, asked.call))
+    if before is None:
+        return True
+    await in_thread(lambda: before.join(asked.spec.timeout))
+    return not before.is_alive()
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+@calls_user_code
+async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: float) -> Ended:
+    limit = asyncio.timeout(limit_seconds)
+    try:
+        async with limit:
+            return Returned(await _awaited(execution, attempt))
+    except TimeoutError as error:
+        if limit.expired():
+            return Raised(StepTimedOut(attempt.asked.spec.name, limit_seconds), "timed_out")
+        return Raised(error)
+
+
+@calls_user_code
+async def _awaited(execution: Execution, attempt: Attempt) -> Any:
+    """An async body on the loop; a plain one in a thread, with the run's context."""
+    asked = attempt.asked
+    given = await _arguments(execution, attempt)
+    if asked.spec.is_async:
+        return await asked.spec.function(*asked.args, **given)
+    return await in_thread(lambda: asked.spec.function(*asked.args, **given), (execution.id, asked.call))
+
+
+async def _arguments(execution: Execution, attempt: Attempt) -> Mapping[str, Any]:
+    """A body's keyword arguments, once what has to be opened on this loop is open."""
+    injected = attempt.asked.spec.signature.injected
+    if injected:
+        keys = [key for name, key in injected.items() if name not in attempt.asked.kwargs]
+        await _open(execution, keys, again=attempt.number > 1)
+    return execution.arguments(attempt)
+
+
+async def _open(execution: Execution, keys: Iterable[str], *, again: bool = False) -> None:
+    """On the loop of an async flow. One that only serves a step of a plain flow is over too soon."""
+    if execution.branches is not None:
+        await execution.needs.open_on_loop(keys, again=again)
+
+
+async def in_thread(work: Callable[[], Any], place: tuple[str, Any] | None = None) -> Any:
+    """Run blocking work in a thread that belongs to this place in the run."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(set_outcome: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            set_outcome(outcome)
+
+    def body() -> None:
+        try:
+            done: tuple[Any, Any] = (future.set_result, work())
+        except BaseException as error:
+            done = (future.set_exception, _storable(error))
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *done)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), daemon=True)
+    thread.start()
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if place is not None:
+            lingering[place] = thread
+        raise
+
+
+def _storable(error: BaseException) -> BaseException:
+    """A future cannot carry StopIteration."""
+    return RuntimeError(f"the body raised {error!r}") if isinstance(error, StopIteration) else error
+
+
+@calls_user_code
+async def _ask_probe(execution: Execution, attempt: Attempt) -> Any:
+    try:
+        confirm = attempt.asked.spec.confirm
+        assert confirm is not None
+        await _open(execution, Signature(confirm).injected.values())
+        confirm, given = probe_of(execution, attempt)
+        if inspect.iscoroutinefunction(confirm):
+            return understood(await confirm(**given))
+        return understood(await in_thread(lambda: confirm(**given)))
+    except asyncio.CancelledError:
+        if not execution.ending:
+            execution.cancelled_in_doubt(attempt)
+        raise
+    except Exception as error:
+        return error

@@ -1,0 +1,202 @@
+"""What is done for a call, one thing at a time. No user code is called and nothing is waited for here: each
+`yield` says what is to be done next, and the drivers (call_plain.py and call_async.py) do it and send the answer.
+
+Order of writes for a step:    [start synced where it must be] -> body -> receipt (synced) -> delivered.
+Order of writes for an effect: intent (synced) -> body -> outcome (synced) -> delivered. A crash between intent
+and outcome leaves the effect in doubt: its probe is asked, then a person, before anything runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from outlast import failpoints
+from outlast.errors import Failed, OutlastError, Paused
+from outlast.ledger.journal import Payload
+from outlast.runs import failure
+from outlast.runs.attempt import (
+    BODY,
+    HANG,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
+    Ask,
+    Asked,
+    Attempt,
+    Do,
+    Raised,
+    Returned,
+)
+from outlast.runs.call import Changed, Doubtful, Fresh, Poisoned, Replay
+from outlast.runs.effect import NOT_DONE, Happened
+from outlast.runs.execution import Execution, mark_of, shown
+
+Driven = Generator[Do, Any, Any]
+
+
+def drive(execution: Execution, asked: Asked) -> Driven:
+    """What to do for a call whose outcome is not recorded; its value is what the flow gets."""
+    found = asked.next
+    if isinstance(found, Fresh):
+        return _attempts(execution, asked, found.attempt, found.failures)
+    if isinstance(found, Replay):
+        return _cancelled_before(execution, asked)
+    return _decide(execution, asked, found)
+
+
+def _attempts(execution: Execution, asked: Asked, number: int, failures: int) -> Driven:
+    execution.ran.add(asked.spec.name)
+    while True:
+        attempt = execution.attempt(asked, number, failures)
+        if asked.spec.prepares:
+            ended = yield from _prepared(execution, attempt)
+        else:
+            ended = yield from _body(execution, attempt)
+        if isinstance(ended, Returned):
+            packed = execution.pack(attempt, ended.value)
+            if not isinstance(packed, Raised):
+                yield WRITE, execution.close(attempt, "succeeded", True, "", packed[1])
+                return packed[0]
+            ended = packed
+        settled = yield from _failed(execution, attempt, ended)
+        if settled is not None:
+            return settled[0]
+        number, failures = number + 1, attempt.failures
+
+
+def _prepared(execution: Execution, attempt: Attempt) -> Driven:
+    """A body that needs something made ready before its start can be written. That is let go, however it ends."""
+    try:
+        ready = yield PREPARE, attempt
+        if isinstance(ready, Ask):
+            yield from _wait(execution, attempt.asked, ready.kind, ready.payload)
+        if isinstance(ready, Raised):
+            return ready
+        return (yield from _body(execution, attempt))
+    finally:
+        attempt.drop()
+
+
+def _body(execution: Execution, attempt: Attempt) -> Driven:
+    before = execution.begin(attempt)
+    if before is not None:
+        yield WRITE, before
+    if failpoints.armed:
+        failpoints.armed("step.begun")
+    ended = yield BODY, attempt
+    if failpoints.armed:
+        failpoints.armed("step.ended")
+    return ended
+
+
+def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
+    """Record a failure. None: try again; a tuple: the value after all; raises what the flow gets."""
+    spec, error, call = attempt.asked.spec, ended.error, attempt.asked.call
+    if ended.status == "interrupted":
+        yield WRITE, execution.close(attempt, "interrupted", False, mark_of(spec), _error(error))
+        raise error
+    if spec.is_effect and not spec.says_not_done(error):
+        return (yield from _in_doubt(execution, attempt, ended))
+    if ended.status == "cancelled":
+        execution.endings.cancelled(call)
+        yield WRITE, execution.close(attempt, "cancelled", True, "", Payload())
+        raise error
+    attempt.failures += 1
+    final = attempt.failures > spec.retries or (ended.status == "failed" and _is_ours(error))
+    mark = "not_done" if spec.is_effect else ""
+    yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
+    if final:
+        raise execution.endings.failed(failure.deliverable(error, spec.name), call)
+    yield SLEEP, attempt
+    return None
+
+
+# -- effects that may have happened ------------------------------------------------------------------
+
+
+def _decide(execution: Execution, asked: Asked, found: Doubtful | Poisoned | Changed) -> Driven:
+    """A call that only its probe or a person can settle."""
+    match found:
+        case Doubtful(past):
+            revived = execution.revived(asked, past)
+            settled = yield from _ask_probe(execution, revived, None)
+            if settled is not None:
+                return settled[0]
+            return (yield from _attempts(execution, asked, past.attempts + 1, past.failures))
+        case Poisoned(past):
+            yield from _wait(execution, asked, "crash_loop", {"crashes": past.crashes + past.open})
+        case Changed(past):
+            was = {"was": list(past.call), "status": past.last.status, "seq": past.seq, "seen": asked.digest}
+            yield from _wait(execution, asked, "inputs_changed", was)
+
+
+def _in_doubt(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
+    """An effect ended without saying whether it happened."""
+    asked = attempt.asked
+    yield WRITE, execution.close(attempt, ended.status, False, mark_of(asked.spec), _error(ended.error))
+    if ended.status != "cancelled":
+        return (yield from _ask_probe(execution, attempt, ended.error))
+    execution.cancelled_in_doubt(attempt)
+    raise ended.error
+
+
+def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | None) -> Driven:
+    """Settle an effect in doubt. A tuple: it happened; None: it did not, try again; else the run waits."""
+    asked, spec = attempt.asked, attempt.asked.spec
+    if spec.confirm is None:
+        yield from _wait(execution, asked, "in_doubt", {"attempt": attempt.number})
+    answer = yield PROBE, attempt
+    if failpoints.armed:
+        failpoints.armed("probe.ended")
+    attempt.closed = False
+    if isinstance(answer, Happened):
+        packed = execution.pack(attempt, answer.value)
+        if not isinstance(packed, Raised):
+            yield WRITE, execution.close(attempt, "succeeded", True, "confirmed", packed[1])
+            execution.settled.add(asked.call)
+            return (packed[0],)
+        answer = packed.error
+    if answer is not NOT_DONE:
+        why = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else "UNKNOWN"
+        yield from _wait(execution, asked, "in_doubt", {"attempt": attempt.number, "probe": why})
+    return (yield from _not_done(execution, attempt, error))
+
+
+def _not_done(execution: Execution, attempt: Attempt, error: BaseException | None) -> Driven:
+    """The probe says that nothing happened: a failure like any other, if this process saw it fail."""
+    spec = attempt.asked.spec
+    attempt.failures += error is not None
+    final = error is not None and attempt.failures > spec.retries
+    kept = _error(error) if error is not None else Payload()
+    yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
+    execution.settled.add(attempt.asked.call)
+    if error is None:
+        return None
+    if final:
+        raise execution.endings.failed(failure.deliverable(error, spec.name), attempt.asked.call)
+    yield SLEEP, attempt
+    return None
+
+
+def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
+    execution.open_wait(asked.call, kind, {**payload, **shown(asked)})
+    yield PARK, None
+    raise Paused  # a parked branch that goes on has nothing to go on with
+
+
+def _cancelled_before(execution: Execution, asked: Asked) -> Driven:
+    """The flow cancelled this call when it was first made, and will again."""
+    yield HANG, None
+    raise Paused
+
+
+def _is_ours(error: BaseException) -> bool:
+    """What Outlast itself refuses, it refuses again: trying once more is of no use."""
+    return isinstance(error, OutlastError) and not isinstance(error, Failed)
+
+
+def _error(error: BaseException) -> Payload:
+    return Payload(error=failure.record(error))

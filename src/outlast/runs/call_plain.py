@@ -1,0 +1,268 @@
+"""Making calls from a plain body: the only code that calls the user's. The async half is call_async.py.
+
+The logic of a call is call_logic.py; here a body is run, a probe is asked, time is waited, a write is made.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from outlast.errors import (
+    EffectInsideStep,
+    Paused,
+    ResourceMissing,
+    Severed,
+    StepFailed,
+    StepOutsideRun,
+    StepTimedOut,
+    StillRunning,
+    Stopped,
+    Unavailable,
+)
+from outlast.flows.spec import StepSpec
+from outlast.runs.attempt import BODY, HANG, PREPARE, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from outlast.runs.call import Replay
+from outlast.runs.call_logic import drive
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.effect import probe_arguments, understood
+from outlast.runs.execution import Execution
+from outlast.values.user_code import calls_user_code
+
+SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
+lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
+_live = 0
+
+
+def enter_process() -> None:
+    """A run begins in this process: from now on a thread without its context may be one of its own."""
+    global _live
+    _live += 1
+
+
+def leave_process() -> None:
+    global _live
+    _live -= 1
+
+
+def place_of(spec: StepSpec) -> Frame | None:
+    """Where a decorated call stands: in a run's body, or None when it is a plain call.
+
+    Raises StepOutsideRun in a thread that may be doing a run's work, EffectInsideStep for an effect in a step.
+    """
+    frame = CURRENT.get()
+    if frame is None:
+        if _live and threading.current_thread() is not threading.main_thread():
+            raise StepOutsideRun(spec.name, threading.current_thread().name)
+        return None
+    if frame.attempt is None:
+        return frame
+    if spec.is_effect:
+        raise EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
+    return None
+
+
+def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Keyword arguments of a plain call: a key of its own, resources only if they were passed."""
+    signature = spec.signature
+    if not signature.keyed and not signature.injected:
+        return kwargs
+    frame = CURRENT.get()
+    given = dict(kwargs)
+    for name in signature.keyed:
+        given.setdefault(name, f"{spec.name}-outside-a-run")
+    for name, key in signature.injected.items():
+        if name not in given:
+            if frame is None:
+                raise ResourceMissing(key)
+            given[name] = frame.execution.resource(key)
+    return given
+
+
+# -- plain -------------------------------------------------------------------------------------------
+
+
+def call_plain(
+    frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None = None
+) -> Any:
+    """Make a call from a plain body, blocking until its outcome is durable."""
+    execution = frame.execution
+    return drive_plain(execution, execution.ask(frame, spec, args, kwargs, call_id))
+
+
+def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
+    """Do what the call asks for. A wait ends the body, unless `park` is left to the caller."""
+    found = asked.next
+    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+        return execution.recorded(asked, found.past)
+    driven = drive(execution, asked)
+    answer: Any = None
+    try:
+        while True:
+            what, given = driven.send(answer)
+            answer = None
+            if what == WRITE:
+                execution.pen.write(given)
+            elif what == BODY:
+                answer = _body(execution, given)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
+            elif what == PROBE:
+                answer = _probe(execution, given)
+            elif what == SLEEP:
+                _nap(execution, given.asked.spec.delay(given.failures))
+            elif what == HANG:  # an async flow cancelled it before; a plain one cannot
+                raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+            else:
+                execution.paused = execution.paused or park
+                raise Paused
+    except StopIteration as end:
+        return end.value
+
+
+def prepare(execution: Execution, attempt: Attempt) -> Any:
+    """Make ready what must be on disk with the start: how files are, which processes will run."""
+    from outlast.commands import leftovers
+
+    return leftovers.prepare(execution, attempt)
+
+
+def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+    """The same end, once what it did to the declared files is noted."""
+    from outlast.commands import leftovers
+
+    return leftovers.observe(execution, attempt, ended)
+
+
+def _body(execution: Execution, attempt: Attempt) -> Ended:
+    ended = _ended(execution, attempt)
+    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+
+
+def _worked(execution: Execution, attempt: Attempt) -> Ended:
+    """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
+    try:
+        ended: Ended = attempt.work.run()
+        return ended
+    except Unavailable as error:
+        execution.pen.sever(error)
+    except Exception as error:
+        return Raised(error)
+
+
+@calls_user_code
+def _ended(execution: Execution, attempt: Attempt) -> Ended:
+    spec = attempt.asked.spec
+    if attempt.work is not None:
+        return _worked(execution, attempt)
+    if spec.is_async:
+        return _async_body_in_plain(execution, attempt)
+    if spec.timeout is not None:
+        return _timed_body(execution, attempt)
+    token = CURRENT.set(Frame(execution, attempt.asked.call.scope, attempt))
+    try:
+        return Returned(spec.function(*attempt.asked.args, **execution.arguments(attempt)))
+    except BaseException as error:
+        return judged(execution, error)
+    finally:
+        CURRENT.reset(token)
+
+
+def judged(execution: Execution, error: BaseException) -> Raised:
+    """What became of a body that raised. Our own signals pass through."""
+    if isinstance(error, SIGNALS):
+        raise error
+    if isinstance(error, KeyboardInterrupt):
+        execution.stopping = True
+        return Raised(error, "interrupted")
+    if isinstance(error, GeneratorExit):
+        raise error
+    return Raised(error)
+
+
+@calls_user_code
+def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
+    """Run a body in a thread so that we can stop waiting for it. It is not tried again while it lives."""
+    spec = attempt.asked.spec
+    place = (execution.id, attempt.asked.call)
+    before = lingering.get(place)
+    if before is not None:
+        before.join(spec.timeout)
+        if before.is_alive():
+            return Raised(StillRunning(spec.name))
+    ended: list[Ended] = []
+
+    def work() -> None:
+        CURRENT.set(Frame(execution, attempt.asked.call.scope, attempt))
+        try:
+            ended.append(Returned(spec.function(*attempt.asked.args, **execution.arguments(attempt))))
+        except SIGNALS as error:
+            ended.append(Raised(error, "interrupted"))
+        except BaseException as error:
+            ended.append(judged(execution, error))
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
+    thread.start()
+    lingering[place] = thread
+    try:
+        thread.join(spec.timeout)
+    except BaseException as error:  # Ctrl-C while we wait: the body works on, and is not forgotten
+        return judged(execution, error)
+    if ended:
+        del lingering[place]
+        return ended[0]
+    return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
+
+
+def still_runs(execution: Execution, asked: Asked) -> bool:
+    """Whether a timed-out body of this call still works: what a probe finds now may change the next moment."""
+    before = lingering.get((execution.id, asked.call))
+    return before is not None and before.is_alive()
+
+
+def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
+    from outlast.runs.call_async import run_body
+    from outlast.runs.os_signals import run_on_loop
+
+    try:
+        ended = run_on_loop(run_body(execution, attempt))
+    except KeyboardInterrupt as error:
+        return judged(execution, error)
+    if isinstance(ended, Raised) and ended.status in ("cancelled", "interrupted"):  # on a loop of ours: by Ctrl-C only
+        return judged(execution, KeyboardInterrupt())
+    return ended
+
+
+def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """An effect's probe and what to call it with. Raises StillRunning while the body it asks about works on."""
+    asked = attempt.asked
+    confirm = asked.spec.confirm
+    assert confirm is not None
+    if still_runs(execution, asked):
+        raise StillRunning(asked.spec.name)
+    return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+
+
+@calls_user_code
+def _probe(execution: Execution, attempt: Attempt) -> Any:
+    import inspect
+
+    try:
+        confirm, given = probe_of(execution, attempt)
+        if inspect.iscoroutinefunction(confirm):
+            from outlast.runs.os_signals import run_on_loop
+
+            return understood(run_on_loop(confirm(**given)))
+        return understood(confirm(**given))
+    except Exception as error:
+        return error
+
+
+def _nap(execution: Execution, seconds: float) -> None:
+    """Wait before the next attempt, in short naps so that a request to stop ends it."""
+    while seconds > 0:
+        execution.clock.sleep(min(seconds, 0.2))
+        execution.gate()
+        seconds -= 0.2

@@ -1,0 +1,342 @@
+"""Child runs: spawned once, found again on replay, finished before their parent is.
+
+A child's outcome is an outcome for its parent like a step's: before the parent's body is given it, it is in the
+parent's journal, and on replay it is given from there. Only what was not given, or what ended the parent's run, lets
+the child run on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from outlast.errors import OutlastError, Paused, Refused, RunFailed, Stopped, ValueRefused
+from outlast.flows.spec import FlowSpec
+from outlast.ledger.journal import Header, Payload, decode_payload, entry, genesis
+from outlast.runs import claim as claims
+from outlast.runs import failure
+from outlast.runs.call import Call, Past
+from outlast.runs.claim import Claim
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.journal_writer import Entries
+from outlast.runs.run import Outcome
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.execution import Execution
+
+T = TypeVar("T")
+
+
+class Child(Generic[T]):
+    """A child run under way. `result()` waits for it; in an async flow, await the child."""
+
+    def __init__(self, execution: Execution, spec: FlowSpec, run_id: str, call: Call, past: Past | None = None) -> None:
+        self.run_id = run_id
+        self._execution, self._spec, self._call = execution, spec, call
+        self._outcome: Outcome[Any] | None = None
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._kept: Payload | None = None  # the outcome that the body is given: in the journal
+        self._given: tuple[Any, BaseException | None] | None = None
+        self._cancelled = 0  # how often the flow gave up waiting for it
+        if past is not None and past.payload:
+            self._remember(past, decode_payload(past.payload))
+        self._to_cancel = self._cancelled  # of those, the ones that this run of the body has not come to
+
+    def _remember(self, past: Past, kept: Payload) -> None:
+        status = past.last.status
+        self._cancelled = int(kept.facts.get("cancelled", 0))
+        if past.decided:  # what became of it ended the run: it is tried again
+            self._cancelled -= status == "cancelled"
+        elif status in ("succeeded", "failed"):
+            self._kept = kept
+            self._done.set()
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the body has been given its outcome, now or before: it is final."""
+        return self._kept is not None
+
+    def work(self, runtime: Runtime, claimed: Claim | None) -> None:
+        """Run the child to its end, in a thread of its own."""
+        CURRENT.set(None)
+        try:
+            if claimed is not None:
+                self._outcome = runtime.go_on(claimed)
+            else:
+                self._outcome = runtime.continue_child(self.run_id)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    # -- asking for its outcome ------------------------------------------------------------------
+
+    def result(self) -> T:
+        """The child's result. Raises what failed it; ends the body when the child waits."""
+        self._execution.gate()
+        self._done.wait()
+        with self._lock:
+            if self._kept is None:
+                self._end_if_it_waits()
+                kept = self._packed()
+                self._execution.pen.write(self._queue(kept))
+                self._kept = kept
+        return self._deliver()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._joined().__await__()
+
+    async def _joined(self) -> T:
+        import asyncio
+
+        self._execution.gate()
+        branches = self._execution.branches
+        with branches.call() if branches is not None else nullcontext():
+            if self._to_cancel:
+                await self._hang()
+            if self._kept is None:
+                try:
+                    await self._join()
+                except asyncio.CancelledError:
+                    self._given_up()
+                    raise
+        return self._deliver()
+
+    async def _join(self) -> None:
+        from outlast.runs.call_async import in_thread
+
+        execution = self._execution
+        await in_thread(self._done.wait)
+        if self._waits() and not execution.stopping and execution.branches is not None:
+            self._open_wait()
+            await execution.branches.park()
+        self._end_if_it_waits()
+        kept = self._packed()
+        queued = self._queue(kept)
+        later = execution.pen.write_soon(queued)
+        if later is not None:
+            try:
+                await later
+            except OutlastError as error:
+                execution.pen.sever(error)
+            execution.pen.is_safe(queued)
+        self._kept = kept
+
+    async def _hang(self) -> None:
+        """The flow gave up waiting here before, and will again."""
+        from outlast.runs.branches import Branches
+
+        self._to_cancel -= 1
+        try:
+            await Branches.hang()
+        finally:
+            self._execution.endings.cancelled(self._call)
+
+    def _given_up(self) -> None:
+        """The flow cancelled its waiting for the child: that is an outcome of that waiting, not of the child."""
+        execution = self._execution
+        if execution.ending:
+            return
+        execution.endings.cancelled(self._call)
+        self._cancelled += 1
+        execution.pen.write(self._queue(Payload(), "cancelled"))
+
+    def _deliver(self) -> T:
+        if self._given is None:
+            assert self._kept is not None
+            self._given = self._unpacked(self._kept)
+        value, error = self._given
+        endings = self._execution.endings
+        endings.settled()
+        if error is not None:
+            raise endings.failed(error, self._call)
+        return cast(T, value)
+
+    # -- its outcome in the parent's journal -----------------------------------------------------
+
+    def _packed(self) -> Payload:
+        """How the child ended, as the parent's journal keeps it."""
+        error = self._failure()
+        if error is not None:
+            self._given = (None, error)
+            return Payload(error=failure.record(error))
+        assert self._outcome is not None
+        runtime = self._execution.runtime
+        raw = encode(self._outcome.result)
+        if len(raw) > runtime.settings.inline_bytes:
+            return Payload(blob=runtime.blobs.put(raw))
+        return Payload() if raw == b"null" else Payload(result=msgspec.Raw(raw))
+
+    def _unpacked(self, kept: Payload) -> tuple[Any, BaseException | None]:
+        """The outcome as the body is given it: the same live and on replay."""
+        if kept.error is not None:
+            return None, failure.rebuild(kept.error, self._spec.name)
+        raw = self._execution.runtime.blobs.get(kept.blob) if kept.blob else kept.result
+        if raw is msgspec.UNSET:
+            return None, None
+        try:
+            return self._spec.decode(raw), None
+        except msgspec.ValidationError as error:
+            remedy = "annotate what it returned then"
+            raise ValueRefused(f"the recorded result of {self._spec.name}", str(error), remedy) from error
+
+    def _queue(self, kept: Payload, status: str = "") -> Entries:
+        """An entry about this child, queued: what the body is given of it."""
+        status = status or ("failed" if kept.error is not None else "succeeded")
+        facts: dict[str, Any] = {"child": self.run_id, "status": status}
+        if self._cancelled:
+            facts["cancelled"] = self._cancelled
+        pen, call = self._execution.pen, self._call
+        now = self._execution.clock.now()
+        header = Header(
+            "spawn",
+            call.step,
+            call.scope,
+            call.inputs,
+            call.occurrence,
+            status=status,
+            delivered=True,
+            started_at=now,
+            ended_at=now,
+            epoch=pen.hold.epoch,
+            trace_id=pen.trace_id,
+        )
+        with pen.lock:
+            return pen.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
+
+    def _failure(self) -> Exception | None:
+        """What failed the child: itself if replay can rebuild it, else RunFailed."""
+        error: Exception
+        if isinstance(self._error, OutlastError):
+            error = self._error
+        elif self._error is not None:
+            error = Refused(detail=f"child run {self.run_id} ended by {self._error!r}")
+            error.__cause__ = self._error
+        else:
+            assert self._outcome is not None
+            try:
+                self._outcome.unwrap()
+                return None
+            except Exception as raised:
+                error = raised
+        kept = failure.record(error)
+        if type(failure.rebuild(kept, self._spec.name)) is type(error):
+            return error
+        wrapped = RunFailed(self.run_id, kept["type"], kept["message"])
+        wrapped.__cause__ = error
+        return wrapped
+
+    # -- children that wait, stop, or were forgotten ---------------------------------------------
+
+    def stop(self) -> None:
+        """Ask the child to stop at its next step."""
+        live = self._execution.runtime.live.get(self.run_id)
+        if live is not None:
+            live.stopping = True
+
+    def wait(self) -> None:
+        """Until the child has ended or waits."""
+        self._done.wait()
+
+    def settle(self) -> None:
+        """At the end of the parent: a child that nobody asked about must have ended well too."""
+        self._done.wait()
+        self._judge()
+
+    async def settle_async(self) -> None:
+        from outlast.runs.call_async import in_thread
+
+        await in_thread(self._done.wait)
+        self._judge()
+
+    def _judge(self) -> None:
+        if self._kept is not None:
+            return
+        self._end_if_it_waits()
+        error = self._failure()
+        if error is not None:
+            raise self._execution.endings.failed(error, self._call)
+
+    def _waits(self) -> bool:
+        return self._outcome is not None and self._outcome.status in ("waiting", "interrupted")
+
+    def _open_wait(self) -> None:
+        if self._call not in self._execution.waits:
+            self._execution.open_wait(self._call, "child", {"child": self.run_id})
+
+    def _end_if_it_waits(self) -> None:
+        if not self._waits():
+            return
+        if self._execution.stopping:
+            raise Stopped
+        self._open_wait()
+        self._execution.paused = True
+        raise Paused
+
+
+def let_end(execution: Execution, error: BaseException | None) -> None:
+    """Wait for the children that still run: a parent that is over leaves nobody behind who holds a run.
+
+    A parent that was told to stop tells them.
+    """
+    if execution.pen.severed is not None:
+        return
+    if execution.stopping or not isinstance(error, Exception | Paused | None):
+        for child in execution.children:
+            child.stop()
+    for child in execution.children:
+        child.wait()
+
+
+def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Child[Any]:
+    """Start a child run, or find the one that this call started before."""
+    execution = frame.execution
+    if frame.attempt is not None:
+        raise Refused(detail="a child run cannot be spawned inside a step; spawn it from the flow's body")
+    execution.gate()
+    runtime = execution.runtime
+    inputs = spec.bind(args, kwargs)
+    raw = runtime.pack_inputs(spec, inputs)
+    call = execution.numbered(frame, "run.spawn", identity(encode([runtime.name_of(spec)]) + raw))
+    past = execution.ledger.calls.get(call)
+    if execution.on_receipts_only:
+        from outlast.runs.replay.execution import known_child
+
+        return known_child(execution, spec, call, past)
+    claimed: Claim | None = None
+    if past is not None and past.payload:
+        past.asked = True
+        run_id = str(decode_payload(past.payload).facts["child"])
+        child: Child[Any] = Child(execution, spec, run_id, call, past)
+    else:
+        claimed = _create(execution, spec, raw, call)
+        child = Child(execution, spec, claimed.run.id, call)
+    execution.children.append(child)
+    if not child.delivered:
+        name = f"outlast-{child.run_id}"
+        threading.Thread(target=child.work, args=(runtime, claimed), name=name, daemon=True).start()
+    return child
+
+
+def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Claim:
+    """The child and the parent's knowledge of it, in one transaction: never one without the other."""
+    runtime = execution.runtime
+    task = f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
+    new = runtime.new_run(spec, raw, task=task, parent=execution.id, trace_id=execution.trace_id)
+    start = genesis(new.id, new.flow, new.task, new.inputs_digest)
+    facts = {"flow": new.flow, "task": new.task, "parent": execution.id}
+    pen = execution.pen
+    with pen.lock:
+        known = pen.fact("spawn", "run.spawn", {"child": new.id}, call)
+        queued = pen.queue_work(lambda tx: claims.add(runtime, tx, new, start, facts), known)
+    claimed: Claim = pen.write(queued)
+    return claimed

@@ -1,0 +1,353 @@
+"""What people decide about a run from outside: answer, retry, skip, abort, rewind, pause.
+
+Each is durable before it takes effect and is taken by the run's owner, or the next one, under its epoch. Abort
+does not wait: it ends the epoch itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from outlast.errors import (
+    AlreadyAnswered,
+    AnswerInvalid,
+    Invalid,
+    OutlastError,
+    RunFinished,
+    RunNotFound,
+    StepAmbiguous,
+    StepNotFound,
+)
+from outlast.home import once as operations
+from outlast.home.once import Operation
+from outlast.ledger.journal import CALLS, Row, decode_header
+from outlast.runs.call import Call, fold, labels
+from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
+from outlast.runs.look import interrupt_of
+from outlast.runs.run import FINISHED, RunRecord
+from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
+from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
+from outlast.values.codec import decode, encode, pack_json
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+
+T = TypeVar("T", RunRecord, Interrupt)
+
+
+def once(
+    runtime: Runtime,
+    operation_id: str | None,
+    kind: str,
+    content: Any,
+    work: Callable[[Writing], None],
+    told: Callable[[Writing], T],
+) -> T:
+    """Do `work` once per operation_id and give what is `told` afterwards.
+
+    An exact repeat does nothing and is told what the first one was, with `replayed`. Raises OperationConflict when
+    the id was used with other content.
+    """
+    kept_as: Any = Interrupt if kind == "answer" else RunRecord
+
+    def done(tx: Writing) -> tuple[T, str]:
+        work(tx)
+        answer = told(tx)
+        return answer, encode(answer).decode()
+
+    def again(answer: str) -> T:
+        return replace(cast(T, msgspec.json.decode(answer, type=kept_as)), replayed=True)
+
+    return operations.once(runtime, Operation(operation_id, kind, content), done, again)
+
+
+def answer(
+    runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None, shown: str | None = None
+) -> Interrupt:
+    """Answer a wait: one of many answers wins. `shown` is the digest of the question that was answered.
+
+    Raises AlreadyAnswered (also when the deadline has passed), AnswerInvalid.
+    """
+    pack_json(given, "answer")
+    whole = _whole_id(runtime, interrupt_id)
+
+    def work(tx: Writing) -> None:
+        row = _open_row(runtime, tx, whole)
+        found = interrupt_of(row)
+        if shown is not None and shown != found.digest:
+            raise AnswerInvalid(row.id, "what it asks is not what was shown", "look at it again: `outlast inbox`")
+        checked = check_answer(found, given)
+        said = checked if isinstance(checked, dict) and not found.by_flow else {}
+        if said.get("choice") == "abort":
+            _abort(runtime, tx, row.run_id, str(said.get("why", "")))
+        elif said.get("approved") is False and not found.payload.get("on_decline"):
+            _abort(runtime, tx, row.run_id, str(said.get("comment", "")), "declined")
+        else:
+            tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
+
+    return _decide(runtime, whole, operation_id, given, work)
+
+
+def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | None) -> Interrupt:
+    """End a wait without an answer: the flow is told so, and why. Raises AlreadyAnswered, AnswerInvalid."""
+    if not why.strip():
+        raise Invalid(detail="a wait is cancelled with a reason; say why")
+    pack_json(why, "why")
+    whole = _whole_id(runtime, interrupt_id)
+
+    def work(tx: Writing) -> None:
+        row = _open_row(runtime, tx, whole)
+        if not interrupt_of(row).by_flow:
+            raise AnswerInvalid(
+                row.id, "it cannot be cancelled", f"an answer, or `outlast abort {row.run_id} --why WHY`"
+            )
+        tx.end_interrupt(row.id, runtime.actor, why)
+
+    return _decide(runtime, whole, operation_id, {"cancel": why}, work)
+
+
+def _whole_id(runtime: Runtime, interrupt_id: str) -> str:
+    """The id of a wait that may be named by a prefix of it: both mean one and the same."""
+    return runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id)).id
+
+
+class _Late(Exception):
+    """The deadline of a wait has passed, and nobody has recorded that yet."""
+
+
+def _decide(
+    runtime: Runtime, interrupt_id: str, operation_id: str | None, given: Any, work: Callable[[Writing], None]
+) -> Interrupt:
+    """Decide about a wait. A deadline that passes meanwhile is recorded first, and decides instead."""
+    while True:
+        try:
+            return once(
+                runtime,
+                operation_id,
+                "answer",
+                [interrupt_id, given],
+                work,
+                lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id)),
+            )
+        except _Late:
+            runtime.store.write(lambda tx: pass_deadline(runtime, tx, runtime.interrupt_row(tx, interrupt_id)))
+
+
+def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
+    """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed."""
+    row = runtime.interrupt_row(tx, interrupt_id)
+    if row.status != "open":
+        by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
+        raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)
+    refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
+    if is_late(row, runtime.clock.now()):
+        raise _Late
+    return row
+
+
+def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
+    """The first commit at or after a deadline records what counts: the default, or that nobody answered.
+
+    Whether this wait's deadline has passed.
+    """
+    at = runtime.clock.now()
+    if not is_late(wait, at):
+        return False
+    refuse_sealed(cast(RunRow, tx.run_by_id(wait.run_id)))
+    now = in_time(wait, at)
+    if now.answer is not None:
+        tx.answer_interrupt(now.id, now.answer, now.answered_by)
+    else:
+        tx.end_interrupt(now.id, now.answered_by, now.reason)
+    return True
+
+
+def ask(
+    runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None
+) -> RunRecord:
+    """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it."""
+    pack_json(body, kind)
+    seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step))
+
+    def work(tx: Writing) -> None:
+        run = unfinished(tx, run_id)
+        lease = tx.lease_of(run_id)
+        assert lease is not None
+        refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
+        target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step)
+        call = target.call
+        if kind != "rewind" and target.has_succeeded:  # that is final: it would happen twice, or was used already
+            raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
+        wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
+        if wait is not None and kind in interrupt_of(wait).choices:
+            choice = {"choice": kind, **body}
+            tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
+            return
+        if wait is not None and is_told(wait.type) and kind != "rewind":
+            raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
+        if kind == "rewind":
+            _close_questions(tx, run)
+        sent = {"call": list(call), "kind": target.kind, "to": target.first, **body}
+        tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
+
+    return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
+
+
+def _close_questions(tx: Writing, run: RunRow) -> None:
+    """What the flow asks, it asks again when it comes there again: nobody is to answer the old question."""
+    for wait in tx.waits_of(run.key):
+        if wait.status == "open" and is_told(wait.type):
+            tx.use_interrupt(wait.id)
+
+
+class _Target(NamedTuple):
+    """A call that something is asked of, as it was at a moment of the run."""
+
+    at: tuple[Any, ...]
+    call: Call
+    kind: str
+    first: int
+    has_succeeded: bool
+
+
+def _target(look: Reading, run: RunRow, step: str) -> _Target:
+    rows = look.journal_of(run.key)
+    call, kind, first = _found(look, run, rows, step)
+    past = fold(rows).calls.get(call)
+    done = past is not None and past.finished and past.last.status == "succeeded"
+    return _Target(_position(look, run), call, kind, first, done)
+
+
+def _look_ahead(look: Reading, run_id: str, step: str) -> _Target | None:
+    """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
+    run = look.run_by_id(run_id)
+    try:
+        return _target(look, run, step) if run is not None else None
+    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
+        return None
+
+
+def _position(look: Reading, run: RunRow) -> tuple[Any, ...]:
+    """What changes whenever a step's name may mean another call."""
+    lease = look.lease_of(run.id)
+    return (lease.head if lease else 0, *((wait.id, wait.status) for wait in look.waits_of(run.key)))
+
+
+def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
+    """Ask a live run to stop at its next step; it ends `interrupted`."""
+
+    def work(tx: Writing) -> None:
+        run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
+        executed = run.status == "running" and lease is not None and holder_of(runtime, tx, run_id, lease)
+        if not executed:  # also when it is only claimed: nobody would hear of it
+            status = "crashed" if run.status == "running" else run.status
+            why = f"run {run_id} is {status}; only a running one can be asked to stop"
+            raise Invalid(detail=f"{why}; see `outlast show {run_id}`")
+        tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
+
+    return once(runtime, operation_id, "pause", [run_id], work, lambda tx: runtime.record_in(tx, run_id))
+
+
+def abort(
+    runtime: Runtime,
+    run_id: str,
+    why: str,
+    operation_id: str | None,
+    *,
+    only_free: bool = False,
+    sealed: bool = False,
+) -> RunRecord:
+    """Give a run up: its owner, if it has one, cannot commit anything from now on.
+
+    `sealed`: also one that was moved away, so that its task is free again. What was moved cannot come back then.
+    """
+
+    def work(tx: Writing) -> None:
+        if only_free:
+            lease = tx.lease_of(run_id)
+            if lease is not None:
+                refuse_held(runtime, tx, run_id, lease)
+        _abort(runtime, tx, run_id, why, sealed=sealed)
+
+    return once(runtime, operation_id, "abort", [run_id, why], work, lambda tx: runtime.record_in(tx, run_id))
+
+
+def decline(runtime: Runtime, tx: Writing, run_id: str, why: str, by: str) -> None:
+    """End a run as a no does that its flow does not handle, in its owner's own transaction."""
+    _abort(runtime, tx, run_id, why, "declined", by=by)
+
+
+def _abort(
+    runtime: Runtime,
+    tx: Writing,
+    run_id: str,
+    why: str,
+    kind: str = "aborted",
+    *,
+    sealed: bool = False,
+    by: str = "",
+) -> None:
+    run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
+    assert isinstance(lease, LeaseRow)
+    at = runtime.clock.now()
+    tx.take_lease(lease, None)
+    hold = Hold(run.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+    facts = {"why": why, "by": by or runtime.actor}
+    tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
+    tx.give_back_signals(run.key)
+    tx.cancel_interrupts(run.key)
+    error = encode({"type": kind, "message": why, "by": facts["by"]}).decode()
+    tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
+    for child in tx.children_of(run_id):
+        if child.status not in FINISHED:
+            _abort(runtime, tx, child.id, why, sealed=sealed)
+
+
+def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
+    """The run, if something can still be decided about it here. Raises RunNotFound, RunFinished, RunSealed."""
+    run = look.run_by_id(run_id)
+    if run is None:
+        raise RunNotFound(run_id)
+    if run.status in FINISHED:
+        raise RunFinished(run_id, run.status)
+    if not sealed:
+        refuse_sealed(run)
+    return run
+
+
+def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
+    """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound, StepAmbiguous."""
+    return _found(look, run, look.journal_of(run.key), step)
+
+
+def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str, int]:
+    waits = {Call(*decode(wait.call)): wait.step for wait in look.waits_of(run.key) if wait.status == "open"}
+    known = labels(rows)
+    call = _named(run, rows, known | {call: name for call, name in waits.items() if call not in known}, step)
+    for row in rows:
+        header = decode_header(row.header)
+        if header.kind in CALLS and Call(header.scope, header.name, header.inputs, header.occurrence) == call:
+            return call, header.kind, row.seq
+    return call, "effect", 1 + (rows[-1].seq if rows else 0)
+
+
+def _named(run: RunRow, rows: list[Row], names: dict[Call, str], step: str) -> Call:
+    """By its label; else by the bare name of its step, if one call has it or one of those is unfinished."""
+    exact = next((call for call, name in names.items() if name == step), None)
+    if exact is not None:
+        return exact
+    alike = [call for call in names if call.step == step]
+    if not alike:
+        raise StepNotFound(run.id, step, ", ".join([*names.values()][-8:]) or "none yet")
+    past = fold(rows).calls
+    undone = [call for call in alike if call not in past or not past[call].finished]
+    found = alike if len(alike) == 1 else undone
+    if len(found) != 1:  # of several in doubt the wrong one would be done twice
+        raise StepAmbiguous(run.id, step, ", ".join(names[call] for call in found or alike))
+    return found[0]

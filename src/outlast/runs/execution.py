@@ -1,0 +1,483 @@
+"""A run being executed: the one place where calls meet the ledger.
+
+Owns identity, what a call does on resume, the start and the outcome of every attempt, and the body's own calls.
+It calls no user code. What it writes goes through its pen; what is done for a call, in which order, is call_logic.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
+from outlast.flows.spec import StepSpec
+from outlast.ledger.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
+from outlast.runs import failure
+from outlast.runs.attempt import Asked, Attempt, Raised
+from outlast.runs.call import (
+    FIRST,
+    GOOD,
+    Call,
+    Changed,
+    Doubtful,
+    Fresh,
+    Ledger,
+    NextCall,
+    Past,
+    Replay,
+    equal_elsewhere,
+    next_call,
+)
+from outlast.runs.context import Frame
+from outlast.runs.journal_writer import Entries, Pen
+from outlast.runs.labels import Labels
+from outlast.runs.resources import Needs
+from outlast.runs.state import State
+from outlast.runs.undo import Endings
+from outlast.runs.waits import saved as saved_waits
+from outlast.store.contract import Hold, NewWait, Writing
+from outlast.values.codec import decode, digest_inputs, encode, pack
+from outlast.values.digest import identity
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.branches import Branches
+    from outlast.runs.child import Child
+    from outlast.secrets.rules import Rule
+
+SHOWN_BYTES = 4096
+
+
+class Execution:
+    """One run, one owner, from its claim to the end of its body."""
+
+    on_receipts_only = False  # True of a replay: nothing is run and nothing written
+
+    def __init__(self, runtime: Runtime, hold: Hold, ledger: Ledger, trace_id: str, *, resumed: bool) -> None:
+        self.runtime, self.store, self.clock = runtime, runtime.store, runtime.clock
+        self.settings = runtime.settings
+        self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
+        self.id = hold.run_id
+        self.pen = Pen(runtime.store, runtime.clock, hold, trace_id, runtime.project)
+        self.endings = Endings()
+        self.state = State(self.settings.state_bytes)
+        self.phase = ""
+        self.phase_changed = False
+        self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
+        self.settled: set[Call] = set()  # effects in doubt that their probe has settled
+        self.open: dict[int, Attempt] = {}
+        self.ticks = 0  # of the process's heart since this execution began
+        self.replayed = 0
+        self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
+        self.ran: set[str] = set()  # names of the steps that ran in this execution
+        self.needs = Needs(runtime, self.pen, ledger.needs)
+        self.branches: Branches | None = None  # of an async body
+        self.children: list[Child[Any]] = []
+        self.paused = False  # a plain body has been ended by a wait
+        self.stopping = False
+        self.over = False  # the body has ended: nothing is done in its name any more
+        self.failing = False  # an async body has failed: what it leaves running ends with it
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._functions: dict[str, Any] = {}
+        self._labels = Labels(self.store, hold.run_key)
+        self.silent_at = 0  # by when the owner before was surely dead
+        self.partial = ""  # keep, restore: what to do with partial work, said for this resume
+        self.stopping_now = False  # the step under way is to end too
+        self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
+        self.marked = 0  # seq of the newest mark
+        self._sync_start = resumed  # the first new step after a resume is on disk before its body
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def gate(self) -> None:
+        """Every call of the body passes here: a body that must end does not get past it."""
+        if self.pen.severed is not None:
+            raise Severed from self.pen.severed
+        if self.paused:
+            raise Paused
+        if self.stopping or self.over:
+            raise Stopped
+
+    @property
+    def ending(self) -> bool:
+        """Whether the run's part in this process is over: calls that end now are not the flow's doing."""
+        return self.stopping or self.paused or self.failing or self.over or self.pen.severed is not None
+
+    def ask(
+        self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
+    ) -> Asked:
+        """Which call this is, and what it does: replay, run, or wait."""
+        if self.pen.severed is not None or self.paused or self.stopping or self.over:
+            self.gate()
+        if self._functions.get(spec.name) is not spec.function:
+            self._know(spec)
+        inputs = spec.signature.bind(args, kwargs)
+        seen = digest_inputs(inputs, spec.name)
+        call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
+        found = next_call(call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+        if call_id and isinstance(found, Replay) and found.past.last.seen != seen:
+            found = self._changed_by_id(found.past)
+        if isinstance(found, Replay | Doubtful):
+            found.past.asked = True
+        asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
+        if spec.is_effect and found is FIRST:
+            self._look_elsewhere(asked)
+        return asked
+
+    def _look_elsewhere(self, asked: Asked) -> None:
+        """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call)
+        if asked.elsewhere is not None and self.branches is None:
+            asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
+
+    @staticmethod
+    def _changed_by_id(past: Past) -> NextCall:
+        """A call whose id is known and whose inputs are not: a skipped one was decided on whatever they are."""
+        if past.last.status == "skipped":
+            return Replay(past)
+        return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
+
+    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
+        """The calls of a map: what is left over is known only when all of them have been asked for."""
+        asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
+        for one in asked:
+            one.in_map = True
+            if isinstance(one.next, Changed):
+                one.next = next_call(one.call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+                if one.next is FIRST:
+                    self._look_elsewhere(one)
+        return asked
+
+    def turns(self) -> list[int]:
+        """The recorded outcomes that a replay gives again, in the order in which the flow was given them."""
+        finished = (past for past in self.ledger.calls.values() if past.kind in CALLS and past.finished)
+        return sorted(past.seq for past in finished if past.last.status != "cancelled")
+
+    def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
+        """The call's identity: which of the equal calls in its scope it is."""
+        with self.pen.lock:
+            scope = frame.scope
+            if scope is None:
+                scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
+            place = (scope, name, inputs)
+            number = self._counts.get(place, 0)
+            self._counts[place] = number + 1
+        return Call(scope, name, inputs, number)
+
+    def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
+        """A task is known by the call it begins with, and by a number among tasks that begin equally."""
+        begins = (base, "~" + name, inputs)
+        number = self._counts.get(begins, 0)
+        self._counts[begins] = number + 1
+        told = f":{identity(inputs.encode())[:8]}" if inputs else ""
+        return f"{base}~{name}{told}{f'#{number + 1}' if number else ''}/"
+
+    def _know(self, spec: StepSpec) -> None:
+        known = self._functions.get(spec.name)
+        if known is None:
+            self._functions[spec.name] = spec.function
+        elif known is not spec.function and known.__code__ is not spec.function.__code__:
+            first, second = (f"{f.__module__}.{f.__qualname__}" for f in (known, spec.function))
+            raise StepNameTaken(spec.name, first, second)
+
+    # -- replaying -------------------------------------------------------------------------------
+
+    def recorded(self, asked: Asked, past: Past) -> Any:
+        """The outcome that the flow was given before: its result, or the failure, raised again."""
+        self.replayed += 1
+        last = past.last
+        if last.code != asked.spec.code and last.code:
+            self.code_changed.add(asked.spec.name)
+        payload = decode_payload(past.payload) if past.payload else Payload()
+        if payload.wrote:
+            self._apply(asked, _unwrapped(payload.wrote))
+        self.endings.settled()
+        if last.status in GOOD:
+            return self.result_of(payload, asked.spec)
+        raise self.endings.failed(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
+
+    def _apply(self, asked: Asked, wrote: Mapping[str, bytes]) -> None:
+        if asked.held:
+            asked.wrote = wrote
+        else:
+            self.state.apply(wrote)
+
+    def result_of(self, payload: Payload, spec: StepSpec) -> Any:
+        """A recorded result, as the annotation of today names it."""
+        raw = self.runtime.blobs.get(payload.blob) if payload.blob else payload.result
+        if raw is msgspec.UNSET:
+            return None
+        try:
+            return spec.decode(raw)
+        except msgspec.ValidationError as error:
+            remedy = "annotate what it returned then, skip it with a result that fits, or rewind to it"
+            raise ValueRefused(f"the recorded result of {spec.name}", str(error), remedy) from error
+
+    # -- the start and the end of an attempt -----------------------------------------------------
+
+    def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
+        """A new attempt, unless the body must end."""
+        self.gate()
+        key = self.key_of(asked.call) if asked.spec.is_effect else ""
+        return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
+
+    def revived(self, asked: Asked, past: Past) -> Attempt:
+        """The attempt that was left in doubt, to record what became of it."""
+        last = past.last
+        return Attempt(asked, past.attempts, past.failures, last.key, last.started_at, 0, recorded=True)
+
+    def key_of(self, call: Call) -> str:
+        """The same on every attempt of this call, and on no other call's."""
+        return f"{self.id}-{identity(encode(call))[:16]}"
+
+    def begin(self, attempt: Attempt) -> Entries | None:
+        """Register the start. What it gives must be on disk before the body runs.
+
+        Values the body was told (a uuid it may use as a key) are safe before any step can show them to the world.
+        """
+        spec = attempt.asked.spec
+        with self.pen.lock:
+            self.open[id(attempt)] = attempt
+            if spec.is_effect or spec.prepares or self._sync_start:
+                self._sync_start = False
+                return self.pen.queue(self._start_entry(attempt))
+            return self.pen.queue() if self.pen.owes else None
+
+    def late_starts(self) -> Entries | None:
+        """At each tick: starts (and events) that have waited for a whole one for a commit to ride with."""
+        with self.pen.lock:
+            self.ticks += 1
+            late = [a for a in self.open.values() if not a.recorded and a.tick < self.ticks - 1]
+            if not late and not self.pen.waits:
+                return None
+            return self.pen.queue(*(self._start_entry(attempt) for attempt in late))
+
+    def _start_entry(self, attempt: Attempt) -> Entry:
+        attempt.recorded = True
+        return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
+
+    def previous_of(self, asked: Asked) -> Past | None:
+        """What the journal knows of this call's last attempt, if that did not deliver."""
+        past = self.ledger.calls.get(asked.call)
+        return past if past is not None and past.attempts and not past.finished else None
+
+    def pack(self, attempt: Attempt, value: Any) -> tuple[Any, Payload] | Raised:
+        """A body's value as it will come back, and the payload that keeps it. A refused one is a failure."""
+        spec = attempt.asked.spec
+        try:
+            raw, copy = pack(value, spec.decode, f"{spec.name}()")
+            blob = ""
+            if len(raw) > self.settings.inline_bytes:
+                blob = self.runtime.blobs.put(raw)
+        except Unavailable as error:  # it is not the step that failed: nothing more can be kept
+            self.pen.sever(error)
+        except OutlastError as error:
+            return Raised(error)
+        kept: Any = msgspec.UNSET if blob or raw == b"null" else msgspec.Raw(raw)
+        wrote = _wrapped(attempt.wrote) if attempt.wrote else None
+        told = list(attempt.artifacts)
+        return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next, artifacts=told)
+
+    def close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
+        """The receipt of an attempt, queued with everything that waited to ride along."""
+        with self.pen.lock:
+            attempt.closed = True
+            self.open.pop(id(attempt), None)
+            dirty = self.state.take_dirty()
+            if dirty:
+                payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
+            if status == "succeeded" and attempt.wrote:
+                self._apply(attempt.asked, attempt.wrote)
+            if delivered and status != "cancelled":
+                self.endings.settled()
+            return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
+
+    def cancelled_late(self, asked: Asked, entries: Entries) -> None:
+        """The flow cancelled a call while its entries were being written: that is what the flow was given.
+
+        The entries are in the journal before this one. An effect whose outcome is known keeps it.
+        """
+        self.pen.is_safe(entries)
+        last = decode_header(entries.last.header) if entries.last else None
+        with self.pen.lock:
+            for attempt in [a for a in self.open.values() if a.asked is asked]:
+                del self.open[id(attempt)]
+        if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
+            return
+        if self.ending and last.status != "started":
+            return
+        changed: dict[str, Any] = {"ended_at": self.clock.now(), "payload": ""}
+        if self.ending or last.kind == "effect":
+            status = "interrupted" if self.ending else "cancelled"
+            changed |= {"status": status, "delivered": False, "mark": "not_done"}  # the body never began
+        else:
+            self.endings.cancelled(asked.call)
+            changed |= {"status": "cancelled", "delivered": True}
+        with self.pen.lock:
+            queued = self.pen.queue(Entry(encode_header(msgspec.structs.replace(last, **changed)), None))
+        self.pen.write(queued)
+
+    def cancelled_between(self, attempt: Attempt) -> None:
+        """The flow cancelled a call while it waited for its next attempt: that is what the flow was given."""
+        if self.ending:
+            return
+        self.endings.cancelled(attempt.asked.call)
+        mark = "not_done" if attempt.asked.spec.is_effect else ""
+        self.pen.write(self.close(attempt, "cancelled", True, mark, Payload()))
+
+    def cancelled_in_doubt(self, attempt: Attempt) -> None:
+        """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
+        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
+        self.paused = True
+
+    # -- the body's own calls --------------------------------------------------------------------
+
+    def value(self, frame: Frame, name: str, make: Callable[[], Any]) -> Any:
+        """A value the body is told once: the same on replay."""
+        return self.value_of_call(frame, name, lambda call: make())
+
+    def value_of_call(self, frame: Frame, name: str, make: Callable[[Call | None], Any]) -> Any:
+        """The same, made by who is told which call it is of; inside a step it is of none."""
+        if frame.attempt is not None:
+            return make(None)
+        self.gate()
+        call = self.numbered(frame, name, "")
+        past = self.ledger.calls.get(call)
+        if past is not None:
+            past.asked = True
+            return decode_payload(past.payload).facts if past.payload else None
+        made = make(call)
+        self.pen.tell(self.pen.fact("value", name, made, call))
+        return made
+
+    def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
+        """An event, without secrets. From the body it has an identity and is written once; from a step, per attempt."""
+        seen = digest_inputs({"body": body}, f"emit({name!r})")
+        body, masked = _masked(body, self.runtime.secret_rules)
+        if frame.attempt is not None:
+            said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
+            agent = said_in.asked.spec.name
+            self.pen.note(self.pen.fact("emit", name, body, place, kind, agent, said_in=said_in, masked=masked))
+            return
+        self.gate()
+        call = self.numbered(frame, name, f"!{seen}")
+        if call not in self.ledger.calls:
+            self.pen.note(self.pen.fact("emit", name, body, call, kind, masked=masked))
+
+    def open_wait(
+        self,
+        call: Call,
+        kind: str,
+        payload: dict[str, Any],
+        due: int | None = None,
+        form: Mapping[str, Any] | None = None,
+        signal: str | None = None,
+    ) -> tuple[str, str, str] | None:
+        """Save a wait, with everything that led to it, before anyone can see it.
+
+        A `signal` of that name which came before answers it at once: the wait's id, the signal's body and its sender.
+        """
+        self.waits[call] = kind
+        wait = NewWait(
+            kind,
+            encode(list(call)).decode(),
+            self._labels.of(call),
+            encode(payload).decode(),
+            self.clock.now(),
+            due,
+            encode(dict(form or {})).decode(),
+        )
+
+        def work(tx: Writing) -> tuple[str, str, str] | None:
+            return saved_waits.save(tx, self.id, self.hold.run_key, self.runtime.ids(), wait, signal)
+
+        with self.pen.lock:
+            queued = self.pen.queue_work(work)
+        found: tuple[str, str, str] | None = self.pen.write(queued)
+        return found
+
+    def write_phase(self) -> None:
+        """Show the phase to those who look at the run."""
+        with self.pen.lock:
+            queued = self.pen.queue_work(lambda tx: tx.set_run_phase(self.hold.run_key, self.phase))
+        self.pen.write(queued)
+
+    def last_entries(
+        self, status: str, facts: dict[str, Any], work: Callable[[Writing], None], blob: str = ""
+    ) -> Entries:
+        """The end of this execution, queued: what waited, what the body wrote last, and the run's own fact."""
+        with self.pen.lock:
+            dirty = self.state.take_dirty()
+            if dirty:
+                facts = facts | {"state": _wrapped(dirty)}
+            fact = self.pen.fact("run", status, facts or None, blob=blob)
+            let_go = status == "succeeded" and "signal" in self.waits.values()
+
+            def last_work(tx: Writing) -> None:
+                if let_go:  # signals that nobody in the flow waits for any more
+                    tx.give_back_signals(self.hold.run_key)
+                work(tx)
+
+            return self.pen.queue_work(last_work, fact)
+
+    def unasked(self) -> list[Past]:
+        """Receipts that this body never asked for."""
+        counts = self._counts
+        left = []
+        for past in self.ledger.calls.values():
+            scope, step, inputs, number = past.call
+            if past.kind in CALLS and not past.reused and counts.get((scope, step, inputs), 0) <= number:
+                left.append(past)
+        return left
+
+    # -- resources -------------------------------------------------------------------------------
+
+    def resource(self, key: str) -> Any:
+        """A live object by its key. Raises ResourceMissing, ResourceNeedsLoop."""
+        return self.needs.get(key)
+
+    def arguments(self, attempt: Attempt) -> Mapping[str, Any]:
+        """A body's keyword arguments, with key and resources filled in."""
+        asked = attempt.asked
+        signature = asked.spec.signature
+        injected, keyed = signature.injected, signature.keyed
+        if not injected and not keyed:
+            return asked.kwargs
+        given = dict(asked.kwargs)
+        for name in keyed:
+            given.setdefault(name, attempt.key)
+        wanted = {name: key for name, key in injected.items() if name not in given}
+        return given | self.needs.get_all(wanted, again=attempt.number > 1)
+
+
+def _masked(body: Any, rules: tuple[Rule, ...]) -> tuple[Any, int]:
+    """What an event says, without its secrets, and how many they were."""
+    if body is None or isinstance(body, bool | int | float):
+        return body, 0
+    from outlast.secrets.find import counted
+
+    return counted(decode(encode(body)), rules)
+
+
+def shown(asked: Asked) -> dict[str, Any]:
+    """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
+    if asked.spec.work is not None:
+        return {"inputs": {"run": asked.spec.work.command.run}}
+    raw = encode(asked.inputs)
+    return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
+
+
+def mark_of(spec: StepSpec) -> str:
+    """What an effect's unfinished entries say: that its probe can be asked."""
+    return "probed" if spec.confirm is not None else ""
+
+
+def _wrapped(raw: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:
+    """State writes in a payload: `[value]`, or `[]` for a name that was deleted."""
+    return {name: msgspec.Raw(b"[" + value + b"]") for name, value in raw.items()}
+
+
+def _unwrapped(kept: Mapping[str, msgspec.Raw]) -> dict[str, bytes]:
+    return {name: bytes(value)[1:-1] for name, value in kept.items()}

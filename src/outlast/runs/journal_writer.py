@@ -1,0 +1,208 @@
+"""What a run writes: entries on their way to its journal, and the moment they are safe.
+
+Entries that need no commit of their own wait here and ride with the next one. Values the body was told are
+counted until they are on disk, because no step may show one to the world before.
+
+Taking what waits and queueing its commit are one step under the lock: the queue is first in, first out, so whoever
+queues later knows that what was taken earlier is safe when his own entries are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from outlast.clock import Clock
+from outlast.errors import OutlastError, Severed
+from outlast.flows.loading import lasting
+from outlast.ledger.journal import Entry, Header, Payload, encode_header, encode_payload, entry
+from outlast.runs.attempt import Attempt
+from outlast.runs.call import Call, id_of
+from outlast.store.contract import Hold, Store, Ticket, Writing
+from outlast.values.digest import digest
+
+
+class Entries:
+    """Entries in the queue to the journal, and how many of them are values the body was told."""
+
+    __slots__ = ("last", "ticket", "values")
+
+    def __init__(self, ticket: Ticket, last: Entry | None, values: int) -> None:
+        self.ticket = ticket
+        self.last = last
+        self.values = values
+
+
+class Pen:
+    """The writing hand of one execution. `lock` guards what waits."""
+
+    def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
+        self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
+        self.project = project
+        self.lock = threading.Lock()
+        self.severed: OutlastError | None = None  # why this worker may write no more
+        self._waiting: list[Entry] = []
+        self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting here
+        self._placed: set[str] = set()  # codes whose place this execution has written down
+
+    # -- making entries --------------------------------------------------------------------------
+
+    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entry:
+        """The entry about an attempt: its start or its outcome."""
+        asked = attempt.asked
+        spec, call = asked.spec, asked.call
+        code = spec.code
+        if code and code not in self._placed:
+            self._placed.add(code)
+            file, qualname = spec.place
+            payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
+        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
+        if attempt.facts:
+            payload = msgspec.structs.replace(payload, facts=attempt.facts)
+            names += attempt.blobs
+            attempt.facts, attempt.blobs = None, ()
+        kept = encode_payload(payload)
+        raw = None if kept == b"{}" else kept
+        header = Header(
+            spec.kind,
+            call.step,
+            call.scope,
+            call.inputs,
+            call.occurrence,
+            attempt.number,
+            status,
+            delivered,
+            mark,
+            spec.agent,
+            attempt.started_at,
+            0 if status == "started" else self.clock.now(),
+            attempt.key,
+            code,
+            self.hold.epoch,
+            self.trace_id,
+            asked.digest,
+            digest(raw) if raw else "",
+        )
+        return Entry(encode_header(header), raw, names)
+
+    def fact(
+        self,
+        kind: str,
+        name: str,
+        facts: Any,
+        call: Call | None = None,
+        mark: str = "",
+        agent: str = "",
+        blob: str = "",
+        said_in: Attempt | None = None,
+        masked: int = 0,
+    ) -> Entry:
+        """An entry that is no receipt."""
+        scope, inputs, occurrence = (call.scope, call.inputs, call.occurrence) if call else ("", "", 0)
+        now = self.clock.now()
+        header = Header(
+            kind,
+            name,
+            scope,
+            inputs,
+            occurrence,
+            delivered=True,
+            mark=mark,
+            agent=agent,
+            started_at=now,
+            ended_at=now,
+            epoch=self.hold.epoch,
+            trace_id=self.trace_id,
+            attempt=said_in.number if said_in else 0,
+            key=id_of(said_in.asked.call) if said_in else "",
+        )
+        return entry(header, Payload(facts=facts, blob=blob, masked=masked))
+
+    # -- what waits (the first two take the lock themselves) -------------------------------------
+
+    def note(self, made: Entry) -> None:
+        """Let an entry ride with the next commit."""
+        with self.lock:
+            self._waiting.append(made)
+
+    def tell(self, made: Entry) -> None:
+        """The same for a value that the body is told: the next step waits until it is safe."""
+        with self.lock:
+            self._told += 1
+            self._held += 1
+            self._waiting.append(made)
+
+    def queue(self, *entries: Entry) -> Entries:
+        """Queue everything that waits, and these after it. With the lock held."""
+        last = entries[-1] if entries else None
+        if not self._waiting:
+            return Entries(self.store.put(self.hold, entries), last, 0)
+        waited, held = self._waiting, self._held
+        self._waiting, self._held = [], 0
+        return Entries(self.store.put(self.hold, [*waited, *entries]), last, held)
+
+    def queue_work(self, work: Callable[[Writing], Any], *entries: Entry) -> Entries:
+        """The same together with a piece of work, in one transaction. With the lock held."""
+        waited, held = self._waiting, self._held
+        self._waiting, self._held = [], 0
+
+        def all_of_it(tx: Writing) -> Any:
+            tx.append(self.hold, [*waited, *entries])
+            return work(tx)
+
+        return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
+
+    def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
+        """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
+        made = self.receipt(attempt, status, delivered, mark, payload)
+        if attempt.kept is not None:
+            from outlast.runs.saves import fate_of
+
+            fate = fate_of(attempt, status, delivered, mark)
+            return self.queue_work(fate, made) if fate is not None else self.queue(made)
+        return self.queue(made)
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def owes(self) -> bool:
+        """Whether the body was told a value that is not on disk yet."""
+        return self._told != self._safe
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def write(self, entries: Entries) -> Any:
+        """Make queued entries durable. A store that refuses them takes the run away from this worker."""
+        try:
+            result = self.store.finish(entries.ticket)
+        except OutlastError as error:
+            self.sever(error)
+        self.is_safe(entries)
+        return result
+
+    def write_soon(self, entries: Entries) -> Awaitable[None] | None:
+        """The same on an event loop: None when it is done, else what to await (then call `is_safe`)."""
+        try:
+            later = self.store.finish_soon(entries.ticket)
+        except OutlastError as error:
+            self.sever(error)
+        if later is None:
+            self.is_safe(entries)
+        return later
+
+    def is_safe(self, entries: Entries) -> None:
+        """These entries are on disk."""
+        if entries.values:
+            with self.lock:
+                self._safe += entries.values
+
+    def sever(self, error: OutlastError) -> NoReturn:
+        """Nothing more can be written: end the body."""
+        self.severed = error
+        raise Severed from error

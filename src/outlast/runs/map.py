@@ -1,0 +1,287 @@
+"""Waiting in a body: sleeps that survive restarts, and maps that wait for all of their calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from outlast.errors import Paused, Refused, Stopped
+from outlast.ledger.journal import decode_payload
+from outlast.runs.attempt import Asked
+from outlast.runs.call import Call, Doubtful, Fresh, Replay
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.execution import Execution
+from outlast.values.frozen import NamedTuple
+
+_LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
+
+
+class Rest(NamedTuple):
+    """What is left of a sleep."""
+
+    call: Call
+    due: int
+    seconds: float
+
+
+def sleep_plain(frame: Frame, duration: float) -> None:
+    """Sleep in a plain body: in place if it is short, else by ending the body and leaving a timer."""
+    execution = frame.execution
+    rest = _rest(frame, duration)
+    if rest is None:
+        return
+    if rest.seconds > execution.settings.sleep_in_place_seconds:
+        _save_timer(execution, rest)
+        execution.paused = True
+        raise Paused
+    left = rest.seconds
+    while left > 0:
+        execution.clock.sleep(min(left, _LOOK_SECONDS))
+        execution.gate()
+        left -= _LOOK_SECONDS
+    _over(execution, rest)
+
+
+async def sleep_async(frame: Frame, duration: float) -> None:
+    """The same in an async body: a long sleep parks its branch."""
+    execution = frame.execution
+    rest = _rest(frame, duration)
+    if rest is None:
+        return
+    with execution.branches.call() if execution.branches is not None else nullcontext():
+        if rest.seconds > execution.settings.sleep_in_place_seconds and execution.branches is not None:
+            _save_timer(execution, rest)
+            await execution.branches.park()
+        left = rest.seconds
+        while left > 0:
+            await execution.clock.sleep_async(min(left, _LOOK_SECONDS))
+            execution.gate()
+            left -= _LOOK_SECONDS
+    _over(execution, rest)
+
+
+def _rest(frame: Frame, duration: float) -> Rest | None:
+    """What is left of this sleep, its end being on disk; None when the flow has slept it already."""
+    execution = frame.execution
+    if frame.attempt is not None:
+        raise Refused(detail="run.sleep belongs to the flow's body; in a step, wait as you like")
+    execution.gate()
+    call = execution.numbered(frame, "run.sleep", "")
+    past = execution.ledger.calls.get(call)
+    if past is not None and past.payload:
+        past.asked = True
+        facts = decode_payload(past.payload).facts
+        if facts.get("over"):
+            return None
+        due = int(facts["due"])
+    else:
+        due = execution.clock.now() + int(duration * 1_000_000)
+        pen = execution.pen
+        with pen.lock:
+            queued = pen.queue(pen.fact("sleep", "run.sleep", {"due": due}, call))
+        pen.write(queued)
+    return Rest(call, due, (due - execution.clock.now()) / 1_000_000)
+
+
+def _over(execution: Execution, rest: Rest) -> None:
+    """The flow has slept: that is final, whatever the clock says later."""
+    pen = execution.pen
+    pen.tell(pen.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
+
+
+def _save_timer(execution: Execution, rest: Rest) -> None:
+    from outlast.clock import moment
+
+    due = moment(rest.due).isoformat(timespec="seconds")
+    execution.open_wait(rest.call, "timer", {"due": due}, rest.due)
+
+
+# -- maps --------------------------------------------------------------------------------------------
+
+
+class Calls:
+    """The calls of one map, and how each of them ended.
+
+    On both paths, live and on replay, what is known already comes first and what the calls wrote to the state is
+    applied in the order of the items once all of them have ended: which of them is the quickest changes nothing.
+    """
+
+    def __init__(self, execution: Execution, asked: list[Asked]) -> None:
+        self.execution, self.asked = execution, asked
+        self.values: list[Any] = [None] * len(asked)
+        self.errors: dict[int, BaseException] = {}
+        self.over = False  # the run is to end: nothing more is begun
+        self._failed = False  # now: only what is in doubt is still looked after
+        self._failed_before = False  # before this execution: nothing is begun that was not begun then
+        self.todo: list[int] = []
+        for place, one in enumerate(asked):
+            one.held = True
+            if isinstance(one.next, Replay) and one.next.past.last.status != "cancelled":
+                self._replay(place, one, one.next)
+            else:
+                self.todo.append(place)
+
+    def _replay(self, place: int, one: Asked, known: Replay) -> None:
+        try:
+            self.values[place] = self.execution.recorded(one, known.past)
+        except Exception as error:
+            self.errors[place] = error
+            self._failed_before = True
+
+    def may_begin(self, place: int) -> bool:
+        found = self.asked[place].next
+        if self.over or isinstance(found, Doubtful):
+            return not self.over
+        known = not isinstance(found, Fresh) or found.attempt > 1
+        return not self._failed and (known or not self._failed_before)
+
+    def ended(self, place: int, error: BaseException) -> None:
+        """A call gave no value: a failure is the map's, a wait lets the others go on, any other signal ends it."""
+        self.errors[place] = error
+        if isinstance(error, Exception):
+            self._failed = True
+        elif not isinstance(error, Paused):
+            self.over = True
+
+    def apply_writes(self) -> None:
+        wrote = [one.wrote for one in self.asked if one.wrote]
+        if wrote:
+            self.execution.state.merge(wrote)
+
+    def trouble(self) -> BaseException | None:
+        """What the map raises: what ends the run, then the first failure by item, then a wait (saved already)."""
+        return min((self.errors[place] for place in sorted(self.errors)), key=_rank, default=None)
+
+
+def _rank(error: BaseException) -> int:
+    return 3 if isinstance(error, Paused) else 2 if isinstance(error, Stopped) else int(isinstance(error, Exception))
+
+
+def map_plain(execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Any]) -> list[Any]:
+    """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
+    calls = Calls(execution, asked)
+    try:
+        if calls.todo:
+            Crew(calls, drive).work_all(min(concurrency, len(calls.todo)))
+    finally:
+        calls.apply_writes()
+    trouble = calls.trouble()
+    if trouble is not None:
+        execution.paused = execution.paused or isinstance(trouble, Paused)
+        raise trouble
+    return calls.values
+
+
+class Crew:
+    """Threads that share out the calls of a map."""
+
+    def __init__(self, calls: Calls, drive: Callable[..., Any]) -> None:
+        self._calls, self._drive = calls, drive
+        self._left = iter(calls.todo)
+        self._lock = threading.Lock()
+        self._busy = 0  # calls under way
+        self._none_left = False
+        self._news: SimpleQueue[None] = SimpleQueue()
+
+    def work_all(self, count: int) -> None:
+        """Return when no call is under way and none is left to begin.
+
+        Ctrl-C meanwhile is raised once the calls under way have ended: no thread works for a run that is over. They
+        are not joined, since an interrupted join takes a thread that runs for one that has ended.
+        """
+        if count == 1:
+            self._work()
+            return
+        frame = CURRENT.get()
+
+        def body() -> None:
+            CURRENT.set(frame)
+            self._work()
+
+        started = 0
+        outside: BaseException | None = None
+        while True:
+            try:
+                while started < count:
+                    started += 1
+                    threading.Thread(target=body, name=f"outlast-map-{started}", daemon=True).start()
+                while not self._is_done():
+                    with suppress(Empty):
+                        self._news.get(timeout=_LOOK_SECONDS)
+                break
+            except BaseException as error:  # Ctrl-C, or there is no thread to be had
+                self._calls.over, started = True, count
+                self._calls.execution.stopping |= isinstance(error, KeyboardInterrupt)
+                outside = outside or error
+        if outside is not None:
+            raise outside
+
+    def _is_done(self) -> bool:
+        with self._lock:
+            return not self._busy and (self._none_left or self._calls.over)
+
+    def _next(self) -> int | None:
+        with self._lock:
+            for place in self._left:
+                if self._calls.may_begin(place):
+                    self._busy += 1
+                    return place
+            self._none_left = True
+            return None
+
+    def _work(self) -> None:
+        calls = self._calls
+        while (place := self._next()) is not None:
+            try:
+                calls.values[place] = self._drive(calls.execution, calls.asked[place], park=False)
+            except BaseException as error:
+                calls.ended(place, error)
+            with self._lock:
+                self._busy -= 1
+            self._news.put(None)
+        self._news.put(None)
+
+
+async def map_async(
+    execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Awaitable[Any]]
+) -> list[Any]:
+    """Drive calls as tasks, `concurrency` at a time. One that waits makes room for the next."""
+    import asyncio
+
+    calls = Calls(execution, asked)
+    slots = asyncio.Semaphore(concurrency)
+
+    async def work(place: int) -> None:
+        async with slots:
+            if not calls.may_begin(place):
+                return
+            try:
+                calls.values[place] = await drive(execution, asked[place], park=False)
+            except BaseException as error:
+                calls.ended(place, error)
+                if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
+                    raise
+
+    try:
+        if calls.todo:
+            await asyncio.gather(*(work(place) for place in calls.todo), return_exceptions=True)
+    finally:
+        calls.apply_writes()
+    trouble = calls.trouble()
+    if isinstance(trouble, Paused):
+        await _park(execution)
+    if trouble is not None:
+        raise trouble
+    return calls.values
+
+
+async def _park(execution: Execution) -> None:
+    """Each call of a map has ended or waits: so does its branch, and the run when all of them do."""
+    if execution.branches is None:  # on a loop of the user's own, inside a plain body
+        execution.paused = True
+        raise Paused
+    with execution.branches.call():
+        await execution.branches.park()

@@ -1,0 +1,256 @@
+"""SIGINT and SIGTERM while a run executes: the first asks it to stop after its step, the second stops the step too.
+
+Nothing is forwarded to commands. The handler takes no lock and fills no buffer: it sets flags, writes one line, and
+raises KeyboardInterrupt in the user's code only, so that nothing of ours is left half done. What cannot be done at the
+moment of the signal, a thread sees to a moment later.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from outlast.values.user_code import CALLERS
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+T = TypeVar("T")
+DEFAULTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+AGAIN_SECONDS = 0.05  # how often the thread looks whether what was asked for has come about
+HAMMERING_SECONDS = 1.0  # signals that come so soon after the second are the same wish
+SHOWN_STEPS = 3
+
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
+_ASYNCIO = f"{os.path.dirname(os.__file__)}{os.sep}asyncio{os.sep}"
+_cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
+_listening: list[Signals] = []
+_masks: dict[int, set[int | signal.Signals]] = {}  # of threads that fork
+
+
+class Signals:
+    """Listens for as long as the block lasts, then puts the handlers back that were there.
+
+    A library listens over Python's own handlers only; `own_process` listens to all that is not ignored.
+    """
+
+    def __init__(self, runtime: Runtime, *, own_process: bool = False) -> None:
+        self.first = 0  # the first one that came
+        self._runtime, self._own_process = runtime, own_process
+        self._handlers: dict[int, Any] = {}
+        self._now_at = 0.0  # when the step under way was to end too
+        self._reached = False  # the user's code was given an exception
+        self._poked = False  # the next signal is our own thread's
+        self._over = False
+        self._news: SimpleQueue[bool] = SimpleQueue()  # a handler may put: it takes no lock
+        self._thread = threading.Thread(target=self._see_to_it, name="outlast-signals", daemon=True)
+
+    def __enter__(self) -> Signals:
+        heard = [number for number in DEFAULTS if self._may_hear(number)]
+        if heard:
+            self._thread.start()
+            _listening.append(self)
+        for number in heard:
+            self._handlers[number] = signal.signal(number, self._heard)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True  # from here on a signal is only noted
+        self._news.put(False)
+        if self.first:
+            self._thread.join()
+        self.put_back()
+        if self in _listening:
+            _listening.remove(self)
+
+    def _may_hear(self, number: int) -> bool:
+        found = signal.getsignal(number)
+        return found not in (signal.SIG_IGN, None) if self._own_process else found is DEFAULTS[number]
+
+    def put_back(self) -> None:
+        """Listen no more."""
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) == self._heard:  # else the user's code has set another one meanwhile
+                signal.signal(number, handler)
+
+    # -- in the handler --------------------------------------------------------------------------
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        poked, self._poked = self._poked, False
+        if not self.first:
+            self._ask(number)
+        elif not self._over:
+            last = self._now_at and not poked and time.monotonic() - self._now_at > HAMMERING_SECONDS
+            self._now_at = self._now_at or time.monotonic()
+            self._insist(number, frame, again=bool(last))
+
+    def _ask(self, number: int) -> None:
+        self.first = number
+        self._news.put(True)
+        if not self._over:
+            self._runtime.stop()
+            limit = self._runtime.settings.grace_seconds
+            _tell(f"finishing {under_way(self._runtime)}, up to {limit:g} s; again to stop now\n")
+
+    def _insist(self, number: int, frame: FrameType | None, *, again: bool) -> None:
+        """Commands are ended where they are waited for. A Python body ends by an exception, if one can be raised."""
+        if not self._runtime.stop(True):
+            return
+        place = place_of(frame)
+        if place == "theirs" and (again or not self._reached):
+            self._reached = True
+            raise KeyboardInterrupt
+        if place == "loop" and not self._reached:
+            self._reached = True
+            _cancels[-1]()
+        elif again:  # nothing of this helped: end as if nobody listened
+            self._act_as_usual(number, signal.SIG_DFL if self._own_process else self._handlers[number])
+
+    def _act_as_usual(self, number: int, handler: Any) -> None:
+        self.put_back()
+        signal.signal(number, handler)
+        os.kill(os.getpid(), number)
+
+    # -- in the thread ---------------------------------------------------------------------------
+
+    def _see_to_it(self) -> None:
+        """Runs that went live since are asked too; time runs out; an exception waits for a place to be raised."""
+        if not self._news.get():
+            return
+        until = time.monotonic() + self._runtime.settings.grace_seconds
+        while not self._is_over():
+            now = bool(self._now_at) or time.monotonic() >= until
+            self._runtime.stop(now)
+            if now and not self._reached:
+                self._poke()
+
+    def _is_over(self) -> bool:
+        with suppress(Empty):
+            return not self._news.get(timeout=AGAIN_SECONDS)
+        return self._over
+
+    def _poke(self) -> None:
+        """As if it had come again, and where a blocked main thread feels it."""
+        ident = threading.main_thread().ident
+        if ident is not None and not self._poked and signal.getsignal(self.first) == self._heard:
+            self._poked = True
+            signal.pthread_kill(ident, self.first)
+
+
+@contextmanager
+def over_defaults(runtime: Runtime) -> Iterator[None]:
+    """Listen while a library's run executes: only in the main thread, and only over Python's own handlers.
+
+    When the run has ended the signal still counts: KeyboardInterrupt, or for SIGTERM SystemExit(143).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    listening = Signals(runtime)
+    try:
+        with listening:
+            yield
+    finally:
+        if listening.first == signal.SIGINT:
+            raise KeyboardInterrupt
+        if listening.first:
+            raise SystemExit(128 + listening.first)
+
+
+def run_on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` that can be stopped as its own Ctrl-C stops it: what it runs is cancelled, then KeyboardInterrupt.
+
+    An exception raised amid the loop's own code could leave a task that is never woken again.
+    """
+    import asyncio
+
+    if threading.current_thread() is not threading.main_thread():
+        return asyncio.run(work)
+    asked = False
+
+    async def cancellable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def cancel() -> None:
+            nonlocal asked
+            asked = True
+            loop.call_soon_threadsafe(task.cancel)
+
+        _cancels.append(cancel)
+        try:
+            return await work
+        finally:
+            _cancels.remove(cancel)
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        if asked:
+            raise KeyboardInterrupt from None
+        raise
+
+
+def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
+    """Whose code is interrupted: the user's, an event loop's that works for us, or our own."""
+    inner = frame
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_OURS):
+            return "theirs" if code in CALLERS else "ours"
+        if code.co_filename.startswith(_ASYNCIO) and _cancels:
+            return "theirs" if code.co_name == "_run" and frame is not inner else "loop"
+        frame = frame.f_back
+    return "theirs"
+
+
+def under_way(runtime: Runtime) -> str:
+    """The steps under way, for the line that is written: whatever can be told without a lock."""
+    found = [attempt.asked for execution in list(runtime.live.values()) for attempt in list(execution.open.values())]
+    names = [f"{asked.call.scope}{asked.spec.name}" for asked in found]
+    shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
+    more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + more
+
+
+def _tell(line: str) -> None:
+    """Write to stderr, unless it would have to be waited for or nobody reads it."""
+    start = "\n" if os.isatty(2) else ""  # below the line that moves, and what the terminal shows of a Ctrl-C
+    ready = select.poll()
+    ready.register(2, select.POLLOUT)
+    with suppress(OSError):
+        if ready.poll(0):
+            os.write(2, (start + line).encode(errors="backslashreplace"))
+
+
+# -- processes that the user's code forks ------------------------------------------------------------
+
+
+def _before_fork() -> None:
+    """A signal that comes while the child is made must find the handlers that were there before us."""
+    if _listening:
+        _masks[threading.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, DEFAULTS)
+
+
+def _after_fork() -> None:
+    mask = _masks.pop(threading.get_ident(), None)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _after_fork_in_child() -> None:
+    while _listening:
+        _listening.pop().put_back()
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -1,0 +1,252 @@
+"""Receipts and events as people and programs read them, made from journal entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from outlast.clock import moment
+from outlast.errors import IntegrityBroken
+from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
+from outlast.runs.call import Call, id_of, labels
+from outlast.values.codec import decode
+from outlast.values.frozen import NamedTuple, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a step hands to whoever comes next."""
+
+    done: str
+    next: str
+    artifacts: tuple[str, ...]
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The durable record of one attempt of one step."""
+
+    run_id: str
+    flow: str
+    step: str
+    label: str
+    kind: str
+    scope: str
+    occurrence: int
+    seq: int
+    agent: str
+    attempt: int
+    status: str
+    delivered: bool
+    mark: str
+    started_at: datetime
+    ended_at: datetime | None
+    input_digest: str
+    result: Any
+    blob: str
+    error: dict[str, Any] | None
+    artifacts: tuple[str, ...]
+    key: str
+    code_digest: str
+    epoch: int
+    trace_id: str
+    envelope: Envelope
+    hash: str
+    broken: str = ""  # why the result or a fact cannot be shown: its blob is missing or was changed
+    facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
+    call: str = ""  # of which call it is an attempt: the same in its events and waits
+    interrupt: str = ""  # the wait whose answer settled it
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One item of a run's journal: a `fact`, or `progress` that the work reported."""
+
+    run_id: str
+    seq: int
+    kind: str
+    name: str
+    at: datetime
+    step: str
+    attempt: int
+    trace_id: str
+    body: Any
+    call: str = ""  # the call it is about: the same in its receipts and waits
+    interrupt: str = ""  # the wait that was answered by it
+    artifacts: tuple[str, ...] = ()  # of a receipt: what it refers to
+    masked: int = 0  # how many secrets were masked in what it carries
+
+
+ReadBlob = Callable[[str], bytes]
+
+
+class Heard(NamedTuple):
+    """What was last heard of one attempt."""
+
+    call: Call
+    label: str
+    header: Header
+    row: Row
+
+
+def receipts_of(
+    run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None, trace_id: str = ""
+) -> list[Receipt]:
+    """One receipt per attempt, in the order in which the attempts were last heard of.
+
+    `trace_id` is the run's: what people decided was written without it.
+    """
+    return [_receipt(run_id, flow, each, blob, trace_id) for each in attempts_of(rows)]
+
+
+def attempts_of(rows: Sequence[Row]) -> list[Heard]:
+    """The last entry about each attempt, in that order."""
+    names = labels(rows)
+    latest: dict[tuple[Call, int, int], Heard] = {}
+    began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
+    for row in rows:
+        header = decode_header(row.header)
+        if header.kind in (*CALLS, TESTIMONY):
+            call = Call(header.scope, header.name, header.inputs, header.occurrence)
+            place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
+            latest.pop(place, None)
+            latest[place] = Heard(call, names[call], header, row)
+        elif header.kind == "run" and header.name == "rewound" and row.payload:
+            to = int(decode_payload(row.payload).facts["to"])
+            began = {call: seq for call, seq in began.items() if seq < to}
+    return list(latest.values())
+
+
+def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str) -> Receipt:
+    call, label, header, row = heard
+    payload = _payload(run_id, row)
+    artifacts = tuple(payload.artifacts)
+    if header.kind == TESTIMONY and not payload.blob:
+        payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
+    result, broken = _result(payload, blob)
+    facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
+    return Receipt(
+        run_id=run_id,
+        flow=flow,
+        step=header.name,
+        label=label,
+        kind=header.kind,
+        scope=header.scope,
+        occurrence=header.occurrence,
+        seq=row.seq,
+        agent=header.agent,
+        attempt=header.attempt,
+        status=header.status,
+        delivered=header.delivered,
+        mark=header.mark,
+        started_at=moment(header.started_at),
+        ended_at=moment(header.ended_at) if header.ended_at else None,
+        input_digest=header.seen or header.inputs,
+        result=result,
+        blob=payload.blob,
+        error=payload.error,
+        artifacts=artifacts,
+        key=header.key,
+        code_digest=header.code,
+        epoch=header.epoch,
+        trace_id=header.trace_id or trace_id,
+        envelope=Envelope(
+            done=payload.done or f"{label} {header.status}",
+            next=payload.next,
+            artifacts=artifacts,
+            state=_state(payload),
+        ),
+        hash=row.hash.hex(),
+        broken=broken or unread,
+        facts=facts,
+        call=id_of(call),
+        interrupt=_interrupt(payload),
+    )
+
+
+def _payload(run_id: str, row: Row) -> Payload:
+    try:
+        return decode_payload(row.payload) if row.payload else Payload()
+    except msgspec.DecodeError as error:
+        raise IntegrityBroken(f"entry {run_id}/{row.seq}", str(error)) from error
+
+
+def _state(payload: Payload) -> dict[str, Any]:
+    """What the body and the step wrote since the entry before; names that were deleted are left out."""
+    written = (payload.state or {}) | (payload.wrote or {})
+    return {name: kept[0] for name, raw in written.items() if (kept := decode(bytes(raw)))}
+
+
+def _result(payload: Payload, blob: ReadBlob | None) -> tuple[Any, str]:
+    """The result, and why it cannot be shown if its blob is not what was stored."""
+    if not payload.blob:
+        return (None if payload.result is msgspec.UNSET else decode(bytes(payload.result))), ""
+    try:
+        return (decode(blob(payload.blob)) if blob else None), ""
+    except IntegrityBroken as error:
+        return None, str(error.why)
+
+
+def facts_in(payload: Payload, blob: ReadBlob | None) -> tuple[dict[str, Any], str]:
+    """What was noted of the attempt, long facts read back; and why one of them cannot be."""
+    noted = payload.facts if isinstance(payload.facts, dict) else {}
+    found, broken = dict(noted), ""
+    for name, value in noted.items():
+        if blob is None or not isinstance(value, dict) or set(value) != {"blob", "bytes"}:
+            continue
+        try:
+            found[name] = decode(blob(value["blob"]))
+        except IntegrityBroken as error:
+            broken = f"{name}: {error.why}"
+    return found, broken
+
+
+def events_of(run_id: str, rows: Iterable[Row], trace_id: str = "") -> list[Event]:
+    """Every entry of the journal as an event. `trace_id` is the run's, for entries that were written without it."""
+    return [_event(run_id, row, decode_header(row.header), trace_id) for row in rows]
+
+
+def _event(run_id: str, row: Row, header: Header, trace_id: str) -> Event:
+    payload = _payload(run_id, row)
+    called, said = header.kind in CALLS, header.kind == "emit"
+    return Event(
+        run_id=run_id,
+        seq=row.seq,
+        kind="progress" if said and header.mark == "progress" else "fact",
+        name=header.name if said else f"{header.kind}.{header.status if called else header.name}",
+        at=moment(header.ended_at or header.started_at),
+        step=f"{header.scope}{header.name}" if called else header.agent if said else "",
+        attempt=header.attempt,
+        trace_id=header.trace_id or trace_id,
+        body=payload.error if called else _told(header, payload),
+        call=_call_of(header),
+        interrupt=_interrupt(payload) if not said else "",
+        artifacts=tuple(payload.artifacts),
+        masked=payload.masked,
+    )
+
+
+def _call_of(header: Header) -> str:
+    """The call that an entry is about: none for what the run itself or its body says."""
+    if header.kind == "emit":
+        return header.key  # of the step that said it
+    if header.kind == "run":
+        return ""
+    return id_of(Call(header.scope, header.name, header.inputs, header.occurrence))
+
+
+def _told(header: Header, payload: Payload) -> Any:
+    """What an entry carries; of an answered wait also the answer."""
+    if header.kind != "wait" or payload.result is msgspec.UNSET or not isinstance(payload.facts, dict):
+        return payload.facts
+    return payload.facts | {"answer": decode(bytes(payload.result))}
+
+
+def _interrupt(payload: Payload) -> str:
+    found = payload.facts.get("interrupt", "") if isinstance(payload.facts, dict) else ""
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,193 @@
+"""Finding out how far a run may be trusted: its chain, its blobs, its code, what was left half done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outlast.errors import IntegrityBroken, OutlastError
+from outlast.flows.code import defines, digest_function, parse
+from outlast.flows.loading import KNOWN_RECIPES, is_recipe
+from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
+from outlast.ledger.verdict import Reason, Verdict, judge
+from outlast.runs.call import Ledger, fold, labels
+from outlast.runs.reasons import reasons_of
+from outlast.store.contract import LeaseRow, Reading, RunRow
+from outlast.values.digest import digest, identity
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+
+GONE = "no step"  # of that id is in the flow file
+
+
+class Found(NamedTuple):
+    """A run as it lies in the store."""
+
+    run: RunRow
+    lease: LeaseRow
+    rows: list[Row]
+    broken: Break | None
+    ledger: Ledger
+
+
+def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
+    """Read and check a run's journal: all of it, or what matters since its newest mark."""
+    rows, broken = _since_mark(look, run, lease) if run.mark else _whole(look, run, lease)
+    if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
+        broken = Break(f"run {run.id}", "its inputs were changed")
+    return Found(run, lease, rows, broken, fold(rows) if broken is None else Ledger())
+
+
+def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+    rows = look.journal_of(run.key)
+    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
+    return rows, check(run.id, start, rows, lease.head, lease.hash)
+
+
+def _since_mark(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+    """The chain from the entry before the mark on, and the older entries that the mark vouches for."""
+    place = f"entry {run.id}/{run.mark}"
+    newer = look.journal_of(run.key, run.mark - 2)
+    if len(newer) < 2 or newer[1].seq != run.mark or newer[1].payload is None:
+        return [], Break(place, "it is missing, or no mark")
+    broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
+    facts = decode_payload(newer[1].payload).facts
+    keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
+    older = look.entries_of(run.key, [int(seq) for seq in keep])
+    if broken is None:
+        broken = next((bad for row in older if (bad := _vouched(run.id, row, keep[str(row.seq)]))), None)
+    if broken is None and len(older) != len(keep):
+        broken = Break(place, "an entry that it names is missing")
+    return [*older, *newer[1:]], broken
+
+
+def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
+    place = f"entry {run_id}/{row.seq}"
+    if print_of(row.header) != header_print:
+        return Break(place, "its header was changed")
+    proven = decode_header(row.header).payload
+    if proven != (digest(row.payload) if row.payload is not None else ""):
+        return Break(place, "its payload was changed")
+    return None
+
+
+def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Reason]:
+    """Every reason that bears on resuming this run. `loaded`: its flow's module is, so what it provides is known."""
+    if found.broken:
+        advice = "restore the store from a copy, or start the task anew: outlast.run(…, fresh=True)"
+        broken = found.broken
+        return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
+    given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
+    given += _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    return given + _resources(runtime, found.ledger, loaded)
+
+
+def verdict_of(runtime: Runtime, found: Found) -> Verdict:
+    """The verdict for a resume that is under way: the flow's module is loaded."""
+    return judge(reasons(runtime, found, loaded=True))
+
+
+def _interesting(ledger: Ledger) -> bool:
+    return any(not past.finished for past in ledger.calls.values())
+
+
+def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
+    """Code of finished steps that is not what it was, read from the source without importing it."""
+    changed = []
+    for code, step in ledger.codes.items():
+        place = ledger.places.get(code)
+        found = _code_now(runtime, *place) if place else ""
+        if found is not None and found != code and found != "":
+            changed.append(Reason("code_changed", step, code[:12], found[:12], _about(step, found)))
+    return changed
+
+
+def _about(step: str, found: str) -> str:
+    if found == GONE:
+        return "the flow has no such step any more: what it did stands, and one that took its place is done anew"
+    return f"its receipts are reused as they are; rewind to {step} to do it again"
+
+
+def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
+    """The digest of a function as its file has it now; None when file or function are elsewhere."""
+    path = (runtime.project or Path()) / file
+    if is_recipe(file):
+        return _command_now(path, qualname, runtime.folder / KNOWN_RECIPES)
+    try:
+        tree = parse(path.read_bytes())
+    except OSError:
+        return None
+    return digest_function(tree, qualname) if tree else None
+
+
+def _command_now(path: Path, step: str, known_in: Path) -> str | None:
+    from outlast.flows.yaml.flow import find_recipe
+    from outlast.flows.yaml.model import code_of_step
+
+    try:
+        recipe = find_recipe(path.name, path.parent, known_in=known_in).recipe
+        return (code_of_step(recipe, step) or GONE) if recipe is not None else None
+    except OutlastError:
+        return None
+
+
+def _blobs(runtime: Runtime, rows: list[Row]) -> list[Reason]:
+    """Results that live in blobs and are not what was stored. What only people read is left to `verify`."""
+    payloads = (decode_payload(row.payload) for row in rows if row.payload is not None and b'"blob":"' in row.payload)
+    names = {payload.blob for payload in payloads if payload.blob}
+    return [reason for name in sorted(names) for reason in _blob(runtime, name)]
+
+
+def _blob(runtime: Runtime, name: str) -> list[Reason]:
+    advice = "restore the blob from a copy, or rewind to the step that made it"
+    if not runtime.blobs.has(name):
+        return [Reason("artifact_missing", f"blob {name[:12]}", name, "nothing", advice)]
+    try:
+        runtime.blobs.get(name)
+    except IntegrityBroken as error:
+        return [Reason("artifact_corrupt", f"blob {name[:12]}", name, error.why, advice)]
+    return []
+
+
+def _workspace(runtime: Runtime, run: RunRow) -> list[Reason]:
+    """What others say against what the run saved and pinned, and content of it that is not what was saved."""
+
+    def something(look: Reading) -> bool:
+        pinned = look.checkpoints_of_run(run.id, 0, 1) or look.artifacts_of_run(run.id, 0, 1)
+        return bool(pinned or look.links_after(0, 1))
+
+    if not runtime.store.read(something):
+        return []
+    from outlast.workspace.standing import against_run
+
+    return against_run(runtime, run)
+
+
+def _resources(runtime: Runtime, ledger: Ledger, loaded: bool) -> list[Reason]:
+    """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
+    missing = runtime.resources.missing(ledger.needs)
+    there = () if loaded else [key for key in missing if _is_made_by_code(runtime, ledger.makers.get(key))]
+    how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
+    return [
+        Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
+        for key in sorted(missing)
+        if key not in there
+    ]
+
+
+def _for(needed_by: str) -> str:
+    return f" (resource {needed_by!r} needs it)" if needed_by else ""
+
+
+def _is_made_by_code(runtime: Runtime, place: list[str] | None) -> bool:
+    """Whether the file that registered it has its function still: whoever resumes will load it."""
+    if not place:
+        return False
+    try:
+        tree = parse(((runtime.project or Path()) / place[0]).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return tree is not None and defines(tree, place[1])

@@ -1,0 +1,325 @@
+"""A run's body on its receipts alone: an execution that runs nothing and writes nowhere.
+
+Every call that the ledger knows the outcome of gets it, as on a resume. Any other call ends its branch, as a wait does,
+and is remembered: it is where an unfinished run goes on, or where the body does not do what it did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from outlast.commands.flow import Lane, Performance
+from outlast.errors import Paused
+from outlast.flows.spec import FlowSpec, StepSpec
+from outlast.flows.yaml.model import Pause
+from outlast.ledger.journal import Entry, Header, decode_payload
+from outlast.runs.attempt import Asked, Attempt
+from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
+from outlast.runs.child import Child
+from outlast.runs.context import CURRENT, Frame
+from outlast.runs.execution import Execution
+from outlast.runs.journal_writer import Entries, Pen
+from outlast.runs.replay.model import OWN, Lacking
+from outlast.store.contract import Hold, Writing
+from outlast.values.codec import digest_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from outlast.home.home import Runtime
+    from outlast.store.sqlite.open import SqliteStore
+
+MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not recorded of them was never used
+_NOWHERE = Entries(None, None, 0)
+
+
+class Silent(Pen):
+    """A pen without ink: what it is told goes nowhere."""
+
+    def note(self, made: Entry) -> None:
+        """Nothing rides with any commit."""
+
+    def tell(self, made: Entry) -> None:
+        """Nothing waits until it is safe."""
+
+    def queue(self, *entries: Entry) -> Entries:
+        return _NOWHERE
+
+    def queue_work(self, work: Callable[[Writing], Any], *entries: Entry) -> Entries:
+        return _NOWHERE
+
+    def write(self, entries: Entries) -> Any:
+        return None
+
+    def write_soon(self, entries: Entries) -> Awaitable[None] | None:
+        return None
+
+
+class _Shut:
+    """Stands where the store was."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AssertionError(f"a replay does not touch the store ({name})")
+
+
+class StandIn:
+    """Stands where a live object was. To be handed on to steps, which are not run; used by the body, it ends that."""
+
+    def __init__(self, key: str, used: Callable[[str], NoReturn]) -> None:
+        object.__setattr__(self, "_StandIn__key", key)
+        object.__setattr__(self, "_StandIn__used", used)
+
+    def __repr__(self) -> str:
+        return f"<stands in for resource {self.__key!r}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # asked by Python, to see what kind of object it is
+            raise AttributeError(name)
+        self.__used(f".{name}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        self.__used(f".{name} = …")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.__used("(…)")
+
+    def __getitem__(self, name: Any) -> NoReturn:
+        self.__used(f"[{name!r:.50}]")
+
+    def __setitem__(self, name: Any, value: Any) -> NoReturn:
+        self.__used(f"[{name!r:.50}] = …")
+
+    def __contains__(self, name: Any) -> NoReturn:
+        self.__used(" in a comparison")
+
+    def __len__(self) -> NoReturn:
+        self.__used(" with len")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> NoReturn:
+        self.__used(" in a loop")
+
+    def __await__(self) -> NoReturn:
+        self.__used(" with await")
+
+    def __enter__(self) -> NoReturn:
+        self.__used(" with with")
+
+    def __exit__(self, *_: object) -> None:
+        """It was never entered."""
+
+    async def __aenter__(self) -> NoReturn:
+        self.__used(" with async with")
+
+    async def __aexit__(self, *_: object) -> None:
+        """It was never entered."""
+
+
+class Replaying(Execution):
+    """An execution on receipts only."""
+
+    on_receipts_only = True
+
+    def __init__(self, runtime: Runtime, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
+        super().__init__(runtime, hold, ledger, trace_id, resumed=False)
+        self.pen = Silent(runtime.store, runtime.clock, hold, trace_id, runtime.project)
+        self.store = cast("SqliteStore", _Shut())
+        self.settings = replace(runtime.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
+        self.is_over = is_over  # the run succeeded: every call of its body is on record
+        self.lacking: dict[Call, Lacking] = {}
+        self.was_cut = False  # the body was ended at a call: what comes after it was not reached
+        self.effects: list[Past] = []  # in the order in which the body asked for them
+        self.after_last: dict[str, Any] = {}  # the state when the last outcome was given
+        self.uses: dict[str, str] = {}  # live objects that the body uses by itself, and how
+        self._unknown: dict[Call, Asked] = {}
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def ask(
+        self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
+    ) -> Asked:
+        """The call, if its outcome is known; else one that only a person could let run, and here nobody does."""
+        asked = super().ask(frame, spec, args, kwargs, call_id)
+        if not isinstance(asked.next, Replay):
+            self._unknown[asked.call] = asked
+            nothing = Header(spec.kind, spec.name)
+            asked.next, asked.elsewhere = Poisoned(Past(asked.call, spec.kind, 0, 0, nothing, None)), None
+        return asked
+
+    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
+        """Of a map, calls that were never begun stay so when another one failed."""
+        asked = super().ask_all(frame, spec, items)
+        for one in asked:
+            if isinstance(one.next, Poisoned) and one.call not in self.ledger.calls:
+                one.next = Fresh(1)
+        return asked
+
+    def recorded(self, asked: Asked, past: Past) -> Any:
+        if past.kind == "effect":
+            self.effects.append(past)
+        try:
+            return super().recorded(asked, past)
+        finally:
+            self.after_last = dict(self.state)
+
+    def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
+        """There are no attempts here: the call has no receipt."""
+        self.gate()
+        self._lack(asked.call, asked.spec.kind)
+        if not asked.in_map:
+            self._cut()
+        raise Paused
+
+    def _lack(self, call: Call, kind: str) -> None:
+        asked, past = self._unknown.get(call), self.ledger.calls.get(call)
+        inputs = (asked.digest or call.inputs) if asked is not None else ""
+        by_id = asked is not None and past is not None and past.finished and bool(asked.digest)
+        recorded = past.last.seen if by_id and past is not None else ""
+        self.lacking.setdefault(call, Lacking(call, asked.spec.kind if asked else kind, inputs, recorded))
+
+    def _cut(self) -> None:
+        self.was_cut = self.paused = True
+
+    # -- the body's own calls --------------------------------------------------------------------
+
+    def value_of_call(self, frame: Frame, name: str, make: Callable[[Call | None], Any]) -> Any:
+        self.gate()
+        call = self.numbered(frame, name, "")
+        past = self.ledger.calls.get(call)
+        if past is not None:
+            past.asked = True
+            return decode_payload(past.payload).facts if past.payload else None
+        if name not in MADE_UP or self.is_over:
+            self.end_at(call, "value")
+        return make(call)
+
+    def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
+        seen = digest_inputs({"body": body}, f"emit({name!r})")
+        self.gate()
+        call = self.numbered(frame, name, f"!{seen}")
+        if call not in self.ledger.calls:
+            self._lack(call, "emit")
+
+    def open_wait(
+        self,
+        call: Call,
+        kind: str,
+        payload: dict[str, Any],
+        due: int | None = None,
+        form: Mapping[str, Any] | None = None,
+        signal: str | None = None,
+    ) -> None:
+        """The call waits for what is not recorded. Nobody is asked."""
+        self.waits[call] = kind
+        self._lack(call, kind)
+        self.was_cut = self.was_cut or self.branches is None
+
+    def end_at(self, call: Call, kind: str) -> NoReturn:
+        """End the body at a call that cannot be answered."""
+        self._lack(call, kind)
+        self._cut()
+        raise Paused
+
+    def resource(self, key: str) -> Any:
+        """Nothing is opened here, and nobody has to provide it."""
+
+        def used(how: str) -> NoReturn:
+            self.uses.setdefault(key, f"{key}{how}")
+            self._cut()
+            raise Paused
+
+        return StandIn(key, used)
+
+    def write_phase(self) -> None:
+        """Nobody looks at a replay."""
+
+    def never_asked(self) -> list[Past]:
+        """What is recorded of this body's calls, of any kind, and it never asked for."""
+        left = []
+        for past in self.ledger.calls.values():
+            scope, step, inputs, number = past.call
+            from_a_step = past.kind == "emit" and not inputs.startswith("!")
+            if past.kind in OWN or past.reused or from_a_step:
+                continue
+            if self._counts.get((scope, step, inputs), 0) <= number:
+                left.append(past)
+        return left
+
+
+# -- children ----------------------------------------------------------------------------------------
+
+
+class KnownChild(Child[Any]):
+    """A child run as its parent's journal knows it. It is never run."""
+
+    def result(self) -> Any:
+        self._execution.gate()
+        if self._kept is None:
+            self._open_wait()
+            self._execution.paused = True
+            raise Paused
+        return self._deliver()
+
+    async def _join(self) -> None:
+        self._open_wait()
+        if self._execution.branches is not None:
+            await self._execution.branches.park()
+        self._execution.paused = True
+        raise Paused
+
+
+def known_child(execution: Execution, spec: FlowSpec, call: Call, past: Past | None) -> Child[Any]:
+    """The child that this call spawned. A call that spawned none ends the body."""
+    assert isinstance(execution, Replaying)
+    if past is None or not past.payload:
+        execution.end_at(call, "spawn")
+    past.asked = True
+    run_id = str(decode_payload(past.payload).facts["child"])
+    return KnownChild(execution, spec, run_id, call, past)
+
+
+# -- flow files --------------------------------------------------------------------------------------
+
+
+class _NoMirror:
+    def catch_up(self) -> None:
+        """No receipt is new."""
+
+
+class OnReceipts(Performance):
+    """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
+
+    def perform(self) -> dict[str, Any]:
+        self.__dict__["mirror"] = _NoMirror()
+        frame = CURRENT.get()
+        assert frame is not None
+        return self._walk(Lane(frame))
+
+    def _tidy(self, asked: Asked) -> None:
+        """There is nothing to tidy up."""
+
+    def _close(self, path: str, number: int, last: Asked | None) -> None:
+        """No marks are made."""
+
+    def _end_declined(self, node: Pause) -> NoReturn:
+        """The run was given up here: that is on record, and not done again."""
+        self.execution.paused = True
+        raise Paused
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """A run's body is at work in this process: a step in a thread without its context is refused, as it would be."""
+    from outlast.runs import call_plain as calls
+
+    calls.enter_process()
+    try:
+        yield
+    finally:
+        calls.leave_process()

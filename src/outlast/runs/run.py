@@ -1,0 +1,98 @@
+"""A run, its statuses and the moves between them. CHECKs and docs/state-machine.md repeat the table."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.ledger.verdict import Verdict
+from outlast.runs.waits.interrupt import Interrupt
+from outlast.values.frozen import dataclass
+
+T = TypeVar("T")
+
+STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
+FINISHED = ("succeeded", "aborted")
+
+# `crashed` is what a running run is called once its owner is dead; the next owner records it.
+MOVES: dict[str, tuple[str, ...]] = {
+    "running": ("succeeded", "failed", "interrupted", "waiting", "crashed", "aborted"),
+    "waiting": ("running", "aborted"),
+    "failed": ("running", "aborted"),
+    "interrupted": ("running", "aborted"),
+    "crashed": ("running", "aborted"),
+    "succeeded": (),
+    "aborted": (),
+}
+
+
+def may_move(before: str, after: str) -> bool:
+    """Whether a run may go from one status to another."""
+    return after in MOVES[before]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the ledger knows it."""
+
+    id: str
+    flow: str
+    task: str
+    scope: str
+    status: str
+    phase: str
+    inputs: dict[str, Any]
+    result: Any
+    error: dict[str, Any] | None
+    parent: str
+    session: str
+    trace_id: str
+    meta: dict[str, Any]
+    actor: str
+    created_at: datetime
+    updated_at: datetime
+    epoch: int
+    head: int
+    holder: str
+    seal: str = ""  # moved, copy, testimony: why nobody may continue it here
+    replayed: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """How a run stands after `run` or `resume` returned."""
+
+    run_id: str
+    status: str
+    result: T | None = None
+    interrupts: tuple[Interrupt, ...] = ()
+    error: dict[str, Any] | None = None
+    verdict: Verdict | None = None
+    replayed_steps: int = 0
+    unasked: tuple[str, ...] = ()  # receipts that this body never asked for
+    inputs_changed: tuple[str, ...] = ()  # those of them whose step ran again with other inputs
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+
+    def unwrap(self) -> T:
+        """The result of a run that succeeded. Raises what failed it, or says why there is none."""
+        if self.status == "succeeded":
+            return self.result  # type: ignore[return-value]
+        raise self.exception or self._trouble()
+
+    def _trouble(self) -> OutlastError:
+        error = self.error or {}
+        match self.status:
+            case "waiting":
+                return RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))
+            case "aborted":
+                return RunAborted(self.run_id, str(error.get("message", "")))
+            case "interrupted":
+                return RunInterrupted(self.run_id)
+            case _:
+                return RunFailed(self.run_id, str(error.get("type", "")), str(error.get("message", "")))

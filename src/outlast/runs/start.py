@@ -1,0 +1,233 @@
+"""Starting runs and going on with them: claimed, made ready, run until they end or wait. `Runtime` delegates to this.
+
+It is loaded when a run is first started or taken up: whoever only looks needs nothing of what executes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import FlowNotFound, InputsConflict, RunFinished
+from outlast.flows.loading import KNOWN_RECIPES, is_recipe, load
+from outlast.flows.spec import FlowSpec, hints_of
+from outlast.home.home import refuse_loop
+from outlast.home.place import check_name
+from outlast.runs import body as runner
+from outlast.runs import claim as claims
+from outlast.runs import os_signals as signals
+from outlast.runs.claim import Claim
+from outlast.runs.run import FINISHED, Outcome
+from outlast.runs.waits.interrupt import OF_A_CALL
+from outlast.store.contract import NewRun, RunRow
+from outlast.values.codec import decode, decoder, encode, pack, pack_json
+from outlast.values.digest import identity
+from outlast.values.user_code import calls_user_code
+
+if TYPE_CHECKING:
+    from outlast.home.acceptance import Acceptance
+    from outlast.home.home import Runtime
+
+
+def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
+    """Inputs as they will come back. Raises ValueRefused for one that would not."""
+    hints = hints_of(spec.function)
+    for name, value in inputs.items():
+        pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+    return encode(dict(inputs))
+
+
+def new_run(
+    runtime: Runtime,
+    spec: FlowSpec,
+    raw: bytes,
+    *,
+    task: str | None = None,
+    parent: str = "",
+    session: str = "",
+    trace_id: str = "",
+    meta: Mapping[str, Any] | None = None,
+) -> NewRun:
+    found = identity(raw)
+    return NewRun(
+        id=runtime.ids(),
+        scope=runtime.scope,
+        flow=runtime.name_of(spec),
+        task=check_name("task", task) if task is not None else f"{spec.name}-{found[:12]}",
+        inputs=raw.decode(),
+        inputs_digest=found,
+        parent=parent,
+        session=check_name("session", session) if session != "" else "",
+        trace_id=check_name("trace_id", trace_id) if trace_id != "" else "",
+        meta=pack_json(dict(meta or {}), "meta").decode(),
+        actor=runtime.actor,
+        at=runtime.clock.now(),
+    )
+
+
+def begin(
+    runtime: Runtime, spec: FlowSpec, new: NewRun, *, fresh: bool = False, operation: Any = None
+) -> Claim | Outcome[Any]:
+    """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
+
+    Raises InputsConflict, RunHeld.
+    """
+    started = claims.begin(runtime, new, operation)
+    if isinstance(started, Claim):
+        return started
+    if fresh:
+        from outlast.runs import decisions
+
+        with suppress(RunFinished):  # then there is nothing to give up
+            decisions.abort(runtime, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
+        return runtime.begin(spec, new, operation=operation)
+    claims.refuse_sealed(started)
+    if started.inputs_digest != new.inputs_digest:
+        raise InputsConflict(new.task, started.id)
+    try:
+        return _standing(runtime, started) or claims.claim(runtime, started.id)
+    except RunFinished:  # a moment ago, by whoever else was running it
+        return runtime.begin(spec, new, operation=operation)
+
+
+def _standing(runtime: Runtime, row: RunRow) -> Outcome[Any] | None:
+    """How a waiting run stands, when nothing has happened that lets it go on."""
+    if row.status != "waiting":
+        return None
+    waits = runtime.waits(row.key)
+    now = runtime.clock.now()
+    rows = runtime.store.read(lambda look: look.waits_of(row.key))
+    asks_again = any(
+        wait.status == "answered"
+        or (wait.due_at is not None and wait.due_at <= now)
+        or wait.type == "child"
+        or (wait.type in OF_A_CALL and '"probe"' in wait.payload)
+        for wait in rows
+    )
+    untaken = runtime.store.read(lambda look: look.untaken(row.key))
+    if asks_again or untaken or not rows:
+        return None
+    return Outcome(row.id, "waiting", interrupts=tuple(waits))
+
+
+def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+    """Run a claimed run's body until it ends or waits."""
+    spec, inputs = _ready(runtime, claimed, spec, blocking=True)
+    if spec.is_async:
+        return signals.run_on_loop(_go_on_own_loop(runtime, claimed, spec, accept))
+    with _taken_up(runtime, claimed):
+        execution, verdict = runner.prepare(runtime, claimed, accept)
+    run = runtime._facade(execution, False)
+
+    @calls_user_code
+    def body() -> Any:
+        return spec.function(run, **inputs)
+
+    outcome = runner.run_plain(runtime, execution, body, spec.decode)
+    return dataclasses.replace(outcome, verdict=verdict)
+
+
+def go_on_here(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+    """The same for a caller who waits for it: signals that ask this process to end let the step finish first."""
+    with signals.over_defaults(runtime):
+        return runtime.go_on(claimed, spec, accept)
+
+
+async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+    """The same on the running event loop. A plain flow runs in a thread."""
+    spec, inputs = _ready(runtime, claimed, spec)
+    if not spec.is_async:
+        return await _go_on_in_thread(runtime, claimed, spec, accept)
+    with _taken_up(runtime, claimed):
+        execution, verdict = runner.prepare(runtime, claimed, accept)
+    run = runtime._facade(execution, True)
+
+    @calls_user_code
+    def body() -> Any:
+        return spec.function(run, **inputs)
+
+    outcome = await runner.run_async(runtime, execution, body, spec.decode)
+    return dataclasses.replace(outcome, verdict=verdict)
+
+
+async def _go_on_own_loop(runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+    """The same on a loop that ends with the run: so does what was opened on it."""
+    try:
+        return await runtime.go_on_async(claimed, spec, accept)
+    finally:
+        await runtime.resources.close_loop()
+
+
+async def _go_on_in_thread(runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+    """Cancelling this asks the flow to stop, and waits until it has."""
+    import asyncio
+
+    from outlast.runs.call_async import in_thread
+
+    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(lambda: runtime.go_on(claimed, spec, accept)))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        execution = runtime.live.get(claimed.run.id)
+        if execution is not None:
+            execution.stopping = True
+        await asyncio.wait({work})
+        raise
+
+
+@contextmanager
+def _taken_up(runtime: Runtime, claimed: Claim) -> Iterator[None]:
+    """From its claim to its body a run is held; if it gets no further, it is not."""
+    try:
+        yield
+    except BaseException:
+        runtime.claimed.discard(claimed.run.id)
+        raise
+
+
+def _ready(
+    runtime: Runtime, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False
+) -> tuple[FlowSpec, dict[str, Any]]:
+    """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, InputsInvalid."""
+    try:
+        found = spec or runtime.flow(claimed.run.flow)
+        if found.is_async and blocking:
+            refuse_loop(f"running the async flow {found.name}")
+        return found, found.typed(decode(claimed.run.inputs))
+    except BaseException:
+        claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        raise
+
+
+def flow(runtime: Runtime, source: str) -> FlowSpec:
+    """A flow by the name it was recorded under. Raises FlowNotFound."""
+    if source.startswith("script:"):
+        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+    if is_recipe(source):
+        from outlast.flows.yaml.flow import find_recipe
+
+        return find_recipe(source, runtime.project or Path.cwd(), known_in=runtime.folder / KNOWN_RECIPES)
+    found = load(source, runtime.project or Path.cwd())
+    spec = getattr(found, "spec", None)
+    if not isinstance(spec, FlowSpec):
+        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
+    return spec
+
+
+def continue_child(runtime: Runtime, run_id: str) -> Outcome[Any]:
+    """A child run as it ended, or run on to its end."""
+    row = runtime.row(run_id)
+    if row.status in FINISHED:
+        return runtime.outcome(row)
+    return _standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id))
+
+
+def claim(runtime: Runtime, run_id: str) -> Claim:
+    """Take a run over. Raises RunFinished, RunHeld."""
+    row = runtime.row(run_id)
+    if row.status in FINISHED:
+        raise RunFinished(row.id, row.status)
+    return claims.claim(runtime, row.id)

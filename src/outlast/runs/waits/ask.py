@@ -1,0 +1,279 @@
+"""What a flow asks of the world outside: `pause_for` a person, `wait_for` a signal.
+
+A question is saved, with everything that led to it, before anyone can see it; then its branch ends here. The answer is
+written into the journal by whoever continues the run, and from then on the call gives it, on every replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from outlast.clock import micros
+from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
+from outlast.ledger.journal import Entry, Header, Payload, decode_payload, entry
+from outlast.runs.call import Call, Past
+from outlast.runs.context import Frame
+from outlast.runs.execution import Execution
+from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of
+from outlast.runs.waits.schema import APPROVAL, refuse_schema, wrong_with
+from outlast.store.contract import Writing
+from outlast.values.codec import decode, decoder, pack_json
+from outlast.values.durations import duration
+from outlast.values.frozen import NamedTuple
+
+_LAST_DUE = micros(datetime(9999, 12, 31, tzinfo=UTC))  # still a date wherever it is shown
+Deadline = str | float | timedelta | datetime | None
+
+
+class Question(NamedTuple):
+    """Something that a flow asks: as what call, with what payload, until when."""
+
+    type: str
+    payload: dict[str, Any]
+    form: dict[str, Any]
+    deadline: Deadline
+    back: Any = None  # the type that the answer is given as
+    step: str = ""  # its id in a flow file: there it is known by that, whatever it shows
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.type, self.payload)
+
+
+class Told(NamedTuple):
+    """What the flow is given, and who said it."""
+
+    value: Any
+    by: str = ""
+
+
+# -- making questions --------------------------------------------------------------------------------
+
+
+def question(
+    kind: str, payload: Mapping[str, Any] | None, schema: Any, deadline: Deadline, default: Any, assignee: str
+) -> Question:
+    """A question to a person. Raises NameInvalid or ValueRefused for what cannot be asked."""
+    if not isinstance(kind, str) or not kind.isidentifier() or kind in RESERVED:
+        why = f"it must be a word, and none of {', '.join(RESERVED)}"
+        raise NameInvalid("wait", str(kind), f"{why}; such as approval, decision, input, clarification")
+    shown = dict(payload or {})
+    pack_json(shown, "payload")
+    form: dict[str, Any] = {"digest": digest_of(kind, shown), "assignee": _assignee(assignee)}
+    wanted, back = _schema(kind, schema)
+    if wanted is not None and kind != "approval":
+        form["schema"] = wanted
+    _add_default(form, wanted, deadline, default, back)
+    return Question(kind, shown, form, deadline, back)
+
+
+def signal(name: str, deadline: Deadline, default: Any) -> Question:
+    """A question that a signal answers."""
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
+        raise NameInvalid("signal", str(name), "it must be printable text of at most 200 characters")
+    form: dict[str, Any] = {"digest": digest_of("signal", {"name": name}), "assignee": ""}
+    _add_default(form, None, deadline, default)
+    return Question("signal", {"name": name}, form, deadline)
+
+
+def in_file(step: str, asked: Question) -> Question:
+    """The same, asked by a step of a flow file: an approval that is declined may end the run there."""
+    form = {name: value for name, value in asked.form.items() if name != "digest" or asked.type != "approval"}
+    return asked._replace(form=form, step=step)
+
+
+def _assignee(assignee: str) -> str:
+    if not isinstance(assignee, str) or len(assignee) > 500 or (assignee and not assignee.isprintable()):
+        raise NameInvalid("assignee", str(assignee), "it must be printable text of at most 500 characters")
+    return assignee
+
+
+def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
+    """A schema as JSON, and the type that it was made of, if it was."""
+    if kind == "approval":
+        if schema is not None:
+            raise NameInvalid("schema", kind, "an approval has its own: approved (true or false), comment (text)")
+        return APPROVAL, None
+    if schema is None or isinstance(schema, dict):
+        made, back = schema, None
+    else:
+        from outlast.runs.waits.schema_of_type import schema_of
+
+        made, back = schema_of(schema), schema
+    if made is not None:
+        pack_json(made, "schema")
+        try:
+            refuse_schema(made)
+        except ValueError as error:
+            where, _, why = str(error).partition(": ")
+            raise ValueRefused(where, why, "say it in the part of JSON Schema that docs/waits.md names") from error
+    return made, back
+
+
+def _add_default(
+    form: dict[str, Any], schema: dict[str, Any] | None, deadline: Deadline, default: Any, back: Any = None
+) -> None:
+    if default is NO_DEFAULT:
+        return
+    if deadline is None:
+        raise NameInvalid("default", repr(default), "it counts once a deadline has passed; give deadline= too")
+    raw = pack_json(default, "default")
+    if wrong := wrong_with(schema, default, "default") if schema is not None else "":
+        raise ValueRefused("default", wrong, "a default must be an answer that fits")
+    try:
+        _as_type(back, raw)
+    except (ValueError, TypeError) as error:
+        raise ValueRefused("default", str(error), "a default must be an answer that fits") from error
+    form["default"] = default
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+def ask_plain(frame: Frame, asked: Question) -> Any:
+    """The answer, in a plain body: until there is one, the body ends here."""
+    told = ask(frame, asked)
+    if told is None:
+        frame.execution.paused = True
+        raise Paused
+    return told.value
+
+
+async def ask_async(frame: Frame, asked: Question) -> Any:
+    """The same in an async body: until there is an answer, this branch is parked."""
+    told = ask(frame, asked)
+    if told is not None:
+        return told.value
+    branches = frame.execution.branches
+    if branches is None:
+        frame.execution.paused = True
+        raise Paused
+    with branches.call():
+        await branches.park()
+    return None  # never: a parked branch goes on in the run's next execution
+
+
+def ask(frame: Frame, asked: Question) -> Told | None:
+    """What the call was answered; None, and the question is saved for all to see, while it was not."""
+    execution = frame.execution
+    if frame.attempt is not None:
+        raise Refused(detail="a flow's body waits, not a step: return from the step, then pause_for or wait_for")
+    execution.gate()
+    call = _call(execution, frame, asked)
+    past = execution.ledger.calls.get(call)
+    if past is not None and past.finished:
+        past.asked = True
+        return _told(execution, asked, past)
+    old = execution.ledger.answers.get(call)
+    if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
+        _write_again(execution, old)
+        return _told(execution, asked, old)
+    return _open(execution, call, asked)
+
+
+def _call(execution: Execution, frame: Frame, asked: Question) -> Call:
+    """Which call this is: in Python by what is asked and shown, in a flow file by the id of its step."""
+    if asked.step:
+        return execution.numbered(frame, asked.step, f"?{asked.type}")
+    name = asked.payload["name"] if asked.type == "signal" else asked.type
+    return execution.numbered(frame, name, f"?{asked.type}:{asked.digest}")
+
+
+def _told(execution: Execution, asked: Question, past: Past) -> Told:
+    payload = decode_payload(past.payload) if past.payload else Payload()
+    said = payload.facts if isinstance(payload.facts, dict) else {}
+    match past.last.status:
+        case "timed_out":
+            raise execution.endings.failed(DeadlinePassed(execution.id, past.call.step), past.call)
+        case "cancelled":
+            why, by = str(said.get("why", "")), str(said.get("by", ""))
+            raise execution.endings.failed(WaitCancelled(execution.id, past.call.step, by, why), past.call)
+        case _:
+            execution.endings.settled()
+            raw = b"null" if payload.result is msgspec.UNSET else bytes(payload.result)
+            try:
+                value = _as_type(asked.back, raw)
+            except (ValueError, TypeError) as error:  # it fitted the schema, and the type asks for more
+                wanted = f"what {getattr(asked.back, '__name__', asked.back)} takes; a resume asks again"
+                refusal = AnswerInvalid(str(said.get("interrupt", "")), str(error), wanted)
+                raise execution.endings.failed(refusal, past.call) from error
+            return Told(value, str(said.get("by", "")))
+
+
+def _as_type(back: Any, raw: bytes) -> Any:
+    """An answer as the type that was asked for."""
+    return decoder(back)(raw) if back is not None else decode(raw)
+
+
+def _write_again(execution: Execution, old: Past) -> None:
+    """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
+    header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
+    made = Entry(msgspec.json.encode(header), old.payload)
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue(made)
+    pen.write(queued)
+
+
+def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
+    """Save the question. A signal that came before it was waited for answers it at once."""
+    due = due_at(asked.deadline, execution.clock.now())
+    signal_name = asked.payload["name"] if asked.type == "signal" else None
+    taken = execution.open_wait(call, asked.type, asked.payload, due, asked.form, signal_name)
+    if taken is None:
+        return None
+    del execution.waits[call]
+    interrupt_id, body, actor = taken
+    made = told_entry(call, interrupt_id, "signal", body, actor, execution.hold.epoch, execution.clock.now())
+
+    def work(tx: Writing) -> None:
+        tx.use_interrupt(interrupt_id)
+
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue_work(work, made)
+    pen.write(queued)
+    return Told(decode(body), actor)
+
+
+def due_at(deadline: Deadline, now: int) -> int | None:
+    """When a deadline is, in microseconds."""
+    if deadline is None:
+        return None
+    if isinstance(deadline, datetime):
+        if deadline.tzinfo is None:
+            raise NameInvalid("deadline", str(deadline), "it has no time zone; use an aware datetime")
+        due = micros(deadline)
+    else:
+        length = duration(deadline.total_seconds() if isinstance(deadline, timedelta) else deadline)
+        if length is None:
+            raise NameInvalid("deadline", str(deadline), "it is no time to come; use seconds, 10m, 48h, a timedelta")
+        due = now + int(length * 1_000_000)
+    if not 0 <= due <= _LAST_DUE:
+        raise NameInvalid("deadline", str(deadline), "no calendar has it: it must be between the years 1970 and 9999")
+    return due
+
+
+def told_entry(
+    call: Call,
+    interrupt_id: str,
+    kind: str,
+    answer: str | None,
+    by: str,
+    epoch: int,
+    at: int,
+    *,
+    why: str = "",
+    began: int = 0,
+) -> Entry:
+    """What the flow is given, as the journal keeps it: an answer, or that there will be none."""
+    status = "succeeded" if answer is not None else "cancelled" if why else "timed_out"
+    place = (call.step, call.scope, call.inputs, call.occurrence, 1)
+    header = Header("wait", *place, status, delivered=True, started_at=began or at, ended_at=at, epoch=epoch)
+    facts = {"by": by, "interrupt": interrupt_id, "type": kind} | ({"why": why} if why else {})
+    result: Any = msgspec.UNSET if answer is None else msgspec.Raw(answer.encode())
+    return entry(header, Payload(result=result, facts=facts))

@@ -1,0 +1,155 @@
+"""Interrupts: saved waits, and the answers they take.
+
+Some are about a call of the run itself (an effect in doubt, partial work): their answers are choices. The others are
+what the flow asks of the world outside: a person, a signal. Those may have any name; the flow is given their answers.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from outlast.errors import AnswerInvalid
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+from outlast.values.frozen import dataclass
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "in_doubt": ("retry", "skip", "abort"),
+    "crash_loop": ("retry", "skip", "abort"),
+    "inputs_changed": ("reuse", "again", "abort"),
+    "partial": ("keep", "restore", "skip", "abort"),
+    "limit": ("more", "continue", "abort"),
+    "timer": (),
+    "child": (),
+}
+
+QUESTIONS: dict[str, str] = {
+    "in_doubt": "effect {step} may have happened; nobody knows",
+    "crash_loop": "step {step} killed its process {crashes} times",
+    "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
+    "partial": "step {step} left partial work behind; {why}",
+    "limit": "{step} is not satisfied after {iterations} iterations",
+    "timer": "sleeps until {due}",
+    "child": "child run {child} has not finished",
+    "signal": "waits for the signal {name}",
+}
+
+OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
+BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
+RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
+NO_DEFAULT: Any = object()  # a wait without one
+BY_DEADLINE = "deadline"  # who answered, when nobody did in time
+
+
+def is_told(kind: str) -> bool:
+    """Whether the flow itself is given the answer."""
+    return kind not in OF_A_CALL and kind not in ("timer", "child")
+
+
+def is_for_people(kind: str) -> bool:
+    """Whether nothing but a person's answer settles it."""
+    return kind not in BY_THEMSELVES
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """One wait of a run."""
+
+    id: str
+    run_id: str
+    type: str
+    step: str
+    payload: dict[str, Any]
+    status: str  # open, answered, used, cancelled
+    answer: Any
+    answered_by: str
+    opened_at: datetime
+    due_at: datetime | None
+    replayed: bool = False
+    schema: dict[str, Any] | None = None  # what an answer must look like
+    default: Any = None  # what counts as the answer once the deadline has passed
+    has_default: bool = False
+    assignee: str = ""
+    reason: str = ""  # why it was cancelled
+    by_flow: bool = False  # asked by a flow in Python: whatever is answered, the flow is told
+    call: str = ""  # which call of the run waits: the same in its receipts and events
+
+    @property
+    def says(self) -> str:
+        """The wait in one line."""
+        if self.type not in QUESTIONS:
+            asked = self.payload.get("question") or self.payload.get("message")
+            return (
+                f"{self.step}: {asked}"
+                if isinstance(asked, str) and asked
+                else f"{self.step} waits for {_an(self.type)}"
+            )
+        said = QUESTIONS[self.type].format_map({**self.payload, "step": self.step})
+        probe = self.payload.get("probe")
+        return f"{said}; its probe said: {probe}" if probe else said
+
+    @property
+    def digest(self) -> str:
+        """What an answer is bound to: what was asked, with what was shown."""
+        return digest_of(self.type, self.payload)
+
+    @property
+    def inputs(self) -> str:
+        """What the call that waits was given, as text; empty when there is nothing to show."""
+        given = self.payload.get("inputs", "")
+        if not isinstance(given, dict):
+            return str(given)
+        return ", ".join(f"{name}={value!r}" for name, value in given.items())
+
+    @property
+    def name(self) -> str:
+        """The name of the step that waits, without scope and number."""
+        return self.step.rpartition("/")[2].partition("~")[0]
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        if self.type not in CHOICES:
+            return ()
+        if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
+            return tuple(choice for choice in CHOICES[self.type] if choice != "reuse")  # there is nothing to reuse
+        return CHOICES[self.type]
+
+
+def digest_of(kind: str, payload: Any) -> str:
+    """The digest of a question."""
+    return identity(encode([kind, payload]))
+
+
+def check_answer(interrupt: Interrupt, answer: Any) -> Any:
+    """The answer, if it fits the interrupt. Raises AnswerInvalid, and the interrupt stays open."""
+    if interrupt.type not in CHOICES:
+        return _check_told(interrupt, answer)
+    choices = ", ".join(interrupt.choices) or "nothing: it ends by itself"
+    if not isinstance(answer, dict) or answer.get("choice") not in interrupt.choices:
+        raise AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
+    known = {"choice", "why", "result"} if answer["choice"] == "skip" else {"choice", "why"}
+    unknown = sorted(set(answer) - known)
+    if unknown:
+        raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", choices)
+    if answer["choice"] == "skip" and "result" not in answer:
+        raise AnswerInvalid(interrupt.id, "skip needs a result (null is one)", choices)
+    return answer
+
+
+def _check_told(interrupt: Interrupt, answer: Any) -> Any:
+    """An answer to the flow's own question, against its schema; an approval says yes or no."""
+    if interrupt.type == "signal":
+        send = f"outlast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
+        raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
+    from outlast.runs.waits.schema import APPROVAL, wrong_with
+
+    schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
+    if wrong := wrong_with(schema, answer) if schema is not None else "":
+        form = '{"approved": true} or {"approved": false, "comment": "why"}'
+        raise AnswerInvalid(interrupt.id, wrong, form if interrupt.type == "approval" else encode(schema).decode())
+    return answer
+
+
+def _an(word: str) -> str:
+    return f"an {word}" if word[:1] in "aeiou" and word != "approval" else word

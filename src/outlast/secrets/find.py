@@ -1,0 +1,341 @@
+"""Secrets in what is to be kept: found, refused by path, or masked. Pure.
+
+A masked secret reads `***`, and what is masked is found no more. What a secret looks like is in `rules.py`;
+every function takes other rules, such as `(*RULES, by_pattern("ours", "one of our keys", "ours_[0-9]{20}"))`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterator
+from functools import lru_cache
+from itertools import count
+from typing import Any, NoReturn
+
+import msgspec
+
+from outlast.errors import SecretFound
+from outlast.secrets.rules import (
+    LOOKED_AT,
+    RULES,
+    Rule,
+    by_pattern,
+    has_secret_word,
+    is_password,
+    looks_real,
+    name_kind,
+)
+from outlast.secrets.tokens import WORD
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple, dataclass
+
+__all__ = [
+    "MASK",
+    "RULES",
+    "Found",
+    "Rule",
+    "by_pattern",
+    "check",
+    "counted",
+    "find",
+    "is_secret_file",
+    "mask",
+    "masked",
+]
+
+MASK = "***"
+_MANY = 1 << 14  # characters: words of a longer text are not taken apart
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
+Place = str | tuple["Place", str | int]  # a path in parts: most are never shown, and showing takes time
+
+
+class Found(NamedTuple):
+    """Where a secret is in a text, and what kind it looks like."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
+    """Every secret in a text, in order; those that overlap are one."""
+    near = _near(text, rules)
+    if not near:
+        return
+    spans = sorted((start, -end, rule.kind) for rule in near for start, end in rule.look(text))
+    open_: Found | None = None
+    for start, negative, kind in spans:
+        if open_ is not None and start < open_.end:
+            open_ = open_._replace(end=max(open_.end, -negative))
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = Found(start, -negative, kind)
+    if open_ is not None:
+        yield open_
+
+
+def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules that may find something in the text: it has one of their hints. Most texts have none."""
+    hints = _hints_of(rules)
+    lowered = text.lower()
+    found = [rule for hint, rule in hints.cased if hint in text]
+    found += [rule for hint, rule in hints.other if hint in lowered]
+    words = [text] if len(text) > _MANY else text.replace('"', " ").split()
+    if max(map(len, words), default=0) >= WORD:
+        long = "\n".join([word for word in words if len(word) >= WORD])
+        found += [rule for hint, rule in hints.in_words if hint in long]
+    return tuple(dict.fromkeys(found))
+
+
+class _Hints(NamedTuple):
+    """Every hint with its rule: as it is written, in large or small letters, as it is written in a long word."""
+
+    cased: list[tuple[str, Rule]]
+    other: list[tuple[str, Rule]]
+    in_words: list[tuple[str, Rule]]
+
+
+@lru_cache(maxsize=64)
+def _hints_of(rules: tuple[Rule, ...]) -> _Hints:
+    hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
+    in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
+    cased = [(hint, rule) for hint, rule in hints if rule.cased and not rule.in_word]
+    return _Hints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
+
+
+def mask(text: str, rules: tuple[Rule, ...] = RULES) -> str:
+    """The text with `***` for every secret in it."""
+    return _mask_at(text, find(text, rules))
+
+
+def check(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> None:
+    """Nothing, if no secret is in a JSON value. Raises SecretFound with the path of the first one."""
+    near = _near_value(value, rules)
+    if near is not None:
+        _clean(value, path, "", _Looking(near, lambda place, kind, _: _refuse(place, kind, near)))
+
+
+def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any, list[str]]:
+    """The value with every secret masked, and the paths of the values that had one. Raw JSON is masked in its text."""
+    near = _near_value(value, rules)
+    if near is None:
+        return value, []
+    paths: dict[str, None] = {}
+    clean = _clean(value, path, "", _Looking(near, lambda place, kind, _: paths.update({_shown(place, near): None})))
+    return clean, list(paths)
+
+
+def counted(value: Any, rules: tuple[Rule, ...] = RULES) -> tuple[Any, int]:
+    """The value with every secret masked, and how many they were."""
+    near = _near_value(value, rules)
+    if near is None:
+        return value, 0
+    numbers: list[int] = []
+    clean = _clean(value, "", "", _Looking(near, lambda place, kind, number: numbers.append(number)))
+    return clean, sum(numbers)
+
+
+def _refuse(place: Place, kind: str, rules: tuple[Rule, ...]) -> NoReturn:
+    raise SecretFound(_shown(place, rules), kind)
+
+
+def _mask_at(text: str, found: Iterator[Found]) -> str:
+    parts, at = [], 0
+    for each in found:
+        parts += [text[at : each.start], MASK]
+        at = each.end
+    return "".join([*parts, text[at:]])
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def _near_value(value: Any, rules: tuple[Rule, ...]) -> tuple[Rule, ...] | None:
+    """The rules that may find something in one of a value's texts; None: nothing in it is secret, by rule or by name.
+
+    All texts are looked at as one, which may show too much and never too little.
+    """
+    texts: list[str] = []
+    names: list[str] = []
+    if not _gather(value, texts, names):
+        return rules
+    near = _near("\n".join(texts), rules) if texts else ()
+    return near if near or (names and has_secret_word("\n".join(names))) else None
+
+
+def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
+    """Every text of a value, and what its values are called. False where that cannot be told without reading it."""
+    known = True
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
+        names += (keys := [str(key) for key in value])
+        texts += keys
+        known = _gather([*value.values()], texts, names)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if type(item) is str:
+                texts.append(item)
+            elif not _gather(item, texts, names):
+                known = False
+    elif isinstance(value, msgspec.Raw):
+        decode(raw := bytes(value))
+        texts.append(text := raw.decode())
+        names.append(text)
+        known = "\\" not in text  # an escape may stand for any character
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    rules: tuple[Rule, ...]
+    report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
+
+
+def _clean(value: Any, place: Place, name: str, looking: _Looking) -> Any:
+    """The value without its secrets. `name` is what the value is called, where it is called anything."""
+    match value:
+        case str():
+            return _clean_text(value, place, name, looking)
+        case int() if not isinstance(value, bool):
+            return _clean_number(value, place, name, looking)
+        case list() | tuple():
+            items = [_clean(item, (place, number), name, looking) for number, item in enumerate(value)]
+            return items if isinstance(value, list) else tuple(items)
+        case dict():
+            return _clean_object(value, place, looking)
+        case msgspec.Raw():
+            return msgspec.Raw(_clean_raw(bytes(value), place, looking))
+        case _:
+            return value
+
+
+def _clean_text(text: str, place: Place, name: str, looking: _Looking) -> str:
+    kind = name_kind(name) if name else ""
+    if kind and looks_real(text[:LOOKED_AT], password=is_password(kind)):
+        looking.report(place, kind, 1)
+        return MASK
+    found = list(find(text, looking.rules))
+    if found:
+        looking.report(place, found[0].kind, len(found))
+    return _mask_at(text, iter(found))
+
+
+def _clean_number(value: int, place: Place, name: str, looking: _Looking) -> int | str:
+    """A number is secret only as a password: `pin`s and counts are too alike."""
+    kind = name_kind(name) if name else ""
+    if is_password(kind) and 100_000 <= value < 10**50:
+        looking.report(place, kind, 1)
+        return MASK
+    return value
+
+
+def _clean_object(value: dict[Any, Any], place: Place, looking: _Looking) -> dict[Any, Any]:
+    clean: dict[Any, Any] = {}
+    for key, item in value.items():
+        inner = _clean(item, (place, str(key)), str(key), looking)
+        kept = _clean_text(key, place, "", looking) if isinstance(key, str) else key
+        clean[kept if kept == key else _numbered(kept, {*clean, *value})] = inner
+    return clean
+
+
+def _numbered(key: str, taken: Container[str]) -> str:
+    """A masked key that takes no other's place: `***`, `*** (2)`."""
+    numbers = (key if number == 1 else f"{key} ({number})" for number in count(1))
+    return next(each for each in numbers if each not in taken)
+
+
+def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
+    """The path in one text: `state.env[0]['odd key']`. It never tells a secret."""
+    parts: list[str] = []
+    while isinstance(place, tuple):
+        place, part = place
+        parts.append(f"[{part}]" if isinstance(part, int) else _shown_key(part, rules))
+    return "".join([place, *reversed(parts)]).removeprefix(".")
+
+
+def _shown_key(key: str, rules: tuple[Rule, ...]) -> str:
+    shown = mask(key, rules)
+    if len(shown) > 100:
+        return f"[{shown[:100]!r}…]"
+    return f".{shown}" if shown.isidentifier() else f"[{shown!r}]"
+
+
+# -- raw JSON ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Level:
+    """An object or a list that is being read."""
+
+    place: Place
+    name: str
+    is_list: bool
+    number: int = 0
+    key: str | None = None
+
+    @property
+    def child(self) -> Place:
+        return (self.place, self.number if self.is_list else self.key or "")
+
+
+def _clean_raw(raw: bytes, place: Place, looking: _Looking) -> bytes:
+    """JSON text with its secrets masked and every other byte as it was, keys that come twice included."""
+    decode(raw)
+    parts, at = [], 0
+    masked_keys: set[str] = set()
+    for token, where, name in _tokens(raw, place):
+        value = decode(token[0])
+        clean = _clean(value, where, name or "", looking)
+        if clean == value:
+            continue
+        if name is None:
+            masked_keys.add(clean := _numbered(clean, masked_keys))
+        parts += [raw[at : token.start()], encode(clean)]
+        at = token.end()
+    return b"".join([*parts, raw[at:]])
+
+
+def _tokens(raw: bytes, place: Place) -> Iterator[tuple[re.Match[bytes], Place, str | None]]:
+    """Each text and number of a JSON text with its place and the name it is called by; None for a key itself."""
+    top = _Level(place, "", is_list=False, key="")
+    levels: list[_Level] = []
+    for token in _TOKEN.finditer(raw):
+        where, name = (top.child, top.name if top.is_list else top.key or "") if levels else (place, "")
+        match token[0]:
+            case b"{" | b"[":
+                levels.append(top)
+                top = _Level(where, name, is_list=token[0] == b"[")
+            case b"}" | b"]":
+                top = levels.pop()
+            case b",":
+                top.number, top.key = top.number + 1, None
+            case b":":
+                pass
+            case _ if top.key is None and not top.is_list:
+                yield token, top.place, None
+                top.key = decode(token[0])
+            case _:
+                yield token, where, name
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+_SECRET_FILES = re.compile(
+    r"""\.env(?:rc|\..*)? | .+\.env | \.?secrets?\..* | .*\.(?:pem|key|p12|pfx|keystore|jks|kdbx|ppk|tfstate)
+    | id_(?:rsa|dsa|ecdsa|ed25519).* | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.htpasswd | \.my\.cnf
+    | \.git-credentials | (?:.*\.)?credentials(?:\.(?:json|ya?ml|toml|ini|csv|txt))? | .*service[-_]account.*\.json""",
+    re.VERBOSE | re.DOTALL,
+)
+_PUBLIC = re.compile(r".*\.pub|.*\.(?:example|sample|template|dist|tmpl)(?:\..*)?", re.DOTALL)
+_PROGRAMS = "py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp|cs|swift|md|rst"
+_PROGRAM = re.compile(rf"secrets?(?:\.[a-z]+)*\.(?:{_PROGRAMS})")
+
+
+def is_secret_file(path: str) -> bool:
+    """Whether a file's name says that its content must never be kept. Programs (`find.py`) are no such files."""
+    name = path.rstrip("/").rsplit("/", 1)[-1].lower()
+    if _PUBLIC.fullmatch(name) or _PROGRAM.fullmatch(name):
+        return False
+    return _SECRET_FILES.fullmatch(name) is not None

@@ -1,0 +1,275 @@
+"""Sessions: append, read, fit into a window, sum up in a memo.
+
+A message's number is given inside the transaction that writes it, so numbers have no holes and no doubles, whoever
+writes at once. Nothing here is read by a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from outlast.clock import moment
+from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
+from outlast.home import once as operations
+from outlast.home.once import Operation
+from outlast.ledger.journal import link
+from outlast.sessions.session import (
+    Memo,
+    Message,
+    Session,
+    Window,
+    digest_of,
+    genesis_of_session,
+    memo_header,
+    message_header,
+)
+from outlast.sessions.window import TokensOf, window_of
+from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.sessions.drafts import Draft
+
+PAGE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which session is meant, and who asks."""
+
+    scope: str
+    session_id: str
+    actor: str = ""
+
+
+class _Before(NamedTuple):
+    """What was remembered of a write that was done before. It is read once the transaction is over."""
+
+    answer: str
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def open_(runtime: Runtime, asked: Asked, meta: str | None, operation_id: str | None) -> Session:
+    """The session, made if there is none. Raises SessionExists when it was made with other meta, OperationConflict."""
+    operation = Operation(operation_id, "session_open", [asked.scope, asked.session_id, meta])
+
+    def work(tx: Writing) -> tuple[str | _Before, str]:
+        named = asked if asked.session_id else replace(asked, session_id=runtime.ids())
+        row = _made(runtime, tx, named, meta or "{}")
+        if meta is not None and decode(row.meta) != decode(meta):
+            raise SessionExists(row.id, row.meta)
+        return row.id, row.id
+
+    done = operations.once(runtime, operation, work, _Before)
+    session_id = done.answer if isinstance(done, _Before) else done
+    found = get(runtime, replace(asked, session_id=session_id))
+    return replace(found, replayed=True) if isinstance(done, _Before) else found
+
+
+def append(runtime: Runtime, asked: Asked, drafts: Sequence[Draft], operation_id: str | None) -> list[Message]:
+    """Append messages, all or none, durable when this returns. The first one makes the session."""
+    prints = [[draft.role, digest_of(draft.content).hex(), draft.meta, draft.run_id] for draft in drafts]
+    operation = Operation(operation_id, "session_append", [asked.scope, asked.session_id, asked.actor, prints])
+
+    def work(tx: Writing) -> tuple[list[MessageRow] | _Before, str]:
+        session = _made(runtime, tx, asked)
+        rows = list(_chained(session, drafts, asked.actor, runtime.clock.now()))
+        tx.add_messages(session, rows)
+        return rows, encode([rows[0].seq, len(rows)]).decode()
+
+    done = operations.once(runtime, operation, work, _Before)
+    if not isinstance(done, _Before):
+        return [_message(asked, row) for row in done]
+    first, count = decode(done.answer)
+    return [replace(each, replayed=True) for each in messages(runtime, asked, first - 1, count)]
+
+
+def set_memo(
+    runtime: Runtime, asked: Asked, text: str, upto: int | None, expected: int | None, operation_id: str | None
+) -> Memo:
+    """The memo from now on (`text` is JSON). Raises SessionNotFound, MemoConflict, ValueRefused, OperationConflict."""
+    asks = [asked.scope, asked.session_id, asked.actor, text, upto, expected]
+    operation = Operation(operation_id, "session_memo", asks)
+
+    def work(tx: Writing) -> tuple[MemoRow | _Before, str]:
+        session, before = _found(tx, asked)
+        if expected is not None and expected != session.memos:
+            raise MemoConflict(session.id, expected, session.memos)
+        stands_for = _upto(session, before, text, upto)
+        row = _following(session, text, stands_for, asked.actor, runtime.clock.now())
+        tx.add_memo(session, row)
+        return row, str(row.version)
+
+    done = operations.once(runtime, operation, work, _Before)
+    if not isinstance(done, _Before):
+        return _memo(asked, done)
+    version = int(done.answer)
+    (row,) = runtime.store.read(lambda look: look.memos_after(_found(look, asked)[0].key, version - 1, 1))
+    return replace(_memo(asked, row), replayed=True)
+
+
+def _made(runtime: Runtime, tx: Writing, asked: Asked, meta: str = "{}") -> SessionRow:
+    found = tx.session_of(asked.scope, asked.session_id)
+    if found is not None:
+        return found
+    at = runtime.clock.now()
+    starts = genesis_of_session(asked.scope, asked.session_id, meta, asked.actor, at)
+    return tx.add_session(NewSession(asked.scope, asked.session_id, meta, asked.actor, *starts, at))
+
+
+def _chained(session: SessionRow, drafts: Sequence[Draft], actor: str, at: int) -> Iterator[MessageRow]:
+    before = session.hash
+    for seq, (role, content, meta, run_id) in enumerate(drafts, session.head + 1):
+        digest = digest_of(content)
+        before = link(before, message_header(seq, role, digest, meta, run_id, actor, at))
+        yield MessageRow(seq, role, content, digest, meta, run_id, actor, at, before)
+
+
+def _following(session: SessionRow, text: str, upto: int, actor: str, at: int) -> MemoRow:
+    version, digest = session.memos + 1, digest_of(text)
+    hash_ = link(session.memo_hash, memo_header(version, upto, digest, actor, at))
+    return MemoRow(version, upto, text, digest, actor, at, hash_)
+
+
+def _upto(session: SessionRow, before: MemoRow | None, text: str, upto: int | None) -> int:
+    """The messages that a memo stands for: those that are named, else as many as the one before it."""
+    if text == '""':
+        if upto:
+            raise ValueRefused("upto", "an empty memo stands for nothing", "leave it out")
+        return 0
+    if upto is None:
+        return before.upto if before else 0
+    if upto > session.head:
+        raise ValueRefused("upto", f"the newest message is {session.head}, not {upto}", "name one that is there")
+    return upto
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(runtime: Runtime, asked: Asked) -> Session:
+    """A session with its memo and its runs. Raises SessionNotFound."""
+    return runtime.store.read(lambda look: _session(look, *_found(look, asked)))
+
+
+def listed(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Session]:
+    """The sessions of a scope, those that were written to last first; after the one named `before`."""
+
+    def look_at(look: Reading) -> list[Session]:
+        place = _found(look, Asked(scope, before, ""))[0] if before is not None else None
+        rows = look.newest_sessions(scope, limit, place)
+        return [_session(look, row, _newest_memo(look, row)) for row in rows]
+
+    return runtime.store.read(look_at)
+
+
+def messages(runtime: Runtime, asked: Asked, after: int, limit: int) -> list[Message]:
+    """Messages in order, from the one after `after` on. Raises SessionNotFound."""
+    rows = runtime.store.read(lambda look: look.messages_after(_found(look, asked)[0].key, after, limit))
+    return [_message(asked, row) for row in rows]
+
+
+def last(runtime: Runtime, asked: Asked, count: int) -> list[Message]:
+    """The newest messages, oldest first. Raises SessionNotFound."""
+
+    def look_at(look: Reading) -> list[MessageRow]:
+        session = _found(look, asked)[0]
+        return look.messages_before(session.key, session.head + 1, count)
+
+    return [_message(asked, row) for row in reversed(runtime.store.read(look_at))]
+
+
+def memo(runtime: Runtime, asked: Asked) -> Memo | None:
+    """The newest memo; None when none was ever set. Raises SessionNotFound."""
+    row = runtime.store.read(lambda look: _found(look, asked)[1])
+    return _memo(asked, row) if row else None
+
+
+def window(runtime: Runtime, asked: Asked, limit: int, tokens_of: TokensOf | None) -> Window:
+    """What of the session, as it is at one moment, fits in that many tokens. Raises SessionNotFound."""
+    session, row = runtime.store.read(lambda look: _found(look, asked))
+    memo = _memo(asked, row) if row else None
+    system, newest = _system(runtime, asked, session), _newest(runtime, asked, session)
+    return window_of(session.id, limit, session.head, memo, system, newest, tokens_of or _estimate())
+
+
+def _estimate() -> TokensOf:
+    from outlast.handoffs.reading import tokens_of
+
+    return tokens_of
+
+
+def _system(runtime: Runtime, asked: Asked, session: SessionRow) -> Iterator[Message]:
+    """The system messages, oldest first. What was appended meanwhile is not among them."""
+    seq = 0
+    while rows := runtime.store.read(_system_page(session.key, seq)):
+        yield from (_message(asked, row) for row in rows if row.seq <= session.head)
+        seq = rows[-1].seq
+
+
+def _newest(runtime: Runtime, asked: Asked, session: SessionRow) -> Iterator[Message]:
+    """All messages, newest first. Each page is a look of its own: no caller's code runs while the store is held."""
+    seq = session.head + 1
+    while rows := runtime.store.read(_page(session.key, seq)):
+        yield from (_message(asked, row) for row in rows)
+        seq = rows[-1].seq
+
+
+def _system_page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
+    return lambda look: look.system_messages_after(session_key, seq, PAGE)
+
+
+def _page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
+    return lambda look: look.messages_before(session_key, seq, PAGE)
+
+
+# -- rows as values ----------------------------------------------------------------------------------
+
+
+def _found(look: Reading, asked: Asked) -> tuple[SessionRow, MemoRow | None]:
+    row = look.session_of(asked.scope, asked.session_id)
+    if row is None:
+        raise SessionNotFound(asked.session_id, asked.scope)
+    return row, _newest_memo(look, row)
+
+
+def _newest_memo(look: Reading, session: SessionRow) -> MemoRow | None:
+    return next(iter(look.memos_after(session.key, session.memos - 1, 1)), None) if session.memos else None
+
+
+def _session(look: Reading, row: SessionRow, memo: MemoRow | None) -> Session:
+    return Session(
+        id=row.id,
+        scope=row.scope,
+        messages=row.head,
+        memo=_memo(Asked(row.scope, row.id), memo) if memo else None,
+        runs=tuple(look.runs_of_session(row.scope, row.id)),
+        meta=decode(row.meta),
+        actor=row.actor,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+    )
+
+
+def _message(asked: Asked, row: MessageRow) -> Message:
+    return Message(
+        session_id=asked.session_id,
+        seq=row.seq,
+        role=row.role,
+        content=decode(row.content),
+        meta=decode(row.meta),
+        run_id=row.run_id,
+        actor=row.actor,
+        at=moment(row.at),
+        digest=row.digest.hex(),
+    )
+
+
+def _memo(asked: Asked, row: MemoRow) -> Memo:
+    return Memo(asked.session_id, decode(row.text), row.upto, row.version, row.actor, moment(row.at))

@@ -1,0 +1,210 @@
+"""Blobs: content in a folder, named by its digest, verified when read.
+
+A blob is durable before anything refers to it: file synced, renamed, folder synced. Writing the same
+content twice is harmless. A crash leaves at most a file nobody refers to. `gc` moves such files to the trash
+(`trash.py`); a blob that is there is still found.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import BinaryIO
+
+from outlast import failpoints
+from outlast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
+from outlast.values.digest import digest
+
+PIECE_BYTES = 1 << 20
+
+
+class Blobs:
+    """A folder of blobs: `ab/abcdef…`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._named: set[str] = set()  # folders whose own names this process has synced, whoever made them
+
+    def path(self, name: str) -> Path:
+        return self.folder / name[:2] / name
+
+    def put(self, content: bytes) -> str:
+        """Store content durably and give its digest."""
+        name = digest(content)
+        path = self.path(name)
+        try:
+            if self._rely_on(path, content):
+                return name
+            self._write(path, (content,))
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+        return name
+
+    def adopt(self, path: Path) -> str:
+        """Store a file's content durably, in constant memory, and give its digest. The file stays where it is."""
+        with open(path, "rb") as file:
+            name = file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
+        return name
+
+    def _rely_on(self, path: Path, content: bytes) -> bool:
+        """Whether the blob is there, whole. Its name is synced: who wrote it may have died before doing so."""
+        try:
+            if path.stat().st_size != len(content) or path.read_bytes() != content:
+                return False
+            os.utime(path)  # whoever relies on a blob makes it young again, so that no sweep takes it
+        except FileNotFoundError:
+            return False
+        self._sync_names(path)
+        return True
+
+    def _write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            with open(temporary, "wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            if failpoints.armed:
+                failpoints.armed("blob.written")
+            os.replace(temporary, path)
+        except Exception:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._named_now(path)
+
+    def _named_now(self, path: Path) -> None:
+        if failpoints.armed:
+            failpoints.armed("blob.named")
+        self._sync_names(path)
+        if failpoints.armed:
+            failpoints.armed("blob.synced")
+
+    def place(self, temporary: Path, name: str) -> None:
+        """Give a file beside the blobs, whose content has that digest, its name; durable when this returns."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sync_file(temporary)
+        if failpoints.armed:
+            failpoints.armed("blob.written")
+        os.replace(temporary, path)
+        self._named_now(path)
+
+    def renew(self, name: str) -> bool:
+        """Whether the blob is in its place, whole; then it is young again, and its name is durable."""
+        path = self.path(name)
+        if not self._touch(path) or not self._is_whole(name):
+            return False
+        self._sync_names(path)
+        return True
+
+    def _sync_names(self, path: Path) -> None:
+        """The file's name, and that of the folder it is in."""
+        sync_folder(path.parent)
+        if path.parent.name not in self._named:
+            sync_folder(self.folder)
+            self._named.add(path.parent.name)
+
+    def get(self, name: str) -> bytes:
+        """The content. Raises IntegrityBroken when it is missing or not what was stored."""
+        try:
+            with self._opened(name) as file:
+                content = file.read()
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+        if digest(content) != name:
+            raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+        return content
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
+        try:
+            with self._opened(name) as file:
+                yield from _checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+
+    def keep(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
+        path = self.path(name)
+        try:
+            if self._touch(path) and self._is_whole(name):
+                self._sync_names(path)
+            else:
+                self._write(path, _checked(name, pieces))
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+
+    def _touch(self, path: Path) -> bool:
+        """Make a blob young before relying on it, so that no sweep takes it. False when it is not there."""
+        try:
+            os.utime(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            for _ in self.pieces(name):
+                pass
+        except IntegrityBroken:
+            return False
+        return True
+
+    def has(self, name: str) -> bool:
+        return any(path.is_file() for path in self._places(name))
+
+    def _opened(self, name: str) -> BinaryIO:
+        for path in self._places(name):
+            with suppress(FileNotFoundError):
+                return open(path, "rb")
+        raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
+
+    def _places(self, name: str) -> tuple[Path, Path, Path]:
+        """In its place, in the trash, or back in its place since the trash was looked into."""
+        return self.path(name), self.folder / "trash" / name, self.path(name)
+
+
+def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same pieces. Raises IntegrityBroken after the last one if they are not what the name says."""
+    found = sha256()
+    for piece in pieces:
+        found.update(piece)
+        yield piece
+    if found.hexdigest() != name:
+        raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    _sync(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def translated(error: OSError, path: str) -> Exception:
+    """Our error for one of the disk's."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(path)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StoreReadOnly(path, error.strerror or str(error))
+    return StoreFailed(path, str(error))

@@ -1,0 +1,112 @@
+"""API keys of a home: one small file beside the tenants, readable by its owner only. Every write is synced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import apsw
+
+from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreReadOnly
+from outlast.store.sqlite.mounts import refuse_network
+from outlast.store.statements import key_statements
+from outlast.values.frozen import NamedTuple
+
+FILE = "keys.db"
+BUSY_MS = 10_000
+
+
+class KeyRow(NamedTuple):
+    """A key as it is stored. Times are microseconds; 0: never."""
+
+    id: str
+    print: str
+    tenant: str
+    actor: str
+    roles: str
+    created_at: int
+    expires_at: int
+    last_used_at: int
+    revoked_at: int
+
+
+class KeyFile:
+    """The keys of a home. Opened when there is something to read or write."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / FILE
+        self._lock = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        self._sql = key_statements()
+
+    def add(self, row: KeyRow) -> None:
+        self._make()
+        self._do("add_key", row)
+
+    def find(self, key_id: str) -> KeyRow | None:
+        rows = self._rows("key_by_id", (key_id,))
+        return rows[0] if rows else None
+
+    def all(self) -> list[KeyRow]:
+        """Every key, the oldest first."""
+        return self._rows("all_keys", ())
+
+    def revoke(self, key_id: str, at: int) -> None:
+        """The first time counts."""
+        self._do("revoke_key", (at, key_id))
+
+    def use(self, key_id: str, at: int) -> None:
+        self._do("use_key", (at, key_id))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _rows(self, name: str, values: tuple[object, ...]) -> list[KeyRow]:
+        if self._connection is None and not self.path.exists():
+            return []
+        try:
+            with self._lock:
+                return [KeyRow(*row) for row in self._open().execute(self._sql[name], values)]
+        except apsw.Error as error:
+            raise self._translate(error) from error
+
+    def _do(self, name: str, values: tuple[object, ...]) -> None:
+        try:
+            with self._lock:
+                self._open().execute(self._sql[name], values)
+        except apsw.Error as error:
+            raise self._translate(error) from error
+
+    def _make(self) -> None:
+        """The file, for its owner only from its first byte on."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            refuse_network(self.path.parent)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            os.chmod(self.path, 0o600)
+        except OSError as error:
+            raise StoreReadOnly(str(self.path), error.strerror or str(error)) from error
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            connection = apsw.Connection(str(self.path))
+            connection.set_busy_timeout(BUSY_MS)
+            connection.pragma("journal_mode", "DELETE")  # one file: there is nothing beside it to protect
+            connection.pragma("synchronous", "FULL")
+            connection.pragma("trusted_schema", False)
+            connection.execute(self._sql["make_keys"])
+            self._connection = connection
+        return self._connection
+
+    def _translate(self, error: apsw.Error) -> OutlastError:
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return StoreBusy(str(self.path), BUSY_MS / 1000)
+            case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
+                return StoreReadOnly(str(self.path), str(error))
+            case _:
+                return StoreFailed(str(self.path), f"{type(error).__name__}: {error}")

@@ -1,0 +1,287 @@
+"""The embedded store: one SQLite file per tenant, WAL, every commit synced.
+
+Owns opening, settings, the translation of driver errors and the refusal of forked handles. What is written
+and how it is batched is `writer.py`; the statements are in `sql/`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import apsw
+
+from outlast.errors import (
+    DiskFull,
+    Invalid,
+    OutlastError,
+    StoreBusy,
+    StoreFailed,
+    StoreForeign,
+    StoreForked,
+    StoreReadOnly,
+)
+from outlast.ids import chance
+from outlast.ledger.journal import Entry
+from outlast.store.contract import Hold, Reading, Room, Writing
+from outlast.store.sqlite.migrate import migrate, refuse_foreign
+from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
+from outlast.store.sqlite.transaction import Reader, Transaction
+from outlast.store.sqlite.writer import Item, Writer
+from outlast.store.statements import statements
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+T = TypeVar("T")
+BUSY_SECONDS = 60.0
+
+_open: dict[str, int] = {}  # files open in this process, by their real paths
+_inherited: set[str] = set()  # files that were open when this process was forked: unsafe here for good
+_forks = 0
+
+
+def _after_fork() -> None:
+    global _forks
+    _forks += 1
+    _inherited.update(_open)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class SqliteStore:
+    """A tenant's ledger in one file. See contract.Store."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+        filesystem: FilesystemOf = filesystem_of,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        self.path, self._file = str(path), os.path.realpath(path)
+        self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
+        self._forks = _forks
+        self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
+        self._refuse_forked()
+        self._filesystem = filesystem
+        refuse_network(path.parent, filesystem)
+        self._sql = statements("sqlite")
+        self._lock = threading.Lock()
+        self._closed = False
+        try:
+            self._writer = Writer(self._connect_writer, self.translate)
+            self._reader = Reader(self._connect(), self._sql)
+        except apsw.Error as error:
+            raise self.translate(error) from error
+        opened = os.stat(self.path)
+        self._inode = (opened.st_dev, opened.st_ino)
+        _open[self._file] = _open.get(self._file, 0) + 1
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def put(self, hold: Hold, entries: Sequence[Entry]) -> Item:
+        if self._forks != _forks:
+            self._refuse_forked()
+        return self._writer.put(Item(hold, entries))
+
+    def put_work(self, work: Callable[[Writing], Any]) -> Item:
+        if self._forks != _forks:
+            self._refuse_forked()
+        return self._writer.put(Item(None, (), work))
+
+    def finish(self, ticket: Item) -> Any:
+        self._writer.commit(ticket)
+        return ticket.result
+
+    def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
+        if self.live <= 1 and self._writer.commit_if_free(ticket):
+            return None
+        future: Future[None] = sys.modules["asyncio"].get_running_loop().create_future()  # on a loop: it is loaded
+        self._writer.commit_later(ticket, future)
+        return future
+
+    def write(self, work: Callable[[Writing], T]) -> T:
+        result: T = self.finish(self.put_work(work))
+        self.still_there()  # else it was written into a file that nobody will ever find
+        return result
+
+    def read(self, look: Callable[[Reading], T]) -> T:
+        if self._forks != _forks:
+            self._refuse_forked()
+        with self._lock:
+            reader = self._reader
+            try:
+                try:
+                    reader.execute("BEGIN")
+                    return look(reader)
+                finally:
+                    if not reader.connection.getautocommit():  # a Ctrl-C may come before or after it has begun
+                        reader.execute("COMMIT")
+            except apsw.Error as error:
+                raise self.translate(error) from error
+
+    def still_there(self) -> None:
+        """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            now = None
+        if now is None or (now.st_dev, now.st_ino) != self._inode:
+            raise StoreFailed(self.path, "the file was removed or replaced while it was open")
+
+    def facts(self) -> dict[str, Any]:
+        self._refuse_forked()
+        pragma = self._reader.connection.pragma
+        return {
+            "path": self.path,
+            "sqlite": apsw.sqlite_lib_version(),
+            "apsw": apsw.apsw_version(),
+            "schema": pragma("user_version"),
+            "journal_mode": pragma("journal_mode"),
+            "synchronous": self._synchronous,
+            "size_bytes": Path(self.path).stat().st_size,
+            "filesystem": self._filesystem(Path(self.path)) or "unknown",
+        }
+
+    def check(self) -> list[str]:
+        self._refuse_forked()
+        with self._lock:
+            try:
+                found = [row[0] for row in self._reader.execute("PRAGMA integrity_check(20)")]
+            except apsw.Error as error:
+                return [str(self.translate(error))]
+        return [] if found == ["ok"] else [str(line) for line in found]
+
+    def room(self) -> Room:
+        self._refuse_forked()
+        with self._lock:
+            pragma = self._reader.connection.pragma
+            pages, free, size = pragma("page_count"), pragma("freelist_count"), pragma("page_size")
+        return Room(pages * size, free * size)
+
+    def vacuum(self) -> None:
+        self._refuse_forked()
+        try:
+            self._writer.vacuum()
+        except apsw.Error as error:
+            raise self.translate(error) from error
+
+    def close(self) -> None:
+        if self._forks != _forks:
+            return  # the parent's handles are not ours to close
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        self._writer.close()
+        with self._lock:
+            self._reader.connection.close()
+        _open[self._file] = _open.get(self._file, 1) - 1
+        if not _open[self._file]:
+            del _open[self._file]
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _refuse_forked(self) -> None:
+        if self._file in _inherited:
+            raise StoreForked(self.path)
+
+    def _connect_writer(self) -> Transaction:
+        connection = self._connect()
+        with _closed_on_error(connection):
+            migrate(connection, self.path)
+            connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
+        return Transaction(connection, self._sql)
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
+        with _closed_on_error(connection):
+            self._set_up(connection)
+        return connection
+
+    def _set_up(self, connection: apsw.Connection) -> None:
+        connection.set_busy_handler(_patient(self._busy_seconds))
+        if connection.pragma("journal_mode") != "wal":
+            refuse_foreign(connection, self.path)
+            self._switch_to_wal(connection)
+        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("foreign_keys", True)
+        connection.pragma("trusted_schema", False)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else a statement is prepared anew for other values
+
+    def _switch_to_wal(self, connection: apsw.Connection) -> None:
+        """SQLite asks no busy handler here, and several processes may be making the store at once."""
+        wait, tries = _patient(self._busy_seconds), 0
+        while True:
+            try:
+                connection.pragma("page_size", 4096)
+                mode = connection.pragma("journal_mode", "WAL")
+                break
+            except apsw.BusyError:
+                if not wait(tries):
+                    raise
+                tries += 1
+        if mode != "wal":
+            raise StoreFailed(self.path, f"its journal cannot be a WAL here, only {mode!r}")
+
+    def translate(self, error: apsw.Error) -> OutlastError:
+        """Our error for a driver's: the only place where they meet."""
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return StoreBusy(self.path, self._busy_seconds)
+            case apsw.FullError():
+                return DiskFull(self.path)
+            case apsw.ReadOnlyError() | apsw.PermissionsError():
+                return StoreReadOnly(self.path, str(error))
+            case apsw.CantOpenError():
+                return self._cannot_open(error)
+            case apsw.NotADBError() | apsw.CorruptError():
+                return StoreForeign(self.path, str(error))
+            case apsw.TooBigError():
+                return Invalid(detail=f"a record is too big for the store: {error}")
+            case _:
+                return StoreFailed(self.path, f"{type(error).__name__}: {error}")
+
+    def _cannot_open(self, error: apsw.Error) -> OutlastError:
+        folder = Path(self.path).parent
+        if not os.access(folder, os.W_OK):
+            return StoreReadOnly(self.path, f"no permission to write in {folder}")
+        return StoreFailed(self.path, str(error))
+
+
+@contextmanager
+def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
+    """A connection that could not be made ready is let go of now, not when it is collected."""
+    try:
+        yield
+    except BaseException:
+        with suppress(apsw.Error):
+            connection.close(True)
+        raise
+
+
+def _patient(limit_seconds: float) -> Callable[[int], bool]:
+    """Wait for other processes in short, uneven naps: fair under contention, and never a user's problem."""
+    started = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal started
+        now = time.monotonic()
+        if tries == 0:
+            started = now
+        if now - started > limit_seconds:
+            return False
+        time.sleep(0.0002 + chance() * min(0.001 * (tries + 1), 0.01))
+        return True
+
+    return wait

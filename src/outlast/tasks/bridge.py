@@ -1,0 +1,301 @@
+"""The host bridge: open a task, pause and resume it, record what happens. Completing is `complete.py`.
+
+It is the handoff machinery under `task:<task>`: pausing stores, resuming claims and recovers, completing settles. The
+task's state moves in the same transaction (`handoffs/task_state.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from outlast.clock import moment
+from outlast.errors import (
+    Finished,
+    HandoffInvalid,
+    HandoffNotFound,
+    Invalid,
+    RunNotFound,
+    TaskExists,
+    TaskNotFound,
+    TaskRefused,
+    ValueRefused,
+)
+from outlast.handoffs import recover as recovering
+from outlast.handoffs import store as storing
+from outlast.handoffs import task_state as task_states
+from outlast.handoffs.find import Asked
+from outlast.handoffs.recover import Recovering
+from outlast.handoffs.store import Storing
+from outlast.handoffs.task_state import Entry, refuse_completed, unfinished
+from outlast.home import once as operations
+from outlast.home.once import Operation, check_id
+from outlast.store.contract import Reading, TaskEventRow, TaskRow, Writing
+from outlast.tasks.task import State, Task, TaskEvent, TaskPaused, TaskResumed, anchor_of
+from outlast.values.codec import decode, pack_json
+from outlast.values.frozen import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.run import RunRecord
+
+BODY_BYTES = 1 << 16
+STORING = ("strict", "baseline", "redact", "bind", "expected_revision")
+OURS = ("anchor", "tenant_id", "scope", "actor", "claim_id")
+NOTHING = "nothing was handed over, and no run of it was stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Which task is meant, who acts, where its files are, and the claim that is shown."""
+
+    scope: str
+    task: str
+    actor: str
+    repo_root: str | None = None
+    claim_id: str | None = None
+
+    @property
+    def anchor(self) -> str:
+        return anchor_of(self.task)
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(self.scope, self.anchor, repo_root=self.repo_root)
+
+
+class _Before(NamedTuple):
+    """What was remembered of a write that was done before."""
+
+    answer: str
+
+
+# -- opening and looking -----------------------------------------------------------------------------
+
+
+def open_(runtime: Runtime, of: Of, *, session: str, meta: str | None, reopen: bool, operation_id: str | None) -> Task:
+    """The task, opened if it was not; a completed one is opened again only if that is said. Raises TaskExists."""
+    check_id(operation_id)
+    operation = Operation(operation_id, "task_open", [of.scope, of.task, of.actor, session, meta, reopen])
+
+    def work(tx: Writing) -> tuple[TaskRow, str]:
+        at, row = runtime.clock.now(), tx.task_of(of.scope, of.task)
+        said = {"session": session} if session else {}
+        if row is None:
+            return task_states.made(
+                tx, of.scope, of.task, Entry("opened", of.actor, said), at, session, meta or "{}"
+            ), ""
+        if meta is not None and decode(meta) != decode(row.meta):
+            raise TaskExists(of.task, row.meta)
+        again = reopen and row.state == "completed"
+        if again or (session and session != row.session):
+            entry = Entry("reopened" if again else "opened", of.actor, said)
+            row = task_states.write(tx, row, entry, at, session or row.session)
+        return row, ""
+
+    done = operations.once(runtime, operation, work, _Before)
+    return _task(done) if isinstance(done, TaskRow) else replace(get(runtime, of), replayed=True)
+
+
+def get(runtime: Runtime, of: Of) -> Task:
+    """How a task stands. One that nobody opened is active while it has runs or a handoff. Raises TaskNotFound."""
+    return runtime.store.read(lambda look: _known(look, of))
+
+
+def _known(look: Reading, of: Of) -> Task:
+    row = look.task_of(of.scope, of.task)
+    if row is not None:
+        return _task(row)
+    anchor = look.anchor_of(of.scope, of.anchor)
+    if anchor is None and not look.runs_of_task(of.scope, of.task, 1):
+        raise TaskNotFound(of.task, of.scope)
+    state: State = "completed" if anchor is not None and anchor.status == "finished" else "active"
+    return Task(of.task, of.scope, state, "", {}, "", None, None)
+
+
+def listed(runtime: Runtime, scope: str, state: str | None, limit: int, before: str | None = None) -> list[Task]:
+    """The tasks that somebody opened, those that something happened to last first; after the one named `before`."""
+
+    def look_at(look: Reading) -> list[TaskRow]:
+        place = look.task_of(scope, before) if before is not None else None
+        if before is not None and place is None:
+            raise TaskNotFound(before, scope)
+        return look.newest_tasks(scope, state, limit, place)
+
+    return [_task(row) for row in runtime.store.read(look_at)]
+
+
+def events(runtime: Runtime, of: Of, after: int, limit: int) -> list[TaskEvent]:
+    """What happened to a task, in order, from the event after `after` on. Raises TaskNotFound."""
+
+    def look_at(look: Reading) -> list[TaskEventRow]:
+        row = look.task_of(of.scope, of.task)
+        if row is None:
+            _known(look, of)
+            return []
+        return look.task_events_after(row.key, after, limit)
+
+    return [_event(of, row) for row in runtime.store.read(look_at)]
+
+
+# -- pausing and resuming ----------------------------------------------------------------------------
+
+
+def pause(
+    runtime: Runtime, of: Of, given: Mapping[str, Any], *, stop_run: bool, operation_id: str | None
+) -> TaskPaused:
+    """Store what whoever resumes the task needs, and give the claim back: one transaction.
+
+    Raises TaskRefused, HandoffClaimed, ClaimLost, and what storing raises.
+    """
+    for name in OURS:
+        if name in given:
+            why = "a task is paused under its own name, by who opened it"
+            raise HandoffInvalid(name, why, "leave it out, or say it when the task is opened")
+    fields = {"anchor": of.anchor, "repo_root": of.repo_root, **given}
+    options = {name: fields.pop(name) for name in STORING if name in fields}
+    how = Storing(
+        scope=of.scope, actor=of.actor, claim_id=of.claim_id, operation_id=operation_id, pause=True, **options
+    )
+    if operation_id is None:
+        runtime.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "pause"))
+    handoff = storing.store(runtime, fields, how)
+    running = [record for record in unfinished_runs(runtime, of) if record.status == "running"]
+    stopping = [record.id for record in running if stop_run and _asked_to_stop(runtime, record, operation_id)]
+    return TaskPaused(of.task, handoff, tuple(stopping), _notes(running, stopping))
+
+
+def unfinished_runs(runtime: Runtime, of: Of) -> list[RunRecord]:
+    """The runs of a task that could go on here, as they stand now."""
+    found = []
+    for row in runtime.store.read(lambda look: unfinished(look, of.scope, of.task)):
+        with suppress(RunNotFound):  # removed since
+            found.append(runtime.record(row))
+    return found
+
+
+def _asked_to_stop(runtime: Runtime, run: RunRecord, operation_id: str | None) -> bool:
+    from outlast.runs import decisions
+
+    try:
+        decisions.pause(runtime, run.id, f"{operation_id}:stop:{run.id}" if operation_id is not None else None)
+    except (Invalid, RunNotFound):  # it has stopped by itself
+        return False
+    return True
+
+
+def _notes(running: Sequence[RunRecord], stopping: Sequence[str]) -> tuple[str, ...]:
+    stop = "stop it: stop_run=True (--stop-run), or `outlast pause {}`"
+    return tuple(
+        f"run {run.id} was asked to stop at its next step"
+        if run.id in stopping
+        else f"run {run.id} is still running ({run.holder}) and goes on; {stop.format(run.id)}"
+        for run in running
+    )
+
+
+def resume(
+    runtime: Runtime,
+    of: Of,
+    *,
+    run_checks: bool,
+    accept: tuple[str, ...],
+    why: str,
+    take: bool,
+    operation_id: str | None,
+) -> TaskResumed:
+    """Claim the task, and give what was handed over with its verdict. One of many gets it.
+
+    Raises TaskRefused, HandoffClaimed (it says who holds it), HandoffContested, ClaimLost, HandoffInvalid.
+    """
+    how = Recovering(
+        actor=of.actor,
+        run_checks=run_checks,
+        claim=True,
+        take=take,
+        accept=accept,
+        why=why,
+        operation_id=operation_id,
+        task=True,
+    )
+    if operation_id is None:
+        runtime.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "resume"))
+    try:
+        got = recovering.recover(runtime, of.asked, how)
+    except (HandoffNotFound, Finished) as error:
+        why = NOTHING if isinstance(error, HandoffNotFound) else f"{error.detail}, and nothing was handed over since"
+        raise TaskRefused(of.task, "resume", why, "go on with it; pause_task(…) hands it over") from error
+    if got.claim is None:
+        raise recovering.refusal(got, how)
+    return TaskResumed(of.task, got, got.claim, got.run.command if got.run else "")
+
+
+def claims_run(runtime: Runtime, of: Of) -> bool:
+    """Whether the claim that is shown holds a run of the task rather than its handoff."""
+
+    def look_at(look: Reading) -> bool:
+        runs = [look.lease_of(row.id) for row in unfinished(look, of.scope, of.task)]
+        return of.claim_id in [run.holder for run in runs if run]
+
+    return runtime.store.read(look_at)
+
+
+# -- recording ---------------------------------------------------------------------------------------
+
+
+def record(runtime: Runtime, of: Of, name: str, body: Any, operation_id: str | None) -> TaskEvent:
+    """Append an event to a task, durable and in order. Secrets in it are masked, and counted. Raises TaskRefused."""
+    from outlast.secrets import find as secrets
+
+    raw = pack_json(body, "body")
+    if len(raw) > BODY_BYTES:
+        why = f"it is {len(raw):,} bytes of JSON; the limit is {BODY_BYTES:,}"
+        raise ValueRefused("body", why, "keep it in a file, and a reference to it here")
+    check_id(operation_id)
+    operation = Operation(operation_id, "task_event", [of.scope, of.task, of.actor, name, body])
+    kept, masked = secrets.counted(decode(raw), runtime.secret_rules)
+    entry = Entry("event", of.actor, kept, name, masked)
+
+    def work(tx: Writing) -> tuple[int | _Before, str]:
+        at, row = runtime.clock.now(), tx.task_of(of.scope, of.task)
+        refuse_completed(row, "record an event of")
+        row = row or task_states.made(tx, of.scope, of.task, Entry("opened", of.actor, {}), at)
+        row = task_states.write(tx, row, entry, at)
+        return row.head, str(row.head)
+
+    done = operations.once(runtime, operation, work, _Before)
+    seq = int(done.answer) if isinstance(done, _Before) else done
+    (event,) = events(runtime, of, seq - 1, 1)
+    return replace(event, replayed=isinstance(done, _Before))
+
+
+# -- rows as values ----------------------------------------------------------------------------------
+
+
+def _task(row: TaskRow) -> Task:
+    return Task(
+        task=row.task,
+        scope=row.scope,
+        state=cast(State, row.state),
+        session=row.session,
+        meta=decode(row.meta),
+        actor=row.actor,
+        opened_at=moment(row.opened_at),
+        updated_at=moment(row.updated_at),
+        events=row.head,
+    )
+
+
+def _event(of: Of, row: TaskEventRow) -> TaskEvent:
+    return TaskEvent(
+        task=of.task,
+        seq=row.seq,
+        kind=row.kind,
+        name=row.name,
+        body=decode(row.body),
+        actor=row.actor,
+        at=moment(row.at),
+        masked=row.masked,
+    )

@@ -1,0 +1,264 @@
+"""A run frozen as a test case: inputs, answers, recorded outcomes, and what must come of them again.
+
+A case is one JSON file to keep in a repository. Checking it runs the flow's body on the frozen outcomes, in a home that
+is thrown away: no step, effect, probe or command is executed. Values are in the file as they are in the receipts: one
+that must not be in a repository must not be in a case.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outlast.errors import Invalid
+from outlast.flows.loading import is_recipe, load
+from outlast.flows.spec import FlowSpec
+from outlast.flows.yaml.flow import find_recipe
+from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
+from outlast.python.decorators import Flow, FlowFile
+from outlast.python.outlast import Outlast
+from outlast.runs.call import Call, Past, fold, labels
+from outlast.runs.plan import state_of
+from outlast.runs.replay.model import Divergence, differences
+from outlast.runs.replay.replay import Came, Recorded, come_to, compared, recorded_run
+from outlast.testing import stored
+from outlast.values.codec import decode, encode
+from outlast.values.digest import digest
+
+FORMAT = "outlast case 1"
+RULES = ("status", "result", "error", "state", "phase", "effects", "waits")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run, frozen. `accept` are the rules: leave one out, and it is not asked for."""
+
+    flow: str
+    run_id: str
+    inputs: dict[str, Any]
+    answers: list[dict[str, Any]]  # what people and signals said, for whoever reads the file
+    entries: list[dict[str, Any]]  # the journal: what the body is given
+    blobs: dict[str, str] = field(default_factory=dict)  # large results, by digest, as base64
+    stored: dict[str, Any] = field(default_factory=dict)  # what the body stored: artifacts, checkpoints, handoffs
+    accept: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the case to a file, whole or not at all. Values are in it as they are in the receipts."""
+        made = {"format": FORMAT} | {name: getattr(self, name) for name in self.__slots__}
+        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+        place = Path(path)
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, place)
+        return place
+
+    @classmethod
+    def load(cls, path: str | Path) -> Case:
+        """A case that was saved. Raises Invalid for anything else."""
+        try:
+            found = json.loads(Path(path).read_text("utf-8"))
+        except ValueError as error:
+            raise Invalid(detail=f"{path} is no case: {error}; make it anew: case_from_run(RUN).save(PATH)") from error
+        names = {"format", *cls.__slots__}
+        if not isinstance(found, dict) or set(found) != names or found.pop("format") != FORMAT:
+            raise Invalid(detail=f"{path} is no case of this version; make it anew: case_from_run(RUN).save(PATH)")
+        return _checked(cls(**found), str(path))
+
+    def divergences(
+        self, flow: Flow[..., Any] | FlowFile | None = None, *, folder: str | Path | None = None, code: bool = False
+    ) -> tuple[Divergence, ...]:
+        """Every way in which the flow's body does not do what the case says. See `check`."""
+        spec = flow.spec if flow is not None else _find(self.flow, Path(folder) if folder is not None else Path.cwd())
+        recorded = self._recorded()
+        with tempfile.TemporaryDirectory(prefix="outlast-case-") as home, closing(Outlast(home)) as outlast:
+            for name, kept in self.blobs.items():
+                if outlast._runtime.blobs.put(base64.b64decode(kept)) != name:
+                    raise Invalid(detail=f"blob {name[:12]} of the case was changed; make it anew: case_from_run(RUN)")
+            try:
+                stored.thaw(outlast, self.run_id, self.flow, encode(self.inputs).decode(), self.stored)
+            except (KeyError, TypeError, ValueError) as error:
+                raise Invalid(detail=f"what the case has stored cannot be read: {error!r}; make it anew") from error
+            came = come_to(outlast._runtime, recorded, spec)
+        found = [one for one in compared(recorded, spec, came).divergences if self._asks_for(one, code)]
+        return (*found, *self._effects(came, {one.subject for one in found}))
+
+    def check(
+        self, flow: Flow[..., Any] | FlowFile | None = None, *, folder: str | Path | None = None, code: bool = False
+    ) -> None:
+        """Run the flow's body on the frozen outcomes. Raises AssertionError with the list of what diverged.
+
+        The flow is found by its recorded name from `folder` (here), or given. Changed code of steps counts only with
+        `code`: their outcomes are frozen, whatever their code is.
+        """
+        found = self.divergences(flow, folder=folder, code=code)
+        if found:
+            lines = [f"  {one.code} {one.subject}: expected {one.expected}, found {one.found}" for one in found]
+            raise AssertionError("\n".join([f"{self.flow} does not do what run {self.run_id} did:", *lines]))
+
+    # -- what is asked for -----------------------------------------------------------------------
+
+    def _recorded(self) -> Recorded:
+        """The run as the rules have it: they are compared, not what the journal ends with."""
+        rules = self.accept
+        waits = tuple(Call(*call) for call in rules.get("waits", ()))
+        rows = [_row(one) for one in self.entries]
+        return Recorded(
+            self.run_id,
+            self.flow,
+            rules["status"],
+            rules.get("phase", ""),
+            self.inputs,
+            rows,
+            rules.get("result"),
+            rules.get("error"),
+            waits,
+            state=rules.get("state"),
+        )
+
+    def _asks_for(self, found: Divergence, code: bool) -> bool:
+        if found.code == "code_changed":
+            return code
+        if found.code == "end_differs":
+            by = {"succeeded": "result", "failed": "error", "waiting": "waits"}
+            rule = by.get(self.accept["status"], "status")
+            return rule in self.accept or found.found.split()[0] != found.expected.split()[0]
+        return {"state_differs": "state", "phase_differs": "phase"}.get(found.code, "status") in self.accept
+
+    def _effects(self, came: Came, said: set[str]) -> list[Divergence]:
+        """Effects that the rules name and that did not happen so, or the other way round; but for those `said`."""
+        names = labels([_row(one) for one in self.entries])
+        wanted = {one["label"]: (one["status"], one["inputs"]) for one in self.accept.get("effects", ())}
+        happened = came.execution.effects if "effects" in self.accept else []
+        found = {names[past.call]: (past.last.status, past.call.inputs) for past in happened}
+        return [
+            Divergence("effects_differ", label, _happened(was), _happened(now))
+            for label, was, now in differences(wanted, found)
+            if label not in said
+        ]
+
+
+def _happened(effect: tuple[str, str] | None) -> str:
+    return f"{effect[0]} with inputs {effect[1][:12]}" if effect is not None else "no such effect"
+
+
+def case_from_run(run_id: str, home: str | Path | Outlast | None = None, *, tenant: str = "default") -> Case:
+    """Freeze a run: its inputs, what people answered, every recorded outcome, and what it came to.
+
+    `home` is a folder, or an open Outlast. Raises RunNotFound, IntegrityBroken. What the receipts hold is in the case
+    as it is; nothing is masked.
+    """
+    opened = nullcontext(home) if isinstance(home, Outlast) else closing(Outlast(home, tenant=tenant))
+    with opened as outlast:
+        runtime = outlast._runtime
+        recorded = recorded_run(runtime, run_id)
+        beside = stored.freeze(outlast, runtime.row(recorded.run_id), recorded.rows)
+        spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)} | stored.blobs_of(beside)
+        kept = {name: base64.b64encode(runtime.blobs.get(name)).decode() for name in sorted(spare)}
+    entries = [_told(row) for row in recorded.rows if decode_header(row.header).kind != "testimony"]
+    answers, rules = _answers(recorded), _rules(recorded)
+    return Case(recorded.flow, recorded.run_id, recorded.inputs, answers, entries, kept, beside, rules)
+
+
+# -- freezing ----------------------------------------------------------------------------------------
+
+
+def _rules(recorded: Recorded) -> dict[str, Any]:
+    names, ledger = labels(recorded.rows), fold(recorded.rows)
+    done = sorted((past for each in ledger.effects.values() for past in each), key=lambda past: past.first)
+    rules: dict[str, Any] = {"status": recorded.status, "phase": recorded.phase, "state": state_of(recorded.rows)}
+    if recorded.status == "succeeded":
+        rules["result"] = recorded.result
+    if recorded.status == "failed":
+        rules["error"] = {name: (recorded.error or {}).get(name) for name in ("type", "message")}
+    if recorded.waits:
+        rules["waits"] = [list(call) for call in recorded.waits]
+    return rules | {"effects": [_effect(past, names[past.call]) for past in done if past.last.delivered]}
+
+
+def _effect(past: Past, label: str) -> dict[str, Any]:
+    return {"label": label, "inputs": past.call.inputs, "status": past.last.status}
+
+
+def _answers(recorded: Recorded) -> list[dict[str, Any]]:
+    """What was said from outside: to the flow's questions, and about its calls."""
+    found = []
+    for row in recorded.rows:
+        header = decode_header(row.header)
+        payload = decode_payload(row.payload) if row.payload else Payload()
+        told = {} if payload.result is msgspec.UNSET else {"answer": decode(bytes(payload.result))}
+        if header.kind in ("wait", "decision"):
+            said = {"kind": header.kind, "step": f"{header.scope}{header.name}", "status": header.status}
+            found.append(said | told | ({"facts": payload.facts} if payload.facts else {}))
+    return found
+
+
+def _told(row: Row) -> dict[str, Any]:
+    """An entry for a file: its fields by name, those that say nothing left out."""
+    header = decode_header(row.header)
+    nothing = Header("", "")
+    kept = {name: getattr(header, name) for name in Header.__struct_fields__ if name not in ("payload", "epoch")}
+    said = {name: value for name, value in kept.items() if value != getattr(nothing, name)}
+    return {"seq": row.seq, "header": said} | ({"payload": _without_trace(row.payload)} if row.payload else {})
+
+
+def _without_trace(raw: bytes) -> Any:
+    """A payload. The trace of a failure speaks of folders of the machine it happened on, and decides nothing."""
+    payload = decode(raw)
+    if isinstance(payload.get("error"), dict):
+        payload["error"].pop("trace", None)
+    return payload
+
+
+def _row(told: Mapping[str, Any]) -> Row:
+    """An entry as `_told` wrote it. Raises ValueError, TypeError, KeyError for what is none."""
+    said, nothing = dict(told["header"]), Header("", "")
+    fields = [said.pop(name, getattr(nothing, name)) for name in Header.__struct_fields__]
+    if said:
+        raise ValueError(f"entry {told['seq']} has an unknown field {next(iter(said))!r}")
+    header = encode_header(msgspec.convert(fields, Header))
+    return Row(int(told["seq"]), header, b"", encode(told["payload"]) if "payload" in told else None)
+
+
+def _blobs(raw: bytes) -> list[str]:
+    """The results of a payload that are blobs. What only people read, such as transcripts, is left out."""
+    payload = decode_payload(raw) if b'"blob":"' in raw else Payload()
+    return [payload.blob] if payload.blob else []
+
+
+def _checked(case: Case, path: str) -> Case:
+    """The case, if what is in it can be read back. Raises Invalid."""
+    unknown = sorted(set(case.accept) - set(RULES))
+    if unknown or "status" not in case.accept:
+        why = f"unknown rule {unknown[0]!r}" if unknown else "its rules have no status"
+        raise Invalid(detail=f"{path}: {why}; the rules are {', '.join(RULES)}")
+    try:
+        rows = [_row(one) for one in case.entries]
+        fold(rows)
+        wrong = [name for name, kept in case.blobs.items() if digest(base64.b64decode(kept, validate=True)) != name]
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError) as error:
+        raise Invalid(detail=f"{path}: {error}; make it anew: case_from_run(RUN).save(PATH)") from error
+    if wrong:
+        raise Invalid(detail=f"{path}: blob {wrong[0][:12]} was changed; make it anew: case_from_run(RUN).save(PATH)")
+    return case
+
+
+def _find(source: str, folder: Path) -> FlowSpec:
+    """The flow that a case is about. Raises FlowNotFound."""
+    if is_recipe(source):
+        return find_recipe(source, folder)
+    found = load(source, folder)
+    spec = getattr(found, "spec", None)
+    if not isinstance(spec, FlowSpec):
+        raise Invalid(detail=f"{source} is no flow any more; give it: case.check(flow)")
+    return spec

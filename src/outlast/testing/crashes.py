@@ -1,0 +1,320 @@
+"""`crash_everywhere`: a flow is killed at every write point and resumed, and the promises are checked each time.
+
+Every trial has a home of its own and real processes, forked and killed by SIGKILL. The parent opens a home only
+after the last fork that uses it: SQLite's files do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from outlast import failpoints
+from outlast.clock import SystemClock, micros
+from outlast.python.decorators import Flow
+from outlast.python.outlast import Outlast
+from outlast.runs.attempt import Attempt
+from outlast.runs.call import Call
+from outlast.runs.effect import NOT_DONE, Answer, Happened
+from outlast.runs.execution import Execution
+from outlast.runs.receipt import Receipt
+from outlast.runs.waits.interrupt import Interrupt, is_told
+from outlast.testing import audit
+from outlast.testing.children import Ended, Tell, in_child
+from outlast.values.codec import decode, encode
+
+T = TypeVar("T")
+Settle = Callable[[Receipt], Happened | Answer]
+_MOST_RESUMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The nth time that a write point is reached."""
+
+    name: str
+    nth: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.nth}"
+
+
+@dataclass(frozen=True, slots=True)
+class Crashes:
+    """What was tried: every one of these kills was followed by resumes to the same result."""
+
+    points: tuple[Point, ...]
+    missed: tuple[Point, ...]  # not reached again: where threads race, one run may write less than another
+    kills: int
+    resumes: int
+    result: Any
+
+
+def crash_everywhere(
+    flow: Flow[..., T],
+    *args: Any,
+    check: Callable[[Any], object] | None = None,
+    settle: Settle | None = None,
+    answers: Mapping[str, Any] | None = None,
+    reset: Callable[[], object] | None = None,
+    resources: Mapping[str, Callable[[], Any]] | None = None,
+    home: str | Path | None = None,
+    limit: int | None = None,
+    twice: bool = False,
+    seconds: float = 30.0,
+    **kwargs: Any,
+) -> Crashes:
+    """Kill a flow at every write point it reaches, resume it, and assert what Outlast promises.
+
+    That is: the same result as undisturbed, every delivered outcome kept and not computed again, every effect
+    run once unless `NOT_DONE` or a decision let it run again, and a clean `verify`. Raises AssertionError naming
+    the point; the home of that trial is kept.
+
+    An effect in doubt is settled by its `confirm` probe. For one without, `settle(receipt)` says what became of
+    it: `Happened(result)` or `NOT_DONE`. `answers` has what people say to `pause_for`, and the bodies of the signals
+    that are waited for, by the name of the wait; the same one each time. Sleeps take no time. `reset` puts the outside
+    world back before each trial, `check(result)` looks at it afterwards; `resources` are factories, called in every
+    process. `limit` tries so many points, spread evenly; `twice` kills the first resume as well. Trials take place
+    below `home`.
+    """
+    base = Path(tempfile.mkdtemp(prefix="outlast-crashes-", dir=home))
+    subject = Subject(flow, args, kwargs, settle or _no_settle, resources or {}, seconds, answers or {})
+    trying = Trying(base, subject, check or _nothing, reset or _nothing)
+    points = trying.undisturbed()
+    for number, point in enumerate(_spread(points, limit)):
+        trying.killed_at(point, number, twice)
+    shutil.rmtree(base)
+    return Crashes(tuple(points), tuple(trying.missed), trying.kills, trying.resumes, trying.result)
+
+
+def _nothing(*_: Any) -> None:
+    """The default of what need not be done."""
+
+
+def _no_settle(receipt: Receipt) -> Happened | Answer:
+    raise AssertionError(
+        f"effect {receipt.label} was killed between its intent and its outcome, and nobody knows whether it happened: "
+        f"give it a probe, @effect(confirm=…), or answer for it by crash_everywhere(…, settle=…)"
+    )
+
+
+def _spread(points: list[Point], limit: int | None) -> list[Point]:
+    if limit is None or len(points) <= limit:
+        return points
+    return [points[number * len(points) // limit] for number in range(limit)]
+
+
+# -- in the children ---------------------------------------------------------------------------------
+
+
+class Hurried(SystemClock):
+    """The machine's clocks, except that waiting takes no time: the wall clock jumps ahead instead."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        self.ahead += int(seconds * 1_000_000)
+
+    async def sleep_async(self, seconds: float) -> None:
+        import asyncio
+
+        self.sleep(seconds)
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is tried: a flow with its inputs, and how a process of it goes on."""
+
+    flow: Flow[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    settle: Settle
+    resources: Mapping[str, Callable[[], Any]]
+    seconds: float
+    answers: Mapping[str, Any] = field(default_factory=dict)
+
+    def work(self, home: Path, hook: Callable[[str], None] | None, tell: Tell) -> None:
+        """One process's part: say what was there, go on, settle what is in doubt for the next one."""
+        clock = Hurried()
+        failpoints.arm(hook)
+        with Outlast(home, clock=clock) as outlast:
+            for key, factory in self.resources.items():
+                outlast.resource(key, factory=factory)
+            tell("delivered", audit.delivered(outlast))
+            _tell_bodies(tell)
+            clock.ahead = max((_ahead(wait, clock) for wait in outlast.interrupts()), default=0)
+            if not any(run.finished for run in audit.every_run(outlast) if not run.parent):
+                outcome = outlast.run(self.flow, *self.args, **self.kwargs)
+                for wait in outlast.interrupts():
+                    self._answer(outlast, wait)
+                if outcome.status != "waiting":
+                    outcome.unwrap()
+            tell("finished", all(run.finished for run in audit.every_run(outlast)))
+
+    def _answer(self, outlast: Outlast, wait: Interrupt) -> None:
+        if wait.type == "inputs_changed":
+            raise AssertionError(f"{wait.says}: the flow's body is not the same each time it runs")
+        if is_told(wait.type) and wait.name in self.answers:
+            self._give(outlast, wait)
+        if wait.type not in ("in_doubt", "crash_loop"):
+            return
+        receipt = [r for r in outlast.receipts(wait.run_id) if r.label == wait.step][-1]
+        match self.settle(receipt) if wait.type == "in_doubt" else NOT_DONE:
+            case Happened(value=value):
+                outlast.answer(wait.id, {"choice": "skip", "result": value, "why": "it happened"})
+            case answer if answer is NOT_DONE:
+                outlast.answer(wait.id, {"choice": "retry", "why": "it did not happen"})
+            case answer:
+                raise AssertionError(f"settle({receipt.label}) must give Happened(result) or NOT_DONE, not {answer!r}")
+
+    def _give(self, outlast: Outlast, wait: Interrupt) -> None:
+        """What somebody says: to one who was told before, once more, as a message that is delivered twice."""
+        said, operation = self.answers[wait.name], f"answer {wait.id}"
+        if wait.type == "signal":
+            outlast.signal(wait.payload["name"], said, run_id=wait.run_id, operation_id=operation)
+        else:
+            outlast.answer(wait.id, said, operation_id=operation)
+
+
+def _ahead(wait: Interrupt, clock: SystemClock) -> int:
+    return micros(wait.due_at) - clock.now() if wait.due_at else 0
+
+
+def _tell_bodies(tell: Tell) -> None:
+    """Tell of every body that this process really begins, whatever the journal says of it."""
+    arguments = Execution.arguments
+
+    def told(execution: Execution, attempt: Attempt) -> Mapping[str, Any]:
+        given = arguments(execution, attempt)
+        tell("body", [execution.id, list(attempt.asked.call)])
+        return given
+
+    Execution.arguments = told  # type: ignore[method-assign, assignment]
+
+
+def _kill_after(count: int) -> Callable[[str], None]:
+    left = count
+
+    def hook(reached: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+# -- in the parent -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Trying:
+    """The trials of one flow, and what they came to."""
+
+    base: Path
+    subject: Subject
+    check: Callable[[Any], object]
+    reset: Callable[[], object]
+    result: Any = None
+    kills: int = 0
+    resumes: int = 0
+    missed: list[Point] = field(default_factory=list)
+
+    def undisturbed(self) -> list[Point]:
+        """Run it once and write down every point reached, and the result that all other trials must have."""
+        trial = Trial(self.base / "undisturbed", self.subject, "undisturbed")
+        log = self.base / "points"
+        self.reset()
+        trial.go_on(failpoints.log_to(str(log)))
+        trial.finish()
+        self.result = trial.judged()
+        self.check(self.result)
+        seen: Counter[str] = Counter()
+        points = []
+        for name in log.read_text().split():
+            seen[name] += 1
+            points.append(Point(name, seen[name]))
+        return points
+
+    def killed_at(self, point: Point, number: int, twice: bool) -> None:
+        """One trial: kill, resume until it is finished, judge."""
+        trial = Trial(self.base / f"{number:04d}", self.subject, f"killed at {point}")
+        self.reset()
+        if not trial.go_on(failpoints.kill_at(point.name, point.nth)).killed:
+            self.missed.append(point)
+        if twice:
+            trial.go_on(_kill_after(number % 7 + 1))
+        trial.finish()
+        result = trial.judged()
+        trial.expect(encode(result) == encode(self.result), f"it gave {result!r}, undisturbed {self.result!r}")
+        self.check(result)
+        self.kills, self.resumes = self.kills + trial.kills, self.resumes + len(trial.parts) - 1
+        shutil.rmtree(trial.home)
+
+
+@dataclass(slots=True)
+class Trial:
+    """One home, and the processes that worked on it one after the other."""
+
+    home: Path
+    subject: Subject
+    where: str
+    parts: list[Ended] = field(default_factory=list)
+
+    @property
+    def kills(self) -> int:
+        return sum(part.killed for part in self.parts)
+
+    def expect(self, holds: bool, else_: str) -> None:
+        if not holds:
+            raise AssertionError(f"{self.subject.flow.spec.name}, {self.where}: {else_} (kept in {self.home})")
+
+    def go_on(self, hook: Callable[[str], None] | None = None) -> Ended:
+        """Let one process work until it ends or is killed. None of it may compute what was delivered before."""
+        try:
+            part = in_child(lambda tell: self.subject.work(self.home, hook, tell), self.subject.seconds)
+        except TimeoutError as error:
+            raise AssertionError(f"{self.where}: {error} (kept in {self.home})") from None
+        self.parts.append(part)
+        self.expect(not part.told("error"), "\n".join(part.told("error")))
+        kept = [(run_id, call) for run_id, call, _, _ in _first(part.told("delivered"))]
+        again = [call for run_id, call in part.told("body") if (run_id, call) in kept]
+        self.expect(not again, f"delivered outcomes were computed again: {again}")
+        return part
+
+    def finish(self) -> None:
+        """Resume until every run of the home is finished."""
+        for _ in range(_MOST_RESUMES):
+            if self.parts[-1].told("finished") == [True] and not self.parts[-1].killed:
+                return
+            self.go_on()
+        self.expect(False, f"not finished after {_MOST_RESUMES} resumes")
+
+    def judged(self) -> Any:
+        """The result, once every promise has been found kept."""
+        bodies = [(run_id, Call(*call)) for part in self.parts for run_id, call in part.told("body")]
+        with Outlast(self.home) as outlast:
+            broken = list(audit.wrongs(outlast, bodies))
+            self.expect(not broken, "; ".join(broken))
+            there = [tuple(decode(encode(one)) for one in each) for each in audit.delivered(outlast)]
+            lost = [one for part in self.parts for one in _first(part.told("delivered")) if tuple(one) not in there]
+            self.expect(not lost, f"delivered outcomes are gone or changed: {lost}")
+            tops = [run for run in audit.every_run(outlast) if not run.parent]
+            self.expect(len(tops) == 1, f"there are {len(tops)} runs where one was asked for")
+            return tops[0].result
+
+
+def _first(told: list[Any]) -> list[Any]:
+    return list(told[0]) if told else []

@@ -1,0 +1,229 @@
+"""Values in and out of JSON, so that what comes back equals what went in, or is refused by path.
+
+Owns the encoders, the typed decoders and the search for the offending value. No pickle, no repr, no
+silent change: a tuple that would come back as a list, a NaN that would come back as null and a live
+object are refused with the path of the value and what to do instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Any, cast
+
+import msgspec
+
+from outlast.errors import ValueRefused
+from outlast.values.digest import identity
+
+ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
+INJECT = "pass live objects by inject(…); steps take and return values"
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(type(value).__name__)
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    if kind is object:
+        return value
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(value)
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise NotImplementedError(str(kind))
+
+
+_plain = msgspec.json.Encoder(enc_hook=_to_json)
+_sorted = msgspec.json.Encoder(enc_hook=_to_json, order="deterministic")
+_any = msgspec.json.Decoder()
+_to_json_values = _any.decode  # one object, so that it can be recognised
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+Decode = Callable[[bytes], Any]
+
+
+def decoder(annotation: Any) -> Decode:
+    """The decoder for an annotation; one that JSON cannot honour decodes to plain JSON values."""
+    if annotation is None or annotation is type(None):
+        return _to_json_values
+    try:
+        return msgspec.json.Decoder(annotation, dec_hook=_from_json).decode
+    except TypeError:
+        return _to_json_values
+
+
+def encode(value: Any) -> bytes:
+    """Encode one of our own values (already known to be plain)."""
+    return _plain.encode(value)
+
+
+def decode(raw: bytes | str) -> Any:
+    """Decode to plain JSON values."""
+    return _any.decode(raw)
+
+
+def pack(value: Any, back: Decode, path: str) -> tuple[bytes, Any]:
+    """Encode `value` and give it as it will come back: the same object live and on replay.
+
+    Raises ValueRefused when it would not come back equal.
+    """
+    try:
+        raw = _plain.encode(value)
+        copy = back(raw)
+    except (TypeError, ValueError, NotImplementedError, OverflowError, RecursionError) as error:
+        raise _refusal(value, path, error) from error
+    if copy != value:
+        _refuse_difference(value, copy, path)
+    if back is _to_json_values and type(value) not in _SCALARS and not _is_plain(value):
+        _refuse_subtype(value, path)
+    return raw, copy
+
+
+def digest_inputs(arguments: dict[str, Any], path: str) -> str:
+    """The identity of a call's inputs. Raises ValueRefused for what cannot be told apart by value."""
+    try:
+        raw = _sorted.encode(arguments)
+    except (TypeError, ValueError, NotImplementedError, OverflowError, RecursionError) as error:
+        raise _refusal(arguments, path, error, INJECT, _sorted) from error
+    if b"null" in raw:  # NaN and infinity encode as null, and would be taken for None
+        for where, item in _walk(arguments, path):
+            _refuse_nan(where, item)
+    return identity(raw)
+
+
+def pack_json(value: Any, path: str) -> bytes:
+    """Encode a plain JSON value. Raises ValueRefused for anything else."""
+    return pack(value, _to_json_values, path)[0]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether every part is exactly of a JSON type: an IntEnum equals its int, and would come back as one."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if type(item) is dict:
+            todo.extend(item.values())
+        elif type(item) is list:
+            todo.extend(item)
+        elif type(item) not in _SCALARS:
+            return False
+    return True
+
+
+# -- finding the offending value (only reached when something is wrong) -------------------------------
+
+
+def _refuse_subtype(value: Any, path: str) -> None:
+    for where, item in _walk(value, path):
+        if type(item) not in _SCALARS and type(item) not in (dict, list):
+            kind = next(base.__name__ for base in type(item).__mro__ if base in (*_SCALARS, dict, list, object))
+            raise ValueRefused(where, f"{type(item).__qualname__} would come back as {kind}", ANNOTATE)
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{place}]", item) for place, item in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
+    elif isinstance(value, msgspec.Struct):
+        yield from ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    todo = [(path, value)]  # no recursion: a value may be nested as deep as the encoder can go
+    while todo:
+        where, item = todo.pop()
+        yield where, item
+        todo += [(where + step, child) for step, child in _children(item)][::-1]
+
+
+def _encodes(value: Any, encoder: msgspec.json.Encoder) -> bool:
+    try:
+        encoder.encode(value)
+    except Exception:
+        return False
+    return True
+
+
+def _refuse_nan(path: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueRefused(path, f"{value} has no JSON form", "use None or a text for it")
+
+
+def _refuse_keys(path: str, value: Any) -> None:
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueRefused(path, f"its key {key!r} is no text", "use text keys, or a list of pairs")
+
+
+def _innermost(value: Any, path: str, encoder: msgspec.json.Encoder) -> tuple[str, Any]:
+    children = _children(value)
+    while (inner := next((c for c in children if not _encodes(c[1], encoder)), None)) is not None:
+        path, value = path + inner[0], inner[1]
+        children = _children(value)
+    return path, value
+
+
+def _refusal(
+    value: Any, path: str, error: Exception, remedy: str = ANNOTATE, encoder: msgspec.json.Encoder = _plain
+) -> ValueRefused:
+    if isinstance(error, RecursionError):
+        return ValueRefused(path, "it is nested too deeply or contains itself", "flatten it")
+    where, item = _innermost(value, path, encoder)
+    if isinstance(error, msgspec.ValidationError):  # it is not what the annotation says; NaN became null
+        for place, part in _walk(value, path):
+            _refuse_nan(place, part)
+    else:
+        _refuse_keys(where, item)
+    if isinstance(error, NotImplementedError):
+        what = f"a live object of type {type(item).__qualname__}" if item is not value else ""
+        return ValueRefused(where, what or f"a live object of type {type(value).__qualname__}", INJECT)
+    return ValueRefused(where, str(error), remedy)
+
+
+def _refuse_difference(value: Any, copy: Any, path: str) -> None:
+    found = _difference(value, copy, path)
+    if found is not None:
+        where, item, back = found
+        _refuse_nan(where, item)
+        _refuse_keys(where, item)
+        why = f"{type(item).__qualname__} would come back as {type(back).__qualname__}"
+        raise ValueRefused(where, why, ANNOTATE)
+
+
+def _difference(value: Any, copy: Any, path: str) -> tuple[str, Any, Any] | None:
+    """The first place where the copy is another thing; None if it only lacks an `__eq__`."""
+    if value == copy:
+        return None
+    if type(value) is not type(copy):
+        return path, value, copy
+    mine, theirs = list(_children(value)), list(_children(copy))
+    if [step for step, _ in mine] != [step for step, _ in theirs]:
+        return path, value, copy
+    for (step, item), (_, back) in zip(mine, theirs, strict=True):
+        found = _difference(item, back, path + step)
+        if found is not None:
+            return found
+    if not mine and (encode(value) != encode(copy) or _tells_itself_apart(value)):
+        return path, value, copy
+    return None
+
+
+def _tells_itself_apart(value: Any) -> bool:
+    """Whether its own `__eq__` found the difference: a field that is not encoded, such as an excluded one."""
+    own: bool = type(value).__eq__ is not object.__eq__  # type: ignore[comparison-overlap]
+    return own and bool(value == value)  # a Decimal NaN is not even itself
+
+
+def jsonable(value: Any) -> Any:
+    """A value of ours as plain JSON data, for the doors."""
+    return cast(Any, msgspec.to_builtins(value, enc_hook=_to_json))

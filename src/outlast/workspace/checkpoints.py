@@ -1,0 +1,215 @@
+"""Checkpoints: pin a boundary, from a run's own body or from outside; list them; compare two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from outlast.clock import moment
+from outlast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved, ValueRefused
+from outlast.home import once as operations
+from outlast.home.once import Operation
+from outlast.home.place import check_name
+from outlast.runs.plan import state_of
+from outlast.store.contract import Reading, Writing
+from outlast.store.contract.artifacts import CheckpointRow
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
+from outlast.workspace import refs as refs_of
+from outlast.workspace.artifact import SUMMARY_LENGTH, check_text, proof_of
+from outlast.workspace.checkpoint import Checkpoint, check_refs
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.context import Frame
+    from outlast.runs.execution import Execution
+
+CHECKPOINT = "run.checkpoint"
+
+
+class Asked(NamedTuple):
+    """A checkpoint to pin, checked."""
+
+    scope: str
+    task: str
+    name: str
+    summary: str
+    refs: tuple[str, ...]
+    actor: str
+
+
+class _At(NamedTuple):
+    """Where a task stands."""
+
+    run_id: str = ""
+    state: str = "{}"
+    phase: str = ""
+    position: int = 0
+
+
+def asked(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str) -> Asked:
+    """What was given, checked. Raises NameInvalid, ValueRefused."""
+    told = check_text("summary", summary, SUMMARY_LENGTH)
+    return Asked(scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs), actor)
+
+
+# -- pinning -----------------------------------------------------------------------------------------
+
+
+def pin(runtime: Runtime, given: Asked, operation_id: str | None) -> Checkpoint:
+    """Pin a boundary from outside: where the task's newest run stands now, if it has one."""
+    _refuse_secrets(runtime, given)
+    operation = Operation(operation_id, "checkpoint", list(given))
+    whole, stands = runtime.store.read(lambda look: (_whole(look, given), _standing(look, given)))
+
+    def work(tx: Writing) -> tuple[CheckpointRow | str, str]:
+        row = _row(runtime, whole, stands)
+        tx.add_checkpoint(row)
+        return row, row.id
+
+    done = operations.once(runtime, operation, work, lambda answer: answer)
+    return checkpoint_of(done) if isinstance(done, CheckpointRow) else get(runtime, done, replayed=True)
+
+
+def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, refs: Any) -> Checkpoint:
+    """Pin the boundary at which a body is. On replay it is the one that was pinned first."""
+    from outlast.runs.saves import remember, told
+
+    if frame.attempt is not None:
+        raise Refused(detail="a checkpoint is pinned by the flow's body, not by a step; pin it after the step")
+    runtime = execution.runtime
+    run = runtime.row(execution.id)
+    given = asked(run.scope, run.task, name, summary, refs, run.actor)
+    call, answer = told(execution, frame, CHECKPOINT, given.name)
+    if answer is not None:
+        return get(runtime, answer)
+    _refuse_secrets(runtime, given)
+    given = runtime.store.read(lambda look: _whole(look, given))
+    state = encode(dict(execution.state)).decode()
+
+    def work(tx: Writing) -> tuple[CheckpointRow, str]:
+        position = execution.hold.head + 1  # of the entry that remembers it
+        row = _row(runtime, given, _At(run.id, state, execution.phase, position))
+        tx.add_checkpoint(row)
+        return row, row.id
+
+    return checkpoint_of(remember(execution, call, work))
+
+
+def _refuse_secrets(runtime: Runtime, given: Asked) -> None:
+    """Raises SecretFound for what must not be shown to everybody who comes later."""
+    from outlast.secrets import find as secrets
+
+    secrets.check({"name": given.name, "summary": given.summary}, "", runtime.secret_rules)
+
+
+def _whole(look: Reading, given: Asked) -> Asked:
+    """With refs that each name something. Raises ValueRefused, NotFound."""
+    return given._replace(refs=refs_of.all_whole(look, given.refs, given.scope))
+
+
+def _standing(look: Reading, given: Asked) -> _At:
+    """Where the task stands."""
+    run = next(iter(look.runs_of_task(given.scope, given.task, 1)), None)
+    if run is None:
+        return _At()
+    rows = look.journal_of(run.key)
+    return _At(run.id, encode(state_of(rows)).decode(), run.phase, rows[-1].seq if rows else 0)
+
+
+def _row(runtime: Runtime, given: Asked, at: _At) -> CheckpointRow:
+    row = CheckpointRow(
+        key=0,
+        id=runtime.ids(),
+        scope=given.scope,
+        task=given.task,
+        run_id=at.run_id,
+        name=given.name,
+        summary=given.summary,
+        refs=encode(given.refs).decode(),
+        state=at.state,
+        phase=at.phase,
+        position=at.position,
+        actor=given.actor,
+        at=runtime.clock.now(),
+        proof=b"",
+    )
+    return row._replace(proof=proof_of_row(row))
+
+
+def proof_of_row(row: CheckpointRow) -> bytes:
+    """What proves that a row says what it said when it was added."""
+    return proof_of(*row[1:13])
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(runtime: Runtime, asked: str, *, replayed: bool = False) -> Checkpoint:
+    """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix, ValueRefused."""
+    if not isinstance(asked, str):
+        raise ValueRefused("id", f"{type(asked).__qualname__} is no text", "give the id of a checkpoint")
+    checkpoint_id = asked.removeprefix("checkpoint:")
+    rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id)) if checkpoint_id else []
+    exact = [row for row in rows if row.id == checkpoint_id] or rows
+    if not exact:
+        raise CheckpointNotFound(checkpoint_id)
+    if len(exact) > 1:
+        raise AmbiguousPrefix(checkpoint_id, ", ".join(row.id for row in exact))
+    return checkpoint_of(exact[0], replayed=replayed)
+
+
+def of_task(runtime: Runtime, scope: str, task: str, limit: int, before: str | None = None) -> list[Checkpoint]:
+    """The checkpoints of a task, the newest first; older than `before`."""
+    key = _key(runtime, before)
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_task(scope, task, key, limit)))
+
+
+def of_run(runtime: Runtime, run: str, limit: int, before: str | None = None) -> list[Checkpoint]:
+    """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
+    key = _key(runtime, before)
+    try:
+        run_id = runtime.row(run).id
+    except RunRemoved:
+        run_id = run
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))
+
+
+def newest(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Checkpoint]:
+    """The newest checkpoints of a scope, whichever their tasks."""
+    key = _key(runtime, before)
+    return _all(runtime.store.read(lambda look: look.checkpoints_of_scope(scope, key, limit)))
+
+
+def _key(runtime: Runtime, checkpoint_id: str | None) -> int:
+    """The place of a checkpoint in a list; 0 at its beginning. Raises CheckpointNotFound."""
+    if checkpoint_id is None:
+        return 0
+    rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id))
+    return next((row.key for row in rows if row.id == checkpoint_id), 0) or _refuse(checkpoint_id)
+
+
+def _refuse(checkpoint_id: str) -> NoReturn:
+    raise CheckpointNotFound(checkpoint_id)
+
+
+def _all(rows: Iterable[CheckpointRow]) -> list[Checkpoint]:
+    return [checkpoint_of(row) for row in rows]
+
+
+def checkpoint_of(row: CheckpointRow, *, replayed: bool = False) -> Checkpoint:
+    return Checkpoint(
+        id=row.id,
+        scope=row.scope,
+        task=row.task,
+        run_id=row.run_id,
+        name=row.name,
+        summary=row.summary,
+        refs=tuple(decode(row.refs)),
+        state=decode(row.state),
+        phase=row.phase,
+        position=row.position,
+        actor=row.actor,
+        at=moment(row.at),
+        replayed=replayed,
+    )

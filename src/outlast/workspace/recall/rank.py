@@ -1,0 +1,198 @@
+"""Ranking: from the passages that share words with a goal to the documents it asks for, each with why.
+
+Pure. A passage counts by the words it shares with the goal, rare words more than common ones (BM25). What stands next
+to a match counts too, since an answer seldom repeats the question: after a question most of all. Who is named, the day
+that is named and a time where the goal asks for one raise what they fit. The weights were chosen on conversations and
+checked on those left out; the optimum is flat, so they are round numbers. `bench/recall.py` measures what they find.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+
+from outlast.values.frozen import NamedTuple
+from outlast.workspace.recall.query import Query
+from outlast.workspace.recall.words import words_of
+
+SATURATION, LENGTH = 1.2, 0.2  # BM25's k1 and b
+BEFORE = {1: 0.6, 2: 0.4}  # how much of a match passes on to the first and the second passage after it
+AFTER = 0.1  # and to the one before it
+ANSWERS = 1.75  # times as much when the passage just before asks
+REPEATED = 0.15  # of what a word's other places nearby would give, beyond the best one
+STREAM = 0.3  # for a word that the rest of the stream has
+NAME = 0.25  # what a word counts as a word when it names an actor
+VOICE = 1.75  # what the named actor said
+SAME_DAY, DAYS = 3.0, 7.0  # of the day that is named, fading over so many days
+TIMED = 1.5  # speaks of a time where the goal asks for one
+BACK, ON = 1, 2  # so many passages before and after a match gain from it
+
+
+class Placed(NamedTuple):
+    """A passage as the index gives it: where it is, and those of the goal's words that it has."""
+
+    family: str
+    key: int
+    piece: int
+    start: int
+    end: int
+    kind: str
+    stream: int
+    place: int  # in its stream, without gaps
+    voice: int  # who said it
+    day: int | None
+    length: int
+    asks: bool
+    timed: bool
+    counts: Mapping[str, int]  # how often it has each term
+
+
+class Statistics(NamedTuple):
+    """What is known of all passages of the scope."""
+
+    passages: int
+    mean_length: float
+    frequency: Mapping[str, int]  # passages that have the term
+
+
+class Match(NamedTuple):
+    """A passage that matched, or that stands next to one that did."""
+
+    family: str
+    key: int
+    piece: int
+    start: int
+    end: int
+    kind: str
+    score: float  # 1.0 is the best of its search
+    why: tuple[str, ...]
+
+
+def matches(
+    query: Query,
+    stems: Mapping[str, str],
+    named: Mapping[int, str],
+    placed: Sequence[Placed],
+    statistics: Statistics,
+    kinds: Collection[str] | None = None,
+    limit: int | None = None,
+) -> list[Match]:
+    """The best passage of each document of these kinds, best first; what gives nothing to the goal is left out.
+
+    `stems` says by which term each word of the goal is searched; `named` are the voices that the goal names.
+    """
+    scored = _Scored(_weights(query, stems, named, statistics), placed, statistics)
+    wanted = (passage for passage in placed if kinds is None or passage.kind in kinds)
+    found = ((scored.score(passage) * _fits(query, named, passage), passage) for passage in wanted)
+    best = _best_of_each(one for one in found if one[0] > 0)
+    top = best[0][0] if best else 1.0
+    said = {stems[word]: word for word in reversed(query.terms)}  # of two words with one stem the first is shown
+    return [_match(passage, score / top, _why(query, said, named, passage)) for score, passage in best[:limit]]
+
+
+def names_actor(query: Query, actor_words: Sequence[str]) -> bool:
+    """Whether the goal names an actor: all words of the name, or one of them written as a name."""
+    known = [word for word in actor_words if word in query.words]
+    return bool(known) and (len(known) == len(actor_words) or any(word in query.capitals for word in known))
+
+
+def _weights(
+    query: Query, stems: Mapping[str, str], named: Mapping[int, str], statistics: Statistics
+) -> dict[str, float]:
+    """What each term counts: more the fewer passages have it, less when it only says who."""
+    who = {word for actor in named.values() for word in words_of(actor)}
+    weights: dict[str, float] = {}
+    for word in query.terms:
+        term, count = stems[word], statistics.frequency.get(stems[word], 0)
+        if count:
+            rarity = math.log(1 + (statistics.passages - count + 0.5) / (count + 0.5))
+            weights[term] = rarity * (NAME if word in who else 1.0)
+    return weights
+
+
+class _Scored:
+    """The words' shares of each passage, its neighbours' and its stream's."""
+
+    def __init__(self, weights: Mapping[str, float], placed: Sequence[Placed], statistics: Statistics) -> None:
+        self._weights, self._mean = weights, statistics.mean_length or 1.0
+        matched = {(passage.stream, passage.place): passage for passage in placed if passage.counts}
+        self._own = {at: self._shares(passage) for at, passage in matched.items()}
+        self._asking = {at for at, passage in matched.items() if passage.asks}
+        self._streams = self._best_in_streams()
+
+    def score(self, passage: Placed) -> float:
+        """What a passage's words, those around it and those of its stream come to; 0 when nothing near matches."""
+        best: dict[str, float] = {}
+        total = 0.0
+        for shares, part in self._around(passage.stream, passage.place):
+            for term, share in shares.items():
+                value = share * part
+                total += value
+                if value > best.get(term, 0.0):
+                    best[term] = value
+        near = sum(best.values())
+        return near + REPEATED * (total - near) + STREAM * self._streams[passage.stream] if best else 0.0
+
+    def _around(self, stream: int, place: int) -> Iterator[tuple[Mapping[str, float], float]]:
+        """The matches here and near, each with how much of it counts here."""
+        own = self._own
+        if (stream, place) in own:
+            yield own[stream, place], 1.0
+        for back, part in BEFORE.items():
+            before = (stream, place - back)
+            if before in own:
+                yield own[before], part * (ANSWERS if back == 1 and before in self._asking else 1.0)
+        if (stream, place + 1) in own:
+            yield own[stream, place + 1], AFTER
+
+    def _shares(self, passage: Placed) -> dict[str, float]:
+        room = SATURATION * (1 - LENGTH + LENGTH * passage.length / self._mean)
+        return {
+            term: self._weights[term] * count * (SATURATION + 1) / (count + room)
+            for term, count in passage.counts.items()
+        }
+
+    def _best_in_streams(self) -> dict[int, float]:
+        best: dict[int, dict[str, float]] = {}
+        for (stream, _), shares in self._own.items():
+            known = best.setdefault(stream, {})
+            for term, share in shares.items():
+                known[term] = max(known.get(term, 0.0), share)
+        return {stream: sum(shares.values()) for stream, shares in best.items()}
+
+
+def _fits(query: Query, named: Mapping[int, str], passage: Placed) -> float:
+    """How well a passage fits what the goal asks beside its words: a factor."""
+    factor = VOICE if passage.voice in named else 1.0
+    if query.days and passage.day is not None:
+        factor *= 1 + SAME_DAY * math.exp(-_days_off(query, passage.day) / DAYS)
+    return factor * (TIMED if query.asks_when and passage.timed else 1.0)
+
+
+def _days_off(query: Query, day: int) -> int:
+    return min(max(first - day, day - last, 0) for first, last in query.days)
+
+
+def _best_of_each(found: Iterable[tuple[float, Placed]]) -> list[tuple[float, Placed]]:
+    best: dict[tuple[str, int], tuple[float, Placed]] = {}
+    for score, passage in found:
+        kept = best.get((passage.family, passage.key))
+        if kept is None or (-score, passage.piece) < (-kept[0], kept[1].piece):
+            best[passage.family, passage.key] = (score, passage)
+    return sorted(best.values(), key=lambda one: (-one[0], one[1].family, one[1].key))
+
+
+def _match(passage: Placed, score: float, why: tuple[str, ...]) -> Match:
+    return Match(passage.family, passage.key, passage.piece, passage.start, passage.end, passage.kind, score, why)
+
+
+def _why(query: Query, said: Mapping[str, str], named: Mapping[int, str], passage: Placed) -> tuple[str, ...]:
+    has = [f'"{word}"' for term, word in said.items() if term in passage.counts]
+    why = [f"matches {', '.join(reversed(has))}" if has else "next to a match"]
+    if passage.voice in named:
+        why.append(f"said by {named[passage.voice]}")
+    if query.days and passage.day is not None and _days_off(query, passage.day) == 0:
+        day = date.fromordinal(passage.day)
+        why.append(f"of {day.day} {day:%B %Y}")
+    return (*why, "speaks of a time") if query.asks_when and passage.timed else tuple(why)

@@ -1,0 +1,273 @@
+"""Recall: what of a scope matters for a goal, within a number of tokens.
+
+What the index finds (search.py) is read from the ledger itself. The order comes from the words (rank.py) and from
+what else is known (fuse.py); what fits is decided by pack.py. The same ledger and the same question give
+the same pack: no clock and no chance has a say, and no other scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from outlast.clock import moment
+from outlast.errors import HandoffNotFound, ValueRefused
+from outlast.home.place import check_name
+from outlast.store.contract import Reading
+from outlast.store.contract.records import RecordRow
+from outlast.store.sqlite.recall_index import Found
+from outlast.workspace import links
+from outlast.workspace import why_tree as evidence
+from outlast.workspace.link import RELATIONS
+from outlast.workspace.recall.documents import KINDS, Doc, Row, document_of, row_of
+from outlast.workspace.recall.excerpt import Span
+from outlast.workspace.recall.fuse import Ranked as Placed
+from outlast.workspace.recall.fuse import Signals, ranked
+from outlast.workspace.recall.pack import ContextPack, Ranked, fill
+from outlast.workspace.recall.query import Query, query_of
+from outlast.workspace.recall.search import search
+from outlast.workspace.record import PREFIX, Record
+from outlast.workspace.records import record_of
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
+ENTRY = 24  # tokens of a short entry: no more are looked for than could fit
+NEWEST = 40  # documents to which being recent is worth something
+ROOTS = 10  # newest decisions, beside pinned records, from which links are followed
+FOLLOWED = 60  # refs whose links are looked at
+DISTANCE = 2
+PAGE = 200
+MUST = "must"  # the kind of an entry that the task's handoff asks for
+
+Named = tuple[str, int]
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+TokensOf = Callable[[str], int]
+
+
+class Wanted(NamedTuple):
+    """What is to be recalled, checked."""
+
+    goal: str
+    scope: str
+    budget: int
+    kinds: tuple[str, ...] | None = None
+    task: str | None = None
+    limit: int | None = None
+
+
+def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> Wanted:
+    """Raises ValueRefused for what cannot be asked so."""
+    if not isinstance(goal, str):
+        raise ValueRefused("goal", f"{type(goal).__qualname__} is no text", "say in words what is to be done")
+    if budget < 1:
+        raise ValueRefused("budget", f"{budget} is no budget", "give the number of tokens, 1 or more")
+    if kinds is not None and not isinstance(kinds, Iterable):
+        raise ValueRefused("kinds", f"{type(kinds).__qualname__} is no list", 'give a list: kinds=["decision"]')
+    chosen = None if kinds is None else tuple(dict.fromkeys((kinds,) if isinstance(kinds, str) else kinds))
+    for place, kind in enumerate(chosen or ()):
+        if kind not in KINDS:
+            raise ValueRefused(f"kinds[{place}]", f"{kind!r:.100} is none", f"use some of {', '.join(KINDS)}")
+    return Wanted(goal, scope, budget, chosen, check_name("task", task) if task is not None else None, limit)
+
+
+def recall(
+    runtime: Runtime, asked: Wanted, tokens_of: TokensOf | None = None, embed: Embed | None = None
+) -> ContextPack:
+    """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
+    query, hard = query_of(asked.goal), _hard(runtime, asked)
+    # what is there anyway must crowd nothing out; the index looks at a third as many passages, each with its neighbours
+    limit = min(max(asked.budget // ENTRY, FEWEST), FOUND) + 3 * len(hard)
+    found = search(runtime, asked.scope, query, asked.kinds, limit)
+    docs, signals = _known(runtime, asked, found)
+    own = {one.ref for one in hard}
+    rest = {name: doc for name, doc in docs.items() if doc.ref not in own}
+    order = ranked(found.matches, signals, _nearest(asked.goal, rest, embed) if embed else None)
+    chosen = [
+        _ranked(rest[one.family, one.key], one, signals[one.family, one.key].standing, query)
+        for one in order
+        if (one.family, one.key) in rest
+    ]
+    musts = sum(one.kind == MUST for one in hard)  # the index does not know them
+    considered = max(found.documents + musts, len(hard) + len(chosen))
+    return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit)
+
+
+# -- what is known beyond the words ------------------------------------------------------------------
+
+
+class _Seen(NamedTuple):
+    """What the ledger says at one moment of what may be recalled."""
+
+    rows: dict[Named, Row]
+    recent: dict[Named, int]  # how many are newer
+    near: dict[str, tuple[str, int]]  # by ref: the decision that it is linked to, and how far
+
+
+def _known(runtime: Runtime, asked: Wanted, found: Found) -> tuple[dict[Named, Doc], dict[Named, Signals]]:
+    """Every document that may be recalled, and what is known of it."""
+    seen = runtime.store.read(lambda look: _seen(look, asked, found))
+    docs = {name: document_of(runtime, row) for name, row in seen.rows.items()}
+    states = runtime.store.read(lambda look: standings(look, [doc.ref for doc in docs.values()]))
+    signals = {name: _signals(doc, states, seen, name) for name, doc in docs.items()}
+    return docs, signals
+
+
+def _seen(look: Reading, asked: Wanted, found: Found) -> _Seen:
+    newest = _newest(look, asked)
+    near = _linked(look, asked.scope)
+    names = [(match.family, match.key) for match in found.matches] or newest
+    rows = {name: row for name in names if (row := row_of(look, *name)) is not None}
+    for ref, (_, distance) in near.items():
+        rows |= dict(_record(look, ref, asked)) if distance == 1 else {}
+    return _Seen(rows, {name: place for place, name in enumerate(newest)}, near)
+
+
+def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> Signals:
+    linked, distance = seen.near.get(doc.ref, ("", 0))
+    standing = states.get(doc.ref, "stands")
+    return Signals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
+
+
+def standings(look: Reading, refs: Sequence[str]) -> dict[str, str]:
+    """How each of the refs stands that any link is about; the others stand."""
+    return {ref: found.state for ref, found in evidence.standings(look, look.linked_among(refs)).items()}
+
+
+def _newest(look: Reading, asked: Wanted) -> list[Named]:
+    """The newest records of the kinds asked for, and after them the newest artifacts."""
+    found: list[Named] = [("record", row.key) for row in _newest_records(look, asked)]
+    if asked.kinds is None or "artifact" in asked.kinds:
+        found += [("artifact", row.key) for row in look.artifacts_of_scope(asked.scope, 0, ROOTS)]
+    return found
+
+
+def _newest_records(look: Reading, asked: Wanted) -> list[RecordRow]:
+    if asked.kinds is None:
+        return look.records_of_scope(asked.scope, 0, NEWEST)
+    rows = [row for kind in asked.kinds for row in look.records_of_kind(asked.scope, kind, 0, NEWEST)]
+    return sorted(rows, key=lambda row: -row.key)[:NEWEST]
+
+
+def _record(look: Reading, ref: str, asked: Wanted) -> Iterator[tuple[Named, Row]]:
+    """The record that a ref names, if it may be recalled here."""
+    found = look.records_by_prefix(ref.removeprefix(PREFIX)) if ref.startswith(PREFIX) else []
+    for row in found:
+        if row.scope == asked.scope and not row.pending and (asked.kinds is None or row.kind in asked.kinds):
+            yield ("record", row.key), row
+
+
+def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
+    """Refs near a pinned or recent decision: that one, and how many links away it is."""
+    roots = [*look.pinned_records(scope, 0, ROOTS), *look.records_of_kind(scope, "decision", 0, ROOTS)]
+    known = look.linked_among([f"{PREFIX}{row.id}" for row in roots])
+    edge = {ref: ref for ref in sorted(known)}
+    near: dict[str, tuple[str, int]] = {ref: (ref, 0) for ref in edge}
+    for distance in range(1, DISTANCE + 1):
+        further = {
+            other: root
+            for ref, root in islice(edge.items(), FOLLOWED)
+            for other in _beside(look, ref)
+            if other not in near
+        }
+        near |= {ref: (root, distance) for ref, root in further.items()}
+        edge = further
+    return {ref: found for ref, found in near.items() if found[1]}
+
+
+def _beside(look: Reading, ref: str) -> Iterator[str]:
+    both = islice(chain(links.out_of(look, ref, RELATIONS), links.into(look, ref, RELATIONS)), FOLLOWED)
+    return (row.target if row.source == ref else row.source for row in both)
+
+
+def _nearest(goal: str, docs: Mapping[Named, Doc], embed: Embed) -> dict[Named, int]:
+    """The order of the documents by how near their vectors are to the goal's. Raises ValueRefused."""
+    names = sorted(docs)
+    vectors = _vectors(embed([goal, *(docs[name].document.text for name in names)]))
+    if len(vectors) != len(names) + 1 or len({len(vector) for vector in vectors}) > 1:
+        why = f"it gave {len(vectors)} vectors for {len(names) + 1} texts, or of several lengths"
+        raise ValueRefused("embed", why, "let it give one vector for each text, all of one length")
+    near = {name: _cosine(vectors[0], vector) for name, vector in zip(names, vectors[1:], strict=True)}
+    return {name: rank for rank, name in enumerate(sorted(names, key=lambda name: (-near[name], name)))}
+
+
+def _vectors(given: Sequence[Sequence[float]]) -> list[list[float]]:
+    try:
+        vectors = [[float(x) for x in vector] for vector in given]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueRefused("embed", f"it gave no vectors: {error}", "let it give a list of numbers each") from error
+    if not all(isfinite(x) for vector in vectors for x in vector):
+        raise ValueRefused("embed", "it gave a number that is not finite", "let it give finite numbers")
+    return vectors
+
+
+def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    norm = sum(x * x for x in a) * sum(x * x for x in b)
+    return sum(x * y for x, y in zip(a, b, strict=True)) / norm**0.5 if norm else 0.0
+
+
+# -- the pack ----------------------------------------------------------------------------------------
+
+
+def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
+    document = doc.document
+    return Ranked(
+        ref=doc.ref,
+        kind=document.kind,
+        text=document.text,
+        at=document.at or moment(0),
+        score=round(one.score, 6),
+        actor=document.actor,
+        standing=standing,
+        why=(*one.why, doc.lacks) if doc.lacks else one.why,
+        words=query.terms,
+        near=Span(one.match.start, one.match.end) if one.match else None,
+        part=bool(doc.lacks),
+    )
+
+
+def _hard(runtime: Runtime, asked: Wanted) -> list[Ranked]:
+    """What must not be missing: musts of the task's open handoff, and the scope's pinned records, the oldest first."""
+
+    def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
+        rows, before = [], 0
+        while page := look.pinned_records(asked.scope, before, PAGE):
+            rows += page
+            before = page[-1].key
+        return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
+
+    rows, states = runtime.store.read(look_at)
+    return [*_musts(runtime, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
+
+
+def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
+    return Ranked(
+        ref=record.ref,
+        kind=record.kind,
+        text=record.text,
+        at=record.at,
+        score=1.0,
+        actor=record.source.actor,
+        standing=states.get(record.ref, "stands"),
+        why=("pinned",),
+        hard=True,
+    )
+
+
+def _musts(runtime: Runtime, asked: Wanted) -> Iterator[Ranked]:
+    from outlast.handoffs import find as handoffs
+    from outlast.handoffs.verdict import label_of
+
+    if asked.task is None:
+        return
+    try:
+        handoff = handoffs.get(runtime, handoffs.Asked(asked.scope, anchor=f"task:{asked.task}"))
+    except HandoffNotFound:
+        return
+    ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)
+    for name, form in handoff.musts:
+        text = f"{name.replace('_', ' ')}: {label_of(form)}"
+        yield Ranked(ref, MUST, text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)

@@ -1,0 +1,297 @@
+"""Records: say what was observed, decided or found, once and for good; look them up; pin them.
+
+How a record belongs to a run is the same as for an artifact: runs/saves.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.clock import micros, moment
+from outlast.errors import ValueRefused
+from outlast.home import once as operations
+from outlast.home.once import Operation
+from outlast.home.place import check_name
+from outlast.runs.saves import NOTHING, keep, kept_by, refuse_over, remember, source_in, told, write_in_step
+from outlast.secrets import find as secrets
+from outlast.store.contract import Reading, RunRow, Writing
+from outlast.store.contract.records import Kept, RecordRow
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
+from outlast.workspace import refs
+from outlast.workspace.artifact import SUMMARY_LENGTH, Source, check_tags, check_text, proof_of
+from outlast.workspace.checkpoint import check_refs
+from outlast.workspace.record import PREFIX, REFS, Record, check_at, check_kind, check_pinned, check_record_text
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.attempt import Attempt
+    from outlast.runs.context import Frame
+    from outlast.runs.execution import Execution
+
+RECORD = "run.workspace.record"
+PAGE = 200
+
+
+class Draft(NamedTuple):
+    """A record that is to be made, checked, without its secrets. Its refs are as they were given."""
+
+    scope: str
+    kind: str
+    text: str
+    refs: tuple[str, ...]
+    tags: tuple[str, ...]
+    pinned: bool
+    task: str
+    at: int  # 0: when it is stored
+    source: Source
+    masked: tuple[str, ...]
+
+
+class Said(NamedTuple):
+    """What a caller gives."""
+
+    kind: Any
+    text: Any
+    refs: Any = ()
+    tags: Any = ()
+    pinned: Any = False
+    task: str | None = None
+    at: datetime | None = None
+    source: str | None = None
+    redact: bool = False
+
+
+def draft(runtime: Runtime, scope: str, said: Said, actor: str) -> Draft:
+    """What was given, checked before anything is written. Raises ValueRefused, NameInvalid, SecretFound."""
+    kind, text, tags = check_kind(said.kind), check_record_text(said.text), check_tags(said.tags)
+    origin = check_text("source", "" if said.source is None else said.source, SUMMARY_LENGTH)
+    named = check_refs(said.refs, REFS)
+    secrets.check({"refs": list(named)}, "", runtime.secret_rules)  # a masked ref would name nothing
+    plain, masked = without_secrets(runtime, {"text": text, "tags": list(tags), "source": origin}, said.redact)
+    task = "" if said.task is None else check_name("task", said.task)
+    at = check_at(said.at)
+    return Draft(
+        scope=scope,
+        kind=kind,
+        text=plain["text"],
+        refs=named,
+        tags=tuple(sorted(set(plain["tags"]))),
+        pinned=check_pinned(said.pinned),
+        task=task,
+        at=micros(at) if at is not None else 0,
+        source=Source(actor, origin=plain["source"]),
+        masked=masked,
+    )
+
+
+def without_secrets(runtime: Runtime, said: dict[str, Any], redact: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is said with its secrets masked, and where they were. Raises SecretFound by path unless asked to mask."""
+    if not redact:
+        secrets.check(said, "", runtime.secret_rules)
+        return said, ()
+    plain, masked = secrets.masked(said, "", runtime.secret_rules)
+    return plain, tuple(masked)
+
+
+# -- recording ---------------------------------------------------------------------------------------
+
+
+def record(runtime: Runtime, given: Draft, operation_id: str | None) -> Record:
+    """Make a record outside of a run, durable when this returns."""
+    operation = Operation(operation_id, "record", list(given))
+
+    def work(tx: Writing) -> tuple[RecordRow | str, str]:
+        row = add(runtime, tx, given)
+        return row, row.id
+
+    done = operations.once(runtime, operation, work, lambda answer: answer)
+    return record_of(done) if isinstance(done, RecordRow) else get(runtime, done, replayed=True)
+
+
+def record_from_run(execution: Execution, frame: Frame, said: Said) -> Record:
+    """The record that this call made. On replay it is the first one; in a step others see it with the receipt."""
+    runtime = execution.runtime
+    run = runtime.row(execution.id)
+    given = _of_run(runtime, run, said)
+    if frame.attempt is not None:
+        return _record_in_step(execution, frame.attempt, given)
+    call, answer = told(execution, frame, RECORD, f"{given.kind} {given.text}")
+    if answer is not None:
+        return get(runtime, answer)
+    given = given._replace(source=replace(given.source, run_id=run.id))
+    runtime.store.read(lambda look: refs.all_whole(look, given.refs, given.scope))  # refused to the flow, not the run
+
+    def work(tx: Writing) -> tuple[RecordRow, str]:
+        row = add(runtime, tx, given)
+        return row, row.id
+
+    return record_of(remember(execution, call, work))
+
+
+def _of_run(runtime: Runtime, run: RunRow, said: Said) -> Draft:
+    return draft(runtime, run.scope, said._replace(task=run.task if said.task is None else said.task), run.actor)
+
+
+def _record_in_step(execution: Execution, attempt: Attempt, given: Draft) -> Record:
+    what = f"a record: {refs.line(given.text)}"
+    refuse_over(attempt, what)
+    given = given._replace(source=source_in(execution, attempt, given.source))
+
+    def work(tx: Writing) -> RecordRow:
+        return add(execution.runtime, tx, given, execution.hold.epoch, kept_by(attempt))
+
+    row = write_in_step(execution, work)
+    keep(execution, attempt, Kept(records=(row.key,)), what)
+    return record_of(row)
+
+
+def add(runtime: Runtime, tx: Writing, given: Draft, pending: int = 0, kept: Kept = NOTHING) -> RecordRow:
+    named = refs.all_whole(tx, given.refs, given.scope, kept)
+    at = runtime.clock.now()
+    row = RecordRow(
+        key=0,
+        id=runtime.ids(),
+        scope=given.scope,
+        kind=given.kind,
+        text=given.text,
+        refs=encode(named).decode(),
+        tags=encode(given.tags).decode(),
+        source=encode(given.source).decode(),
+        run_id=given.source.run_id,
+        task=given.task,
+        at=given.at or at,
+        stored_at=at,
+        masked=encode(given.masked).decode(),
+        pending=pending,
+        pinned=int(given.pinned),
+        pinned_by=given.source.actor if given.pinned else "",
+        proof=b"",
+    )
+    row = row._replace(proof=proof_of_row(row))
+    return row._replace(key=tx.add_record(row, given.tags, named))
+
+
+def proof_of_row(row: RecordRow) -> bytes:
+    """What proves that a row says what it said when it was added. Whether it is seen or pinned is no part of that."""
+    return proof_of("record", *row[1:13])
+
+
+def pin(runtime: Runtime, asked: str, pinned: bool, actor: str, operation_id: str | None) -> Record:
+    """Pin a record, or take the pin away. Raises RecordNotFound."""
+    wanted = check_pinned(pinned)
+    operation = Operation(operation_id, "record_pin", [asked, wanted, actor])
+
+    def work(tx: Writing) -> tuple[Record, str]:
+        row = found(tx, asked)
+        if bool(row.pinned) == wanted:
+            return record_of(row, replayed=True), row.id
+        tx.pin_record(row.key, wanted, actor)
+        return record_of(row._replace(pinned=int(wanted), pinned_by=actor)), row.id
+
+    return operations.once(runtime, operation, work, lambda answer: get(runtime, answer, replayed=True))
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(runtime: Runtime, asked: str, kept: Kept = NOTHING, *, replayed: bool = False) -> Record:
+    """A record by its ref or id, or a unique prefix of either. Raises RecordNotFound, AmbiguousPrefix."""
+    return record_of(runtime.store.read(lambda look: found(look, asked, kept)), replayed=replayed)
+
+
+def found(look: Reading, asked: Any, kept: Kept = NOTHING) -> RecordRow:
+    """The same as a row."""
+    if not isinstance(asked, str):
+        raise ValueRefused("ref", f"{type(asked).__qualname__} is no text", "give the ref of a record")
+    ref = asked if asked.startswith(PREFIX) else f"{PREFIX}{asked}"
+    record_id = refs.whole(look, ref, "ref", "", kept).removeprefix(PREFIX)
+    return next(row for row in look.records_by_prefix(record_id) if row.id == record_id)
+
+
+class Wanted(NamedTuple):
+    """Which records a list shows."""
+
+    kind: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    ref: str | None = None
+    pinned: bool | None = None
+
+
+def listed(runtime: Runtime, scope: str, wanted: Wanted, limit: int, before: str | None = None) -> list[Record]:
+    """Records of a scope, the newest first, from the one after `before` on."""
+    start = runtime.store.read(lambda look: found(look, before).key) if before is not None else 0
+    if wanted.ref is not None:
+        asked = wanted.ref
+        wanted = wanted._replace(ref=runtime.store.read(lambda look: refs.whole(look, asked, "ref", scope)))
+    kept: list[Record] = []
+    for row in _pages(runtime, _selected(scope, wanted), start):
+        if len(kept) >= limit:
+            break
+        if _fits(row, scope, wanted):
+            kept.append(record_of(row))
+    return kept
+
+
+Page = Callable[[Reading, int], list[RecordRow]]
+
+
+def _selected(scope: str, wanted: Wanted) -> Page:
+    """The narrowest of the lookups; the other conditions are looked at afterwards."""
+    kind, task, tag, ref, pinned = wanted
+    if ref is not None:
+        return lambda look, before: look.records_of_ref(ref, before, PAGE)
+    if pinned:
+        return lambda look, before: look.pinned_records(scope, before, PAGE)
+    if task is not None:
+        return lambda look, before: look.records_of_task(scope, task, before, PAGE)
+    if tag is not None:
+        return lambda look, before: look.records_of_tag(scope, tag, before, PAGE)
+    if kind is not None:
+        return lambda look, before: look.records_of_kind(scope, kind, before, PAGE)
+    return lambda look, before: look.records_of_scope(scope, before, PAGE)
+
+
+def _fits(row: RecordRow, scope: str, wanted: Wanted) -> bool:
+    return (
+        row.scope == scope
+        and wanted.kind in (None, row.kind)
+        and wanted.task in (None, row.task)
+        and wanted.pinned in (None, bool(row.pinned))
+        and (wanted.tag is None or wanted.tag in decode(row.tags))
+    )
+
+
+def _pages(runtime: Runtime, page: Page, before: int) -> Iterator[RecordRow]:
+    def look_at(look: Reading) -> list[RecordRow]:
+        return page(look, before)
+
+    while rows := runtime.store.read(look_at):
+        yield from rows
+        before = rows[-1].key
+
+
+def record_of(row: RecordRow, *, replayed: bool = False) -> Record:
+    return Record(
+        ref=refs.record_ref(row.id),
+        id=row.id,
+        scope=row.scope,
+        kind=row.kind,
+        text=row.text,
+        refs=tuple(decode(row.refs)),
+        tags=tuple(decode(row.tags)),
+        pinned=bool(row.pinned),
+        source=msgspec.convert(decode(row.source), Source),
+        task=row.task,
+        at=moment(row.at),
+        stored_at=moment(row.stored_at),
+        masked=tuple(decode(row.masked)),
+        pinned_by=row.pinned_by,
+        replayed=replayed,
+    )
