@@ -1,4 +1,4 @@
-"""Outlast: agent work that survives being stopped."""
+"""Outlast: agent work that outlasts its process."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

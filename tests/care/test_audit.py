@@ -162,6 +162,7 @@ def test_files_and_secrets_of_a_command_are_seen() -> None:
         "log.txt",
     )
     assert secrets_used('curl -H "Authorization: ${API_TOKEN}" "$OUTLAST_EFFECT_KEY" $HOME') == ("API_TOKEN",)
+    assert secrets_used('curl -H "Authorization: Bearer $OUTLAST_API_KEY" "$OUTLAST_HOME"') == ("OUTLAST_API_KEY",)
     assert is_declared("./out/a.txt", ["out/**"])
     assert not is_declared("out.txt", ["other.txt"])
 

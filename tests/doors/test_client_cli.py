@@ -28,7 +28,7 @@ def repo(tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch) -> Pat
     found = make_repository(tmp_path / "repo")
     monkeypatch.chdir(found)
     monkeypatch.setenv("OUTLAST_HOME", f"http://127.0.0.1:{server.port}")
-    for name in ("OUTLAST_API_KEY", "OUTLAST_CLAIM"):
+    for name in ("OUTLAST_API_KEY", "OUTLAST_EFFECT_KEY", "OUTLAST_CLAIM"):
         monkeypatch.delenv(name, raising=False)
     return found
 
@@ -92,10 +92,14 @@ def test_the_url_may_be_an_option_and_what_needs_a_folder_says_so(
         assert code_of(capsys, *words, "--home", url) == "embedded_only"
 
 
-def test_the_key_comes_from_the_environment_unless_it_is_that_of_an_effect(
+def test_the_key_comes_from_its_own_variable_and_never_from_an_effects(
     repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OUTLAST_API_KEY", server.keys().create("reader", roles=["read"]).text)
     assert code_of(capsys, "task", "open", "not mine") == "forbidden"
-    monkeypatch.setenv("OUTLAST_API_KEY", "publish-3f2a")
+    monkeypatch.setenv("OUTLAST_EFFECT_KEY", server.keys().create("writer", roles=["write"]).text)
+    assert code_of(capsys, "task", "open", "not mine") == "forbidden"
+    monkeypatch.setenv("OUTLAST_API_KEY", "")
     assert ask("task", "open", "mine").exit_code == 0
+    monkeypatch.setenv("OUTLAST_API_KEY", "publish-3f2a")
+    assert code_of(capsys, "task", "open", "nobody's") == "unauthenticated"

@@ -325,9 +325,7 @@ def _headers(key: str | None, who: Who) -> dict[str, str]:
 
 
 def _key_around() -> str | None:
-    """OUTLAST_API_KEY, if it is a server's: in a command step it is what makes the step's effect happen once."""
-    found = os.environ.get("OUTLAST_API_KEY", "")
-    return found if found.startswith("ol_") else None
+    return os.environ.get("OUTLAST_API_KEY") or None
 
 
 def _checked(url: str) -> str:

@@ -79,7 +79,7 @@ def files_written(command: str) -> tuple[str, ...]:
 
 def secrets_used(command: str) -> tuple[str, ...]:
     """Variables whose names say that they are secrets."""
-    found = [name for name in _SECRET.findall(command) if not name.startswith("OUTLAST_")]
+    found = [name for name in _SECRET.findall(command) if not name.startswith("OUTLAST_") or name == "OUTLAST_API_KEY"]
     return tuple(dict.fromkeys(found))
 
 
