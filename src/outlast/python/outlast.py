@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from outlast.errors import NameInvalid, RunWaiting
 from outlast.flows.spec import FlowSpec
+from outlast.home.acceptance import Acceptance
 from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
-from outlast.python.decorators import Flow, FlowFile
-from outlast.python.run import AsyncRun, Run
-from outlast.python.shared import Shared, url_of
+from outlast.python.shared import Shared, make_run, url_of
 from outlast.python.started import AsyncStarted, Started
-from outlast.runs import body as runner
 from outlast.runs import os_signals as signals
-from outlast.runs.body import Acceptance
-from outlast.runs.claim import Claim
 from outlast.runs.run import Outcome
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
+    from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import AsyncHandoffs, Handoffs
+    from outlast.python.run import AsyncRun, Run
     from outlast.python.sessions import AsyncSessions, Sessions
     from outlast.python.tasks import AsyncTasks, Tasks
     from outlast.python.workspace import AsyncWorkspace, Workspace
+    from outlast.runs.claim import Claim
     from outlast.runs.receipt import Event
     from outlast.runs.replay.model import Replay
 
@@ -182,13 +181,15 @@ class Outlast(Shared):
         meta: JsonMap | None = None,
     ) -> Iterator[Run]:
         """A run around existing code: run the script again to continue it. On a wait it says so and exits 3."""
+        from outlast.runs import body as runner
+
         options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
             _leave(begun)
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
         with signals.over_defaults(self._runtime), runner.body(self._runtime, execution) as ended:
-            yield Run(execution)
+            yield make_run(execution, False)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
 
@@ -315,6 +316,7 @@ class AsyncOutlast(Shared):
         """A run around existing async code. See Outlast.open."""
         import asyncio
 
+        from outlast.runs import body as runner
         from outlast.runs.branches import Branches, watch_tasks
 
         watch_tasks(asyncio.get_running_loop())
@@ -325,7 +327,7 @@ class AsyncOutlast(Shared):
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
         execution.branches = Branches(execution.turns(), can_park=False)
         with runner.body(self._runtime, execution) as ended:
-            yield AsyncRun(execution)
+            yield make_run(execution, True)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
 

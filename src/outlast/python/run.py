@@ -414,8 +414,4 @@ def current() -> Run | AsyncRun:
         import threading
 
         raise StepOutsideRun("current", threading.current_thread().name)
-    return make_run(frame.execution, frame.execution.branches is not None)
-
-
-def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
-    return AsyncRun(execution) if is_async else Run(execution)
+    return Run(frame.execution) if frame.execution.branches is None else AsyncRun(frame.execution)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
 from outlast.errors import EmbeddedOnly, NameInvalid
@@ -17,11 +17,8 @@ from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.python.decorators import Flow, FlowFile
-from outlast.python.run import make_run
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.claim import Claim
 from outlast.runs.run import Outcome, RunRecord
 
 if TYPE_CHECKING:
@@ -32,7 +29,11 @@ if TYPE_CHECKING:
     from outlast.care.verify import Verification
     from outlast.commands.logs import Log
     from outlast.home.once import Operation
+    from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.run import AsyncRun, Run
+    from outlast.runs.claim import Claim
     from outlast.runs.due import Due
+    from outlast.runs.execution import Execution
     from outlast.runs.inbox import InboxItem
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
@@ -48,6 +49,19 @@ def url_of(home: str | Path | None) -> str:
     """The URL that a home is behind, given or by OUTLAST_HOME; "" when it is a folder."""
     named = str(home) if home else os.environ.get("OUTLAST_HOME", "")
     return named if named.startswith(("http://", "https://")) else ""
+
+
+@overload
+def make_run(execution: Execution, is_async: Literal[False]) -> Run: ...
+@overload
+def make_run(execution: Execution, is_async: Literal[True]) -> AsyncRun: ...
+@overload
+def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun: ...
+def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
+    """What a flow's body is given of its run."""
+    from outlast.python.run import AsyncRun, Run
+
+    return AsyncRun(execution) if is_async else Run(execution)
 
 
 class Shared:
