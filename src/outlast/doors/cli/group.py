@@ -117,7 +117,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
 def cli(ctx: click.Context, /, **given: str | bool | None) -> None:
-    """Agent work that survives being stopped: kill it anywhere, run the same
+    """Agent work that outlasts its process: kill it anywhere, run the same
     command again, and finished steps are not repeated.
 
     New here? `outlast demo` shows it in seconds. Every command takes --json.

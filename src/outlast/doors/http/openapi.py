@@ -70,7 +70,7 @@ def described() -> dict[str, Any]:
         "info": {
             "title": "Outlast",
             "version": version("outlast"),
-            "description": "Agent work that survives being stopped. The calls are those of the Python library, with "
+            "description": "Agent work that outlasts its process. The calls are those of the Python library, with "
             "the same fields and the same errors.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

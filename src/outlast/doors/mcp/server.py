@@ -45,7 +45,7 @@ def make_server(desk_of: DeskOf, *, files: bool) -> Server[Any]:
         "outlast",
         version=version("outlast"),
         title="Outlast",
-        description="Agent work that survives being stopped: handoffs with a verdict, runs, waits, workspace, tasks.",
+        description="Agent work that outlasts its process: handoffs with a verdict, runs, waits, workspace, tasks.",
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": FRESH, "prompts/list": FRESH, "resources/templates/list": FRESH},
         get_tool_input_schema=served.schemas.get,

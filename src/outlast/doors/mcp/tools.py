@@ -26,7 +26,7 @@ TOOLS: dict[str, Tool] = {
 }
 
 INSTRUCTIONS = """\
-Outlast keeps agent work that survives being stopped.
+Outlast: agent work that outlasts its process.
 
 - On existing work call handoff_recover (or task_resume) before you do anything else, and read its verdict first.
   trusted: go on. candidate: go on with the named reasons in mind. contested: stop until each contesting reason is
