@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from outlast.errors import NotDone, OutlastError, StepFailed
     from outlast.flows.spec import KEY
     from outlast.ledger.verdict import Reason, Verdict
+    from outlast.python.backups import restore
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import AsyncOutlast, Outlast
     from outlast.python.run import AsyncRun, Run, current
@@ -51,6 +52,7 @@ __all__ = [
     "flow_file",
     "inject",
     "resource",
+    "restore",
     "step",
 ]
 
@@ -66,6 +68,7 @@ _PLACES = {
     "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
     "flows.spec": ("KEY",),
     "care.gc.gc": ("Swept",),
+    "python.backups": ("restore",),
     "python.decorators": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
     "python.outlast": ("AsyncOutlast", "Outlast"),
     "python.run": ("AsyncRun", "Run", "current"),

@@ -48,6 +48,19 @@ APPLY_POINTS = (
     "apply.written",  # one file is in its place, or gone from it, before the next
 )
 
+# The same of a backup, and of restoring one.
+BACKUP_POINTS = (
+    "backup.copied",  # a database as it was at one moment lies beside the file, before it is in it
+    "backup.added",  # one file of the home is in it
+    "backup.synced",  # it is whole and durable, before it has its name
+    "backup.named",  # it has its name, before the folder is synced
+)
+HOME_POINTS = (
+    "home.staged",  # one file of the home lies beside its place
+    "home.synced",  # all of them do, proven and durable, before the home has its name
+    "home.named",  # it has its name, before the folder is synced
+)
+
 armed: Callable[[str], None] | None = None
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlast.errors import HomeNotFound, NameInvalid, StoreReadOnly
-from outlast.home.place import check_name, find_home, tenant_folder
+from outlast.home.place import check_name, find_home, make_folders, tenant_folder
 
 
 @given(st.text(max_size=70) | st.sampled_from(["..", ".", "a/b", "../x", "/etc", "a\x00", "-a", "a" * 65, "a\n"]))
@@ -33,7 +33,7 @@ def test_a_tenant_s_name_cannot_leave_the_home(tmp_path: Path, tenant: str) -> N
 def test_a_home_that_is_a_file_is_said_to_be_unwritable(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     with pytest.raises(StoreReadOnly):
-        tenant_folder(tmp_path / "home", "default")
+        make_folders(tmp_path / "home", tenant_folder(tmp_path / "home", "default"))
 
 
 @given(st.text())

@@ -22,6 +22,7 @@ from outlast.runs.call import Call, labels
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import dataclass
+from outlast.values.plain import open_plain
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -130,7 +131,7 @@ def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, re
 def _of_file(path: Path, again: Callable[[], Log | None] | None) -> Iterator[bytes]:
     """What is in a work folder. When that was cleared a moment ago, the receipt has it."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             yield from iter(lambda: file.read(PIECE_BYTES), b"")
     except FileNotFoundError:
         ended = again() if again is not None else None

@@ -24,6 +24,7 @@ from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
 from outlast.values.frozen import NamedTuple
+from outlast.values.plain import read_plain
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -253,7 +254,7 @@ class CommandAttempt:
         """The transcript, in the receipt when it is short, else as a blob that the receipt names."""
         path = self._transcript.path
         if self._transcript.size <= INLINE_BYTES:
-            return {"text": path.read_bytes().decode("utf-8", "replace")}
+            return {"text": read_plain(path).decode("utf-8", "replace")}
         blob = self.execution.runtime.blobs.adopt(path)
         self.attempt.blobs += (blob,)
         return {"blob": blob, "size": self._transcript.size}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.secrets.stream import Masking
+from outlast.values.plain import open_plain
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
@@ -285,7 +286,7 @@ def _longest_first(secrets: list[T]) -> list[T]:
 
 def tail(path: Path, characters: int = 4000) -> str:
     """The end of a transcript as text; says so when something came before it. Raises OSError when there is none."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         size = file.seek(0, os.SEEK_END)
         begin = file.seek(max(0, size - 4 * characters - 4))
         text = file.read().decode(errors="replace")

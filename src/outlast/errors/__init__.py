@@ -8,7 +8,8 @@
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
-    │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken
+    │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
+    │                 home_not_empty, nothing_lost
     ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
@@ -22,8 +23,9 @@
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
     │                 media_type_refused
-    ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
-    │                 network_filesystem, extra_missing, server_unreachable, reply_invalid, internal
+    ├── Unavailable   store_busy, disk_full, store_read_only, home_read_only, store_failed, store_newer,
+    │                 store_foreign, store_lost, network_filesystem, extra_missing,
+    │                 server_unreachable, reply_invalid, internal
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -327,11 +329,33 @@ class RunHeld(Conflict):
 
 
 class GcRunning(Conflict):
-    """Raised when another gc is at work on the same tenant."""
+    """Raised when another gc, or a backup, is at work on the same tenant."""
 
     code = "gc_running"
-    says = "another gc is at work in {path}"
+    says = "another gc or a backup is at work in {path}"
     advice = "wait until it has ended, then run the same command again"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+
+
+class HomeNotEmpty(Conflict):
+    """Raised when a home is to be restored where something is already. Nothing was changed."""
+
+    code = "home_not_empty"
+    says = "{path} is there already and not empty"
+    advice = "name a place where nothing is: --home DIR; what is there is never replaced"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+
+
+class NothingLost(Conflict):
+    """Raised when a tenant is to begin anew whose database is there and sound."""
+
+    code = "nothing_lost"
+    says = "nothing is lost in {path}: its database is there"
+    advice = "go on with it; `outlast doctor` looks at all of it"
 
     def __init__(self, path: str) -> None:
         super().__init__(path=path)
@@ -1205,6 +1229,28 @@ class StoreReadOnly(Unavailable):
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path=path, why=why)
+
+
+class HomeReadOnly(StoreReadOnly):
+    """Raised by whatever writes, on a home that can only be looked at."""
+
+    code = "home_read_only"
+    says = "{path} can be looked at, not written: {why}"
+    advice = "check its owner, its permissions and the mount; or work on a copy: `outlast backup`, `outlast restore`"
+
+
+class StoreLost(Unavailable):
+    """Raised when a database is gone or empty where the home shows that there was one. Nothing is made in its place."""
+
+    code = "store_lost"
+    says = "the database {path} {how}, and it is not a new one: {evidence}"
+    advice = (
+        "bring it back, or `outlast restore BACKUP` into another folder; or begin anew: "
+        "`outlast restore --anew --why WHY` keeps what is left aside"
+    )
+
+    def __init__(self, path: str, how: str, evidence: str) -> None:
+        super().__init__(path=path, how=how, evidence=evidence)
 
 
 class StoreFailed(Unavailable):

@@ -16,7 +16,7 @@ from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, Run
 from outlast.handoffs.observer import HERE
 from outlast.home.acceptance import NOTHING_ACCEPTED as NOTHING_ACCEPTED
 from outlast.home.acceptance import Acceptance
-from outlast.home.place import check_name, find_home, project_of, tenant_folder
+from outlast.home.place import check_name, find_home, make_folders, marker_of, project_of, tenant_folder
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
@@ -76,7 +76,12 @@ class Runtime:
         self.own_secrets = read_own(self.home, self.settings)
         self.folder = folder = tenant_folder(self.home, tenant)
         self.blobs = Blobs(folder / "blobs")
-        self.store = SqliteStore(folder / "outlast.db", **(store_options or {}))
+        self.store = SqliteStore(
+            folder / "outlast.db",
+            marker=marker_of(self.home, tenant),
+            make=lambda: make_folders(self.home, folder),
+            **(store_options or {}),
+        )
         self.process, self.resources = this_process(ids), Resources(self.warn)
         self.live: dict[str, Execution] = {}
         self.claimed: set[str] = set()  # by this process, and not live yet

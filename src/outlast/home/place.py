@@ -10,6 +10,7 @@ from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnl
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
+MADE = ".made"  # in a home: what was made in it
 
 
 def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
@@ -48,8 +49,24 @@ def check_tenant(tenant: str) -> str:
 
 
 def tenant_folder(home: Path, tenant: str) -> Path:
-    """A tenant's own folder, made if need be. Raises NameInvalid."""
-    folder = home / check_tenant(tenant)
+    """A tenant's own folder, made or not. Raises NameInvalid."""
+    return home / check_tenant(tenant)
+
+
+def marker_of(home: Path, tenant: str) -> Path:
+    """The file that says that a tenant's database was made. No tenant can be called like its folder."""
+    return home / MADE / tenant
+
+
+def refuse_lost(home: Path, tenant: str) -> None:
+    """Nothing, where no database is and none was. Raises StoreLost, StoreForeign for what is in the place of one."""
+    from outlast.store.sqlite.presence import inspect
+
+    inspect(tenant_folder(home, tenant) / "outlast.db", marker_of(home, tenant))
+
+
+def make_folders(home: Path, folder: Path) -> None:
+    """A tenant's own folder with what lies in it. Raises StoreReadOnly, unless there is a database to look at."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         keep_out_of_git(home)
@@ -57,7 +74,6 @@ def tenant_folder(home: Path, tenant: str) -> Path:
     except OSError as error:
         if not (folder / "outlast.db").exists():
             raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
-    return folder
 
 
 def keep_out_of_git(home: Path) -> None:

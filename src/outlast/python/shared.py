@@ -23,6 +23,7 @@ from outlast.runs.run import Outcome, RunRecord
 
 if TYPE_CHECKING:
     from outlast.care.audit.model import Audit
+    from outlast.care.backup.backup import BackedUp
     from outlast.care.gc.gc import Swept
     from outlast.care.travel.export_run import Exported
     from outlast.care.travel.import_run import Imported
@@ -272,6 +273,24 @@ class Shared:
         from outlast.care.travel.import_run import import_any
 
         return import_any(self._runtime, Path(path), flow)
+
+    def backup(
+        self,
+        path: str | Path,
+        *,
+        mirror: bool = False,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> BackedUp:
+        """The whole home as one new file, taken while it is at work: all tenants, keys, settings; the mirror if asked.
+
+        It is there whole or not at all, and never replaces a file. `outlast.restore` makes a home of it.
+        """
+        from outlast.care.backup.backup import make_backup
+
+        runtime = self._runtime
+        return make_backup(
+            runtime.home, Path(path), mirror=mirror, progress=progress, clock=runtime.clock, ids=runtime.ids
+        )
 
     def audit(self, flow_or_run: Flow[..., Any] | FlowFile | str) -> Audit:
         """The six acceptance questions, answered from facts: of a flow (itself, or its name) or of a run (by its id).

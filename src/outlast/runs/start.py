@@ -11,11 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outlast.clock import moment
 from outlast.errors import FlowNotFound, InputsConflict, RunFinished
 from outlast.flows.loading import KNOWN_RECIPES, is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import refuse_loop
 from outlast.home.place import check_name
+from outlast.home.restored import restoration_of
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
@@ -196,10 +198,23 @@ def _ready(
         found = spec or runtime.flow(claimed.run.flow)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
+        if claimed.found != "new":
+            _tell_restored(runtime, claimed)
         return found, found.typed(decode(claimed.run.inputs))
     except BaseException:
         claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
         raise
+
+
+def _tell_restored(runtime: Runtime, claimed: Claim) -> None:
+    """Say so before a run goes on that came out of a backup: what it did after that is not known here."""
+    came = restoration_of(runtime.home)
+    if came is not None and claimed.run.created_at <= came.made_at:
+        at = f"{moment(came.made_at):%Y-%m-%d %H:%M:%S} UTC"
+        runtime.warn(
+            f"run {claimed.run.id} is as a backup of {came.home} had it at {at}; what it did there later is not known "
+            "here and is done again, effects too: see that it does not go on in both homes"
+        )
 
 
 def flow(runtime: Runtime, source: str) -> FlowSpec:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import SecretPatternInvalid
 from outlast.home.settings import Settings
+from outlast.values.plain import read_plain
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.tree import Tree
@@ -102,7 +103,7 @@ def _content(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise SecretPatternInvalid(str(path), "this is no plain file", "make it one, or remove it")
-        return path.read_bytes()
+        return read_plain(path.resolve())
     except OSError as error:
         why = f"it cannot be read ({error.strerror or error})"
         raise SecretPatternInvalid(str(path), why, "give this user the right to read it, or remove it") from error

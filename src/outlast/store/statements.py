@@ -29,6 +29,7 @@ def schema(dialect: str) -> str:
     return (_FOLDER / dialect / "schema.sql").read_text()
 
 
+@cache  # asked by whoever looks at a file, and by whoever brings it up to date
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """Numbered, up-only migrations, in order."""
     files = sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"))

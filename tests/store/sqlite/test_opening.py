@@ -269,7 +269,7 @@ def public() -> Iterator[Path]:
 def as_nobody(code: str, path: Path) -> str:
     """Run code in a process that permissions bind: one that gave up root, if we are root, after its imports."""
     program = """
-        import os, sys, asyncio, encodings.idna, outlast.errors
+        import os, sys, asyncio, encodings.idna, outlast.errors, outlast.store.sqlite.looking
         from pathlib import Path
         from outlast.ledger.journal import Header, entry
         from outlast.store.blobs.folder import Blobs
@@ -298,17 +298,17 @@ def test_a_file_that_cannot_be_written_is_store_read_only(public: Path) -> None:
     SqliteStore(path).close()
     os.chmod(path, 0o444)
     os.chmod(public, 0o777)  # the folder may be written, the file may not
-    assert as_nobody("write()", path).startswith("StoreReadOnly")
+    assert as_nobody("write()", path).startswith("HomeReadOnly")
 
 
 def test_a_folder_that_cannot_be_written_is_store_read_only(public: Path) -> None:
     path = public / "outlast.db"
     os.chmod(public, 0o555)
-    assert as_nobody("write()", path).startswith("StoreReadOnly")
+    assert as_nobody("write()", path).startswith("HomeReadOnly")
     os.chmod(public, 0o755)
     SqliteStore(path).close()
     os.chmod(public, 0o555)
-    assert as_nobody("write()", path).startswith("StoreReadOnly")
+    assert as_nobody("write()", path).startswith("HomeReadOnly")
 
 
 def test_a_blob_folder_that_cannot_be_written_is_store_read_only(public: Path) -> None:

@@ -7,11 +7,8 @@ versions of artifacts go is `artifacts.py`, how blobs and files go is `blobs.py`
 
 from __future__ import annotations
 
-import fcntl
 import math
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -20,13 +17,14 @@ from typing import TYPE_CHECKING
 from outlast.care.gc import artifacts as old_versions
 from outlast.care.gc import blobs as litter
 from outlast.care.gc import runs as removal
+from outlast.care.gc.alone import alone
 from outlast.care.gc.artifacts import SweptVersion
 from outlast.care.gc.mentions import Mentions
 from outlast.care.gc.rule import REASONS, Choice, Family, Kin, Rule, choose
 from outlast.care.gc.runs import Progress
 from outlast.care.gc.version_rule import VersionChoice, VersionRule
 from outlast.clock import moment
-from outlast.errors import GcRunning, IntegrityBroken, Invalid, StoreFailed
+from outlast.errors import IntegrityBroken, Invalid
 from outlast.runs.claim import holder_of
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Reading, Weight
@@ -126,7 +124,7 @@ def sweep(
         raise Invalid(detail=f"batch is {batch}; give 1 or more")
     if dry_run:
         return _foreseen(runtime, rule, versions)
-    with _alone(runtime):
+    with alone(removal.tenant_folder(runtime)):
         return _swept(runtime, rule, versions, batch, vacuum, progress)
 
 
@@ -140,28 +138,6 @@ def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, sco
 def _version_rule(runtime: Runtime, rule: Rule, keep: int | None) -> VersionRule:
     before = None if rule.older_than_us is None else runtime.clock.now() - rule.older_than_us
     return VersionRule(before, keep, rule.scope)
-
-
-@contextmanager
-def _alone(runtime: Runtime) -> Iterator[None]:
-    """One gc at a time: the lock goes with the process that holds it."""
-    path = removal.tenant_folder(runtime) / "gc.lock"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreFailed(str(path), error.strerror or str(error)) from error
-    try:
-        _lock(handle, str(path.parent))
-        yield
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, folder: str) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise GcRunning(folder) from error
 
 
 # -- deciding ----------------------------------------------------------------------------------------

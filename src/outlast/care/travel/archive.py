@@ -109,7 +109,20 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: list[Member]
 
 
-M = TypeVar("M", bound=Manifest | Bundle)
+class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a backup of a home says of itself."""
+
+    format: str
+    id: str
+    home: str  # where it was
+    made_at: int
+    tenants: list[str]
+    members: list[Member]
+    damaged: list[tuple[str, str]]  # what was not what it should be, and is in here as it was
+    left_out: list[tuple[str, str]]  # what could not be taken, and why
+
+
+M = TypeVar("M", bound=Manifest | Bundle | Backup)
 
 
 class Format(NamedTuple, Generic[M]):
@@ -120,6 +133,7 @@ class Format(NamedTuple, Generic[M]):
     manifest: type[M]
     writer: str
     reader: str
+    again: str = ""  # what to do about one that is not whole
 
     @property
     def family(self) -> str:
@@ -129,7 +143,15 @@ class Format(NamedTuple, Generic[M]):
 
 RUN = Format("outlast run 1", "run", Manifest, "outlast export", "outlast import")
 HANDOFF = Format("outlast handoff 1", "handoff", Bundle, "outlast handoff export", "outlast handoff import")
-FORMATS: tuple[Format[Manifest] | Format[Bundle], ...] = (RUN, HANDOFF)
+BACKUP = Format(
+    "outlast backup 1",
+    "home",
+    Backup,
+    "outlast backup",
+    "outlast restore",
+    "take another backup, or copy the file again",
+)
+FORMATS: tuple[Format[Manifest] | Format[Bundle] | Format[Backup], ...] = (RUN, HANDOFF, BACKUP)
 
 
 class Wait(NamedTuple):
@@ -177,8 +199,8 @@ class Packer:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
         self._members: list[Member] = []
 
-    def add(self, name: str, pieces: Iterable[bytes]) -> None:
-        """One member. It is written as it comes and never held whole."""
+    def add(self, name: str, pieces: Iterable[bytes]) -> str:
+        """One member, and the digest of it. It is written as it comes and never held whole."""
         found, size = sha256(), 0
         info = zipfile.ZipInfo(name, _LONG_AGO)
         info.create_system, info.external_attr = 3, 0o100600 << 16
@@ -188,13 +210,18 @@ class Packer:
                 size += len(piece)
                 member.write(piece)
         self._members.append(Member(name, size, found.hexdigest()))
+        return found.hexdigest()
 
     def listed(self) -> list[Member]:
         """The members so far, for the manifest."""
         return list(self._members)
 
-    def seal(self, manifest: Manifest | Bundle) -> None:
+    def seal(self, manifest: Manifest | Bundle | Backup) -> None:
         self.add(MANIFEST, [msgspec.json.encode(manifest)])
+
+    def end_with(self, line: bytes) -> None:
+        """The very last bytes of the file."""
+        self._zip.comment = line
 
     def __enter__(self) -> Packer:
         return self
@@ -260,7 +287,7 @@ class Archive(Generic[M]):
             raise self.invalid(member, f"it cannot be read: {error.strerror or error}") from error
 
     def invalid(self, member: str, why: str, *remedy: str) -> ArchiveInvalid:
-        again = f"export the {self._wanted.holds} again, or copy the file again"
+        again = self._wanted.again or f"export the {self._wanted.holds} again, or copy the file again"
         return ArchiveInvalid(str(self.path), member, why, *(remedy or (again,)))
 
     def _read_manifest(self) -> M:

@@ -96,7 +96,7 @@ def _write(tx: Writing, one: Arrived) -> bool:
 
 
 def _chosen(folder: Path, flow: str | None) -> _Source:
-    found = {source.name: source for source in _sources(folder)}
+    found = {source.name: source for source in sources(folder)}
     if flow is not None and flow in found:
         return found[flow]
     if flow is None and len(found) == 1:
@@ -109,8 +109,8 @@ def _chosen(folder: Path, flow: str | None) -> _Source:
     raise Invalid(detail=f"{folder} has {wanted} (it has: {known}); choose one with flow=… (--flow)")
 
 
-def _sources(folder: Path) -> Iterator[_Source]:
-    """The flow itself, a run's folder with its flows, or a folder of runs."""
+def sources(folder: Path) -> Iterator[_Source]:
+    """Of what a folder speaks: the flow itself, a run's folder with its flows, or a folder of runs."""
     try:
         if _speaks(folder):
             yield _Source(folder.resolve().name, folder.resolve().name, folder)

@@ -6,10 +6,13 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import FAILED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.render import counted, emit, facts, note, say
+from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -54,8 +57,9 @@ def verify(door: Door, run_id: str | None) -> int:
 
 
 @command("doctor")
-def doctor(door: Door) -> int:
-    """Versions, home and disk, and whether they are sound."""
+@click.option("--quick", is_flag=True, help="Leave out what `verify` checks, and say so.")
+def doctor(door: Door, quick: bool) -> int:
+    """Versions, home and disk, and whether they are sound: also every record of every tenant, as `verify` checks it."""
     from outlast.errors import HomeNotFound
 
     known = {"python": platform.python_version(), "outlast": version("outlast"), "apsw": version("apsw")}
@@ -64,16 +68,60 @@ def doctor(door: Door) -> int:
             known |= home_facts(outlast)
     except HomeNotFound as error:
         return _without_home(door, known, error)
+    known |= {"verified": not quick} | about_home(door, known)
     problems = problems_of(known)
+    for tenant in [] if quick else known["tenants"]:
+        problems += broken_in(door, tenant)
     if door.json:
         emit({"ok": not problems, **known, "problems": problems})
     else:
         _say_facts(known)
-        for problem in problems:
-            say(f"problem: {problem}", "red")
-        if not problems:
-            say("ok: nothing to mend", "green")
+        _say_soundness(door, known, problems)
     return FAILED if problems else SUCCEEDED
+
+
+def about_home(door: Door, known: dict[str, Any]) -> dict[str, Any]:
+    """What concerns the home as a whole: its tenants, the backup it was made of, what was set aside in it."""
+    from outlast.python import backups
+    from outlast.python.shared import url_of
+    from outlast.values.codec import jsonable
+
+    if url_of(door.home):
+        return {"tenants": [known["tenant"]], "restored": None, "set_aside": []}
+    home = known["home"]
+    came = backups.restoration_of(home)
+    restored = came and {name: getattr(came, name) for name in came.__struct_fields__}
+    return {
+        "tenants": backups.tenants_of(home),
+        "restored": jsonable(restored),
+        "set_aside": backups.set_aside(home),
+    }
+
+
+def broken_in(door: Door, tenant: str) -> list[str]:
+    """What `verify` finds in a tenant, or why it cannot look."""
+    from dataclasses import replace
+
+    try:
+        with replace(door, tenant=tenant).open() as outlast:
+            found = outlast.verify()
+    except OutlastError as error:
+        return [f"tenant {tenant}: {told(error)} [{error.code}]"]
+    return [f"tenant {tenant}: {problem.record}: {problem.why}" for problem in found.problems]
+
+
+def _say_soundness(door: Door, known: dict[str, Any], problems: list[str]) -> None:
+    if came := known["restored"]:
+        say(f"restored from backup {came['backup']} of {came['home']}: what happened there later is not known here;")
+        say("let only one of the two homes go on: an effect that ran after the backup would run again")
+    for each in known["set_aside"]:
+        say(f"set aside: {each['folder']}: {each.get('why', '')}")
+    for problem in problems:
+        say(f"problem: {problem}", "red")
+    if not known["verified"]:
+        say(f"the records were not checked: {door.command('verify')}")
+    elif not problems:
+        say("ok: nothing to mend", "green")
 
 
 def home_facts(outlast: Outlast) -> dict[str, Any]:
@@ -107,6 +155,8 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("home", known["home"]),
             ("database", f"{known['database']}, {known['size_bytes'] / 1024:,.0f} KiB, schema {known['schema']}"),
             ("filesystem", known["filesystem"]),
+            *([("read-only", known["read_only"])] if known.get("read_only") else []),
+            ("tenants", ", ".join(known["tenants"])),
             ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),

@@ -46,7 +46,7 @@ class Door:
     def open(self, *, make: bool = False) -> Outlast:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
         from outlast import Outlast
-        from outlast.home.place import check_tenant, find_home
+        from outlast.home.place import check_tenant, find_home, refuse_lost
         from outlast.python.shared import url_of
 
         tenant = check_tenant("default" if self.tenant is None else self.tenant)
@@ -57,6 +57,7 @@ class Door:
             return there
         home = self._opened[0] if self._opened else find_home(self.home)
         if not make and not (home / tenant / "outlast.db").is_file():
+            refuse_lost(home, tenant)
             raise self._missing(home, tenant)
         outlast = Outlast(home, tenant=tenant, scope=scope)
         self._opened.append(home)

@@ -56,6 +56,8 @@ SECTIONS: Sections = {
         "replay": ("replay:replay", "Run a run's body on its receipts only; names what differs."),
         "export": ("travel:export", "A run as one file: a copy, or the run itself on its way."),
         "import": ("travel:import_", "Bring in an exported run, or a folder of receipts as testimony."),
+        "backup": ("backups:backup", "The whole home as one file, taken while it is at work."),
+        "restore": ("backups:restore", "A home made of a backup; of a mirror; or begun anew."),
         "gc": ("gc:gc", "Remove finished runs, and what nobody needs; a dry run first."),
         "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
         "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),

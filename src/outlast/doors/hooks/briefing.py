@@ -17,6 +17,7 @@ from outlast import __version__
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import HookEvent
 from outlast.doors.hooks.place import Place, is_found
+from outlast.values.plain import open_plain
 
 FOLDER = ".hooks/briefings"
 MOST_BYTES = 20 << 20  # of content that is read at a start
@@ -73,7 +74,7 @@ def _others(home: str, event: HookEvent, anchor: str) -> Iterator[bool]:
 
 def _read(home: str, anchor: str, top: str) -> dict[str, Any] | None:
     try:
-        with open(path_of(home, anchor, top), "rb") as file:
+        with open_plain(path_of(home, anchor, top)) as file:
             kept = json.loads(file.read())
     except (OSError, ValueError):
         return None
@@ -155,7 +156,7 @@ def _content(path: str) -> tuple[str | None, int]:
             return f"link {os.readlink(path)}", 0
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
             return None, 0
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             content = file.read(MOST_BYTES)
     except FileNotFoundError:
         return "absent", 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from outlast.values.plain import open_plain
+
 LOG = "hooks.log"
 MOST_BYTES = 64 << 10
 
@@ -29,7 +31,7 @@ def _make_room(path: str) -> None:
     """Keep the newer half of a log that is full."""
     if not os.path.isfile(path) or os.path.getsize(path) < MOST_BYTES:
         return
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
         file.seek(-MOST_BYTES // 2, os.SEEK_END)
         kept = file.read().partition(b"\n")[2]
     beside = f"{path}.{os.getpid()}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from outlast.doors.hooks.events import CLIENTS, HookEvent
+from outlast.values.plain import read_plain
 
 FOLDER = ".hooks/sessions"
 MOST = 1000  # files that are looked at
@@ -93,8 +94,7 @@ def all_of(home: str) -> Iterator[Session]:
 
 def _read(path: str) -> Session | None:
     try:
-        with open(path, "rb") as file:
-            said = json.loads(file.read(1 << 16))
+        said = json.loads(read_plain(path, 1 << 16))
         event = HookEvent(**{**said["event"], "agent": tuple(said["event"].get("agent", ()))})
         found = Session(**{**said, "event": event})
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

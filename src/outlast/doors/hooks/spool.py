@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from outlast.doors.hooks.events import HookEvent, NotAnEvent, pack, unpack
+from outlast.values.plain import read_plain
 
 FOLDER = ".hooks/spool"
 LOCK = ".hooks/lock"
@@ -62,8 +63,7 @@ def waiting(home: str) -> list[str]:
 
 def read(home: str, name: str) -> HookEvent:
     """Raises OSError, NotAnEvent."""
-    with open(os.path.join(home, FOLDER, name), "rb") as file:
-        return unpack(file.read(1 << 16))
+    return unpack(read_plain(os.path.join(home, FOLDER, name), 1 << 16))
 
 
 def done(home: str, name: str) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from outlast.flows.yaml.model import Recipe
 from outlast.values.digest import digest
+from outlast.values.plain import read_plain
 
 _FORMAT = b"outlast recipe 1\n"
 _BYTES = 1 << 20
@@ -23,7 +24,7 @@ _BYTES = 1 << 20
 def key_of(path: Path) -> str:
     """What a flow file is known by: the digest of its bytes; empty for what cannot be one."""
     try:
-        return digest(_FORMAT + path.read_bytes()) if path.is_file() and path.stat().st_size <= _BYTES else ""
+        return digest(_FORMAT + read_plain(path.resolve())) if path.is_file() and path.stat().st_size <= _BYTES else ""
     except OSError:
         return ""
 
@@ -31,7 +32,7 @@ def key_of(path: Path) -> str:
 def known(key: str, folder: Path) -> Recipe | None:
     """The flow that was understood from these bytes; None when they have to be parsed."""
     try:
-        return msgspec.json.decode((folder / key).read_bytes(), type=Recipe) if key else None
+        return msgspec.json.decode(read_plain(folder / key), type=Recipe) if key else None
     except (OSError, ValueError):
         return None
 

@@ -11,7 +11,6 @@ import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +18,7 @@ from typing import BinaryIO
 from outlast import failpoints
 from outlast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
 from outlast.values.digest import digest
+from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
 
 PIECE_BYTES = 1 << 20
 
@@ -47,7 +47,7 @@ class Blobs:
 
     def adopt(self, path: Path) -> str:
         """Store a file's content durably, in constant memory, and give its digest. The file stays where it is."""
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             name = file_digest(file, "sha256").hexdigest()
             file.seek(0)
             self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
@@ -56,10 +56,10 @@ class Blobs:
     def _rely_on(self, path: Path, content: bytes) -> bool:
         """Whether the blob is there, whole. Its name is synced: who wrote it may have died before doing so."""
         try:
-            if path.stat().st_size != len(content) or path.read_bytes() != content:
+            if path.lstat().st_size != len(content) or read_plain(path) != content:
                 return False
             os.utime(path)  # whoever relies on a blob makes it young again, so that no sweep takes it
-        except FileNotFoundError:
+        except (FileNotFoundError, NotPlain):
             return False
         self._sync_names(path)
         return True
@@ -146,7 +146,7 @@ class Blobs:
     def _touch(self, path: Path) -> bool:
         """Make a blob young before relying on it, so that no sweep takes it. False when it is not there."""
         try:
-            os.utime(path)
+            os.utime(path, follow_symlinks=False)
         except FileNotFoundError:
             return False
         return True
@@ -160,12 +160,16 @@ class Blobs:
         return True
 
     def has(self, name: str) -> bool:
-        return any(path.is_file() for path in self._places(name))
+        return any(os.path.lexists(path) and not kind_of(path) for path in self._places(name))
 
     def _opened(self, name: str) -> BinaryIO:
         for path in self._places(name):
-            with suppress(FileNotFoundError):
-                return open(path, "rb")
+            try:
+                return open_plain(path)
+            except FileNotFoundError:
+                continue
+            except NotPlain as error:
+                raise IntegrityBroken(f"blob {name[:12]}", str(error.strerror)) from error
         raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
 
     def _places(self, name: str) -> tuple[Path, Path, Path]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import apsw
 
-from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreReadOnly
+from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreLost, StoreReadOnly
 from outlast.store.sqlite.mounts import refuse_network
+from outlast.store.sqlite.presence import remember
 from outlast.store.statements import key_statements
 from outlast.values.frozen import NamedTuple
 
@@ -35,7 +36,7 @@ class KeyFile:
     """The keys of a home. Opened when there is something to read or write."""
 
     def __init__(self, home: Path) -> None:
-        self.path = home / FILE
+        self.path, self._marker = home / FILE, home / ".made" / FILE
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._sql = key_statements()
@@ -59,6 +60,20 @@ class KeyFile:
     def use(self, key_id: str, at: int) -> None:
         self._do("use_key", (at, key_id))
 
+    def copy_to(self, place: Path) -> bool:
+        """Write the keys as they are now into a new file; whether there are any to write."""
+        from outlast.store.sqlite.copying import copy_database
+
+        if not self.path.exists():
+            self._refuse_lost()
+            return False
+        try:
+            with self._lock:
+                copy_database(self._open(), place)
+        except apsw.Error as error:
+            raise self._translate(error) from error
+        return True
+
     def close(self) -> None:
         with self._lock:
             if self._connection is not None:
@@ -67,6 +82,7 @@ class KeyFile:
 
     def _rows(self, name: str, values: tuple[object, ...]) -> list[KeyRow]:
         if self._connection is None and not self.path.exists():
+            self._refuse_lost()
             return []
         try:
             with self._lock:
@@ -81,8 +97,22 @@ class KeyFile:
         except apsw.Error as error:
             raise self._translate(error) from error
 
+    def lost(self) -> str:
+        """What is wrong, when there were keys and their file is gone or empty; else nothing."""
+        try:
+            self._refuse_lost()
+        except StoreLost as error:
+            return error.detail
+        return ""
+
+    def _refuse_lost(self) -> None:
+        """Raises StoreLost: without its keys a home would ask nobody for one."""
+        if self._marker.exists() and not (self.path.exists() and self.path.stat().st_size):
+            raise StoreLost(str(self.path), "is gone or empty", f"{self._marker} says that one was made")
+
     def _make(self) -> None:
         """The file, for its owner only from its first byte on."""
+        self._refuse_lost()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             refuse_network(self.path.parent)
@@ -93,12 +123,14 @@ class KeyFile:
 
     def _open(self) -> apsw.Connection:
         if self._connection is None:
+            self._refuse_lost()
             connection = apsw.Connection(str(self.path))
             connection.set_busy_timeout(BUSY_MS)
             connection.pragma("journal_mode", "DELETE")  # one file: there is nothing beside it to protect
             connection.pragma("synchronous", "FULL")
             connection.pragma("trusted_schema", False)
             connection.execute(self._sql["make_keys"])
+            remember(self._marker)
             self._connection = connection
         return self._connection
 

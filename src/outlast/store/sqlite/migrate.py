@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import apsw
 
 from outlast.errors import StoreForeign, StoreNewer
@@ -10,8 +12,11 @@ from outlast.store.statements import migrations
 APPLICATION_ID = 0x4F_4C_53_54  # "OLST"
 
 
-def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply what is missing, each migration whole. Raises StoreNewer, StoreForeign."""
+def migrate(connection: apsw.Connection, path: str, refuse_lost: Callable[[], None] = lambda: None) -> None:
+    """Apply what is missing, each migration whole. Raises StoreNewer, StoreForeign, and what `refuse_lost` does.
+
+    That one is asked before a database is made from nothing, under the lock: nobody else can have made it then.
+    """
     steps = migrations("sqlite")
     newest = steps[-1][0]
     if int(connection.pragma("user_version")) == newest:
@@ -20,6 +25,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         found = _version(connection, path, newest)  # under the lock: another process may have been first
+        if found == 0:
+            refuse_lost()
         for number, text in steps:
             if number > found:
                 for _ in connection.execute(text):  # iterating runs every statement of the text

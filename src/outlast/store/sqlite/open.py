@@ -32,6 +32,7 @@ from outlast.ledger.journal import Entry
 from outlast.store.contract import Hold, Reading, Room, Writing
 from outlast.store.sqlite.migrate import migrate, refuse_foreign
 from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
+from outlast.store.sqlite.presence import inspect, refuse_lost, remember, why_unwritable
 from outlast.store.sqlite.transaction import Reader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
@@ -39,12 +40,16 @@ from outlast.store.statements import statements
 if TYPE_CHECKING:
     from asyncio import Future
 
+    from outlast.store.sqlite.looking import Looking, Refusing
+
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
+LOOKS = 20  # at a file that cannot be locked and keeps changing
 
 _open: dict[str, int] = {}  # files open in this process, by their real paths
 _inherited: set[str] = set()  # files that were open when this process was forked: unsafe here for good
 _forks = 0
+_opening = threading.Lock()  # from a look at a file by a plain handle until it counts as open
 
 
 def _after_fork() -> None:
@@ -67,7 +72,10 @@ class SqliteStore:
         synchronous: str = "FULL",
         filesystem: FilesystemOf = filesystem_of,
         busy_seconds: float = BUSY_SECONDS,
+        marker: Path | None = None,
+        make: Callable[[], object] = lambda: None,
     ) -> None:
+        """`marker` notes that there is a database; `make` is called once it is clear that one may be made."""
         self.path, self._file = str(path), os.path.realpath(path)
         self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
         self._forks = _forks
@@ -78,14 +86,42 @@ class SqliteStore:
         self._sql = statements("sqlite")
         self._lock = threading.Lock()
         self._closed = False
+        self._marker, self._looking = marker, None
+        with _opening:
+            if not _open.get(self._file):
+                inspect(path, marker)
+            make()
+            _open[self._file] = _open.get(self._file, 0) + 1
         try:
+            self._open_file(path)
+        except BaseException as error:
+            self._forget()
+            if isinstance(error, apsw.Error):
+                raise self.translate(error) from error
+            raise
+
+    _looking: Looking | None
+    _writer: Writer | Refusing
+
+    def _open_file(self, path: Path) -> None:
+        """The connections: one that writes and one that reads; or where nothing can be written, one that reads."""
+        if why := why_unwritable(path):
+            from outlast.store.sqlite.looking import Looking, Refusing  # late: hardly any home is read-only
+
+            self._looking = Looking(path, why, self._vfs)
+            self._writer, self._reader = Refusing(self.path, why), Reader(self._looking.connect(), self._sql)
+        else:
             self._writer = Writer(self._connect_writer, self.translate)
             self._reader = Reader(self._connect(), self._sql)
-        except apsw.Error as error:
-            raise self.translate(error) from error
+            if self._marker is not None:
+                remember(self._marker)
         opened = os.stat(self.path)
         self._inode = (opened.st_dev, opened.st_ino)
-        _open[self._file] = _open.get(self._file, 0) + 1
+
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be written; "" where it can."""
+        return self._looking.why if self._looking else ""
 
     # -- the contract ----------------------------------------------------------------------------
 
@@ -119,16 +155,35 @@ class SqliteStore:
         if self._forks != _forks:
             self._refuse_forked()
         with self._lock:
-            reader = self._reader
             try:
-                try:
-                    reader.execute("BEGIN")
-                    return look(reader)
-                finally:
-                    if not reader.connection.getautocommit():  # a Ctrl-C may come before or after it has begun
-                        reader.execute("COMMIT")
+                return self._read(look) if self._looking is None else self._read_still(look, self._looking)
             except apsw.Error as error:
                 raise self.translate(error) from error
+
+    def _read(self, look: Callable[[Reading], T]) -> T:
+        reader = self._reader
+        try:
+            reader.execute("BEGIN")
+            return look(reader)
+        finally:
+            if not reader.connection.getautocommit():  # a Ctrl-C may come before or after it has begun
+                reader.execute("COMMIT")
+
+    def _read_still(self, look: Callable[[Reading], T], looking: Looking) -> T:
+        """Read what nobody locks for us: again, if the file turns out to have changed meanwhile."""
+        for _ in range(LOOKS):
+            if looking.changed():
+                self._reader.connection.close()
+                self._reader = Reader(looking.connect(), self._sql)
+            try:
+                found = self._read(look)
+            except apsw.Error:
+                if not looking.changed():
+                    raise
+                continue
+            if not looking.changed():
+                return found
+        raise StoreBusy(self.path, self._busy_seconds)
 
     def still_there(self) -> None:
         """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
@@ -147,7 +202,8 @@ class SqliteStore:
             "sqlite": apsw.sqlite_lib_version(),
             "apsw": apsw.apsw_version(),
             "schema": pragma("user_version"),
-            "journal_mode": pragma("journal_mode"),
+            "journal_mode": pragma("journal_mode") if self._looking is None else "wal",
+            "read_only": self.read_only,
             "synchronous": self._synchronous,
             "size_bytes": Path(self.path).stat().st_size,
             "filesystem": self._filesystem(Path(self.path)) or "unknown",
@@ -169,6 +225,26 @@ class SqliteStore:
             pages, free, size = pragma("page_count"), pragma("freelist_count"), pragma("page_size")
         return Room(pages * size, free * size)
 
+    def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
+        from outlast.store.sqlite.copying import copy_database
+
+        self._refuse_forked()
+        try:
+            if self._looking is not None:
+                with self._lock:
+                    copy_database(self._reader.connection, place, progress)
+                    if self._looking.changed():
+                        raise StoreBusy(self.path, self._busy_seconds)
+                return
+            connection = self._connect()
+            try:
+                copy_database(connection, place, progress)
+            finally:
+                connection.close()
+        except apsw.Error as error:
+            raise self.translate(error) from error
+
     def vacuum(self) -> None:
         self._refuse_forked()
         try:
@@ -186,9 +262,15 @@ class SqliteStore:
         self._writer.close()
         with self._lock:
             self._reader.connection.close()
-        _open[self._file] = _open.get(self._file, 1) - 1
-        if not _open[self._file]:
-            del _open[self._file]
+        if self._looking is not None:
+            self._looking.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        with _opening:
+            _open[self._file] = _open.get(self._file, 1) - 1
+            if not _open[self._file]:
+                del _open[self._file]
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -199,7 +281,7 @@ class SqliteStore:
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
         with _closed_on_error(connection):
-            migrate(connection, self.path)
+            migrate(connection, self.path, lambda: refuse_lost(Path(self.path), self._marker, "has no tables"))
             connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
         return Transaction(connection, self._sql)
 

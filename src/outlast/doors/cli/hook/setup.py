@@ -12,6 +12,7 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import SUCCEEDED
 from outlast.doors.cli.render import counted, emit, note, say
 from outlast.doors.hooks.events import CLIENTS, Client
+from outlast.values.plain import read_plain
 
 if TYPE_CHECKING:
     from outlast.doors.hooks.install import Installed
@@ -191,7 +192,7 @@ def _log(home: str) -> list[str]:
     from outlast.doors.hooks.log import LOG
 
     try:
-        return Path(home, LOG).read_text("utf-8", "replace").splitlines()[-LOG_LINES:]
+        return read_plain(Path(home, LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
     except OSError:
         return []
 

@@ -1,0 +1,164 @@
+"""`outlast restore`: a home from a backup, exactly as it was; or from a mirror, as testimony; or anew, on the record.
+
+Whatever is made is made beside its place and proven there; then the home gets its name, in one step. Nothing that is
+there already is ever replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from outlast import failpoints
+from outlast.care.backup.backup import DIGEST_BYTES, INSIDE, digest_of
+from outlast.care.backup.content import DATABASE
+from outlast.care.backup.staging import staging, sync_tree
+from outlast.care.travel.archive import BACKUP, Archive, Backup, opened
+from outlast.clock import Clock, SystemClock
+from outlast.errors import HomeNotEmpty, Invalid, NameInvalid
+from outlast.home.place import check_tenant, marker_of
+from outlast.home.restored import Restoration, write_restoration
+from outlast.store.blobs.folder import sync_folder
+from outlast.store.sqlite.keys import FILE as KEYS
+from outlast.store.sqlite.mounts import refuse_network
+from outlast.store.sqlite.presence import inspect, remember
+from outlast.values.frozen import dataclass
+from outlast.values.plain import open_plain
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A home that was made from a backup."""
+
+    home: str
+    backup: str  # the backup's id
+    was: str  # the home it was taken of
+    made_at: int
+    tenants: tuple[str, ...]
+    files: int
+    bytes: int
+    damaged: tuple[tuple[str, str], ...]  # as the backup says: they were so when it was taken
+
+
+def restore_backup(
+    path: Path, home: Path, *, progress: Progress = lambda done, total: None, clock: Clock | None = None
+) -> Restored:
+    """Make a home of a backup, where nothing is yet: all of it, or none.
+
+    Ids, epochs, chains and keys are as they were. Raises ArchiveInvalid when a byte of the file is not what was
+    written, HomeNotEmpty, DiskFull; then nothing was made.
+    """
+    refuse_taken(home)
+    with opened(path, BACKUP) as archive, staging(home.parent) as beside:
+        made = beside / home.name
+        size = _unpack(archive, made, progress)
+        _prove_end(archive, path)
+        manifest = archive.manifest
+        _prove_databases(archive, made)
+        now = (clock or SystemClock()).now()
+        write_restoration(made, Restoration(manifest.id, manifest.home, manifest.made_at, now))
+        put_in_place(made, home)
+    return Restored(
+        str(home),
+        manifest.id,
+        manifest.home,
+        manifest.made_at,
+        tuple(manifest.tenants),
+        len(manifest.members),
+        size,
+        tuple(manifest.damaged),
+    )
+
+
+def refuse_taken(home: Path) -> None:
+    """Raises HomeNotEmpty, Invalid, NetworkFilesystem for a place where no home can be made."""
+    try:
+        taken = home.is_symlink() or (home.exists() and (not home.is_dir() or any(home.iterdir())))
+    except (OSError, ValueError) as error:
+        raise Invalid(detail=f"{str(home)!r} cannot be a home: {error}; name another folder") from error
+    if taken:
+        raise HomeNotEmpty(str(home))
+    if not home.parent.is_dir():
+        raise Invalid(detail=f"there is no folder {home.parent}; make it, or name another: --home DIR")
+    refuse_network(home.parent)
+
+
+def put_in_place(made: Path, home: Path) -> None:
+    """Give a home that is whole its name. Raises HomeNotEmpty when somebody was first."""
+    sync_tree(made)
+    _reached("home.synced")
+    try:
+        os.rename(made, home)  # over nothing, or over an empty folder
+    except (FileExistsError, NotADirectoryError):
+        raise HomeNotEmpty(str(home)) from None
+    except OSError as error:
+        if home.is_dir() and any(home.iterdir()):
+            raise HomeNotEmpty(str(home)) from error
+        raise
+    _reached("home.named")
+    sync_folder(home.parent)
+
+
+# -- proving ------------------------------------------------------------------------------------------
+
+
+def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
+    """Every member in its place below `made`, each proven by its digest. How many bytes they are."""
+    made.mkdir(mode=0o700)
+    done, total = 0, sum(member.size for member in archive.manifest.members)
+    for member in archive.manifest.members:
+        place = made / _inside(archive, member.name)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            raise archive.invalid(member.name, "it is there more than once") from None
+        with open(handle, "wb") as file:
+            for piece in archive.pieces(member.name):
+                file.write(piece)
+                done += len(piece)
+                progress(done, total)
+        _reached("home.staged")
+    return done
+
+
+def _inside(archive: Archive[Backup], name: str) -> PurePosixPath:
+    """A member's place in the home. Raises ArchiveInvalid for one that would leave it."""
+    path = PurePosixPath(name.removeprefix(INSIDE))
+    plain = name.startswith(INSIDE) and str(path) == name.removeprefix(INSIDE) and "\0" not in name
+    if not plain or path.is_absolute() or not path.parts or {"..", "."} & set(path.parts):
+        raise archive.invalid(name, "its name is not that of a file in a home")
+    return path
+
+
+def _prove_databases(archive: Archive[Backup], made: Path) -> None:
+    """Each tenant has its database, and it is one of ours. Then the home remembers that it has it."""
+    for tenant in archive.manifest.tenants:
+        try:
+            folder = made / check_tenant(tenant)
+        except NameInvalid as error:
+            raise archive.invalid("manifest.json", str(error)) from error
+        if not (folder / DATABASE).is_file():
+            raise archive.invalid(f"{INSIDE}{tenant}/{DATABASE}", "it is missing")
+        inspect(folder / DATABASE, None)
+        (folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+        remember(marker_of(made, tenant))
+    if (made / KEYS).exists():
+        remember(marker_of(made, KEYS))
+
+
+def _prove_end(archive: Archive[Backup], path: Path) -> None:
+    """The last line is the digest of all before it: no byte between the members was changed either."""
+    with archive.reading("the file"), open_plain(path.resolve()) as file:
+        end = file.seek(0, os.SEEK_END) - DIGEST_BYTES
+        found = digest_of(file, end).hexdigest()
+        if end < 0 or file.read(DIGEST_BYTES) != found.encode():
+            raise ValueError("it is not what was written: the digest of all of it differs")
+
+
+def _reached(point: str) -> None:
+    if failpoints.armed:
+        failpoints.armed(point)

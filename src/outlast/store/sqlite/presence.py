@@ -1,0 +1,164 @@
+"""Is what stands in a database's place one of ours, and can it be written, before anything is opened, made or changed?
+
+SQLite takes a file that is missing or empty for a new database, and would begin a new home in the place of a lost one.
+The home remembers: a marker is written when a database was made, and what lies beside one tells too. Whatever SQLite
+can judge only with its log at hand is left to it (`migrate.py`).
+
+A plain handle on a database that this process has open would drop its locks: `open.py` asks only when it has none.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from outlast.errors import StoreForeign, StoreLost, StoreNewer
+from outlast.store.sqlite.migrate import APPLICATION_ID
+from outlast.store.statements import migrations
+from outlast.values.frozen import NamedTuple
+from outlast.values.plain import kind_of, read_plain
+
+MAGIC = b"SQLite format 3\x00"
+_TRIES = 3  # another process may make, grow or close it while we look
+
+
+class Header(NamedTuple):
+    """What the first hundred bytes of a database say."""
+
+    page_size: int
+    pages: int
+    version: int
+    application: int
+    tables: bool  # whether its schema has anything in it
+
+    @classmethod
+    def of(cls, raw: bytes) -> Header:
+        (size,) = struct.unpack_from(">H", raw, 16)
+        pages, version = struct.unpack_from(">I", raw, 28)[0], struct.unpack_from(">I", raw, 60)[0]
+        return cls(
+            65536 if size == 1 else size,
+            pages,
+            version,
+            struct.unpack_from(">I", raw, 68)[0],
+            raw[100:101] != b"\x0d" or raw[103:105] != b"\0\0",
+        )
+
+
+def inspect(path: Path, marker: Path | None) -> None:
+    """Nothing, if a database of ours is there or may be made. Raises StoreLost, StoreForeign, StoreNewer."""
+    for attempt in range(_TRIES):
+        try:
+            _inspect(path, marker)
+            return
+        except (StoreLost, StoreForeign, FileNotFoundError):
+            if attempt == _TRIES - 1:
+                raise
+
+
+def _inspect(path: Path, marker: Path | None) -> None:
+    kind = kind_of(os.path.realpath(path))
+    if kind or (os.path.islink(path) and not path.exists()):
+        raise StoreForeign(str(path), f"it is {kind or 'a link that leads nowhere'}, no plain file")
+    if not os.path.exists(path):
+        refuse_lost(path, marker, "is gone")
+        return
+    if not os.access(path, os.R_OK):
+        return  # opening it says so
+    raw, size = read_plain(os.path.realpath(path), 108), path.stat().st_size
+    if size == 0:
+        refuse_lost(path, marker, "is empty (0 bytes)")
+    elif not _has(f"{path}-wal") and not _has(f"{path}-journal"):
+        _refuse_without_log(path)
+        _judge(path, marker, raw, size)
+
+
+def _refuse_without_log(path: Path) -> None:
+    """Raises StoreLost when the index of the log is there, counts what only the log had, and that is gone."""
+    try:
+        index = read_plain(f"{path}-shm", 128)
+        (frames,), (copied,) = struct.unpack_from("=I", index, 16), struct.unpack_from("=I", index, 96)
+    except (OSError, struct.error):
+        return
+    if index[12] and frames > copied and not os.path.exists(f"{path}-wal"):
+        what = f"{path.name}-shm counts {frames - copied} pages that only {path.name}-wal had"
+        raise StoreLost(str(path), "has lost its log", what)
+
+
+def _judge(path: Path, marker: Path | None, raw: bytes, size: int) -> None:
+    """A database without a log: the file is all there is."""
+    if not raw.startswith(MAGIC[: len(raw)]):
+        raise StoreForeign(str(path), "its first bytes are not those of a database")
+    if len(raw) < 108:
+        raise StoreForeign(str(path), f"it was cut off: it has {size} bytes")
+    header = Header.of(raw)
+    if header.application != APPLICATION_ID:
+        if header.tables or header.application:
+            raise StoreForeign(str(path), "it is a database of another program")
+        refuse_lost(path, marker, "has no tables")
+        return
+    known = migrations("sqlite")[-1][0]
+    if header.version > known:
+        raise StoreNewer(str(path), header.version, known)
+    if header.pages * header.page_size > size:
+        raise StoreForeign(str(path), f"it was cut off: it has {size} of {header.pages * header.page_size} bytes")
+
+
+def _has(name: str) -> bool:
+    try:
+        return os.stat(name).st_size > 0
+    except OSError:
+        return False
+
+
+def why_unwritable(path: Path) -> str:
+    """Why a database that is there cannot be written; "" when it can, or when there is none."""
+    if not os.path.exists(path):
+        return ""
+    for each, what in ((path, "the file"), (path.parent, f"the folder {path.parent}")):
+        if not os.access(each, os.W_OK):
+            mounted = os.statvfs(each).f_flag & os.ST_RDONLY
+            return "its file system is read-only" if mounted else f"no permission to write {what}"
+    return ""
+
+
+# -- what speaks for a database that is not there -----------------------------------------------------------
+
+
+def refuse_lost(path: Path, marker: Path | None, how: str) -> None:
+    """Raises StoreLost when something shows that there was a database."""
+    for evidence in _evidence(path, marker):
+        if how == "is gone" and path.exists():  # another process has made it, and what we saw is its
+            return
+        raise StoreLost(str(path), how, evidence)
+
+
+def _evidence(path: Path, marker: Path | None) -> Iterator[str]:
+    if marker is not None and os.path.lexists(marker):
+        yield f"{marker} says that one was made"
+    if _has(f"{path}-wal"):
+        yield f"its log {path.name}-wal is there"
+    folder = path.parent
+    for name in ("blobs", "work", "recall"):
+        if _has_file(folder / name):
+            yield f"{folder / name} has files"
+    mirror = (folder.parent if folder.name == "default" else folder) / "runs"
+    if marker is not None and _has_file(mirror):
+        yield f"the mirror {mirror} has files"
+
+
+def _has_file(folder: Path) -> bool:
+    """Whether anything but folders is below."""
+    return any(names for _, _, names in os.walk(folder))
+
+
+def remember(marker: Path) -> None:
+    """Note that a database was made. Where that cannot be written, what lies beside the database has to tell."""
+    if os.path.lexists(marker):
+        return
+    with suppress(OSError):
+        marker.parent.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.close(handle)
