@@ -19,6 +19,7 @@ def test_a_tenant_has_a_folder_right_under_the_home_or_is_refused(tmp_path: Path
         return
     assert folder.resolve().parent == (tmp_path / "home").resolve()
     assert folder.name == tenant
+    make_folders(tmp_path / "home", folder)
     assert (folder / "blobs").is_dir()
 
 

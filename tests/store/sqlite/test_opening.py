@@ -293,7 +293,7 @@ def as_nobody(code: str, path: Path) -> str:
     return ran.stdout.strip()
 
 
-def test_a_file_that_cannot_be_written_is_store_read_only(public: Path) -> None:
+def test_a_file_that_cannot_be_written_is_a_read_only_home(public: Path) -> None:
     path = public / "outlast.db"
     SqliteStore(path).close()
     os.chmod(path, 0o444)
@@ -301,19 +301,19 @@ def test_a_file_that_cannot_be_written_is_store_read_only(public: Path) -> None:
     assert as_nobody("write()", path).startswith("HomeReadOnly")
 
 
-def test_a_folder_that_cannot_be_written_is_store_read_only(public: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_a_read_only_home(public: Path) -> None:
     path = public / "outlast.db"
     os.chmod(public, 0o555)
-    assert as_nobody("write()", path).startswith("HomeReadOnly")
+    assert as_nobody("write()", path).startswith("StoreReadOnly")  # there is nothing to look at
     os.chmod(public, 0o755)
     SqliteStore(path).close()
     os.chmod(public, 0o555)
     assert as_nobody("write()", path).startswith("HomeReadOnly")
 
 
-def test_a_blob_folder_that_cannot_be_written_is_store_read_only(public: Path) -> None:
+def test_a_blob_folder_that_cannot_be_written_is_a_read_only_home(public: Path) -> None:
     os.chmod(public, 0o555)
-    assert as_nobody("Blobs(path).put(b'x')", public).startswith("StoreReadOnly")
+    assert as_nobody("Blobs(path).put(b'x')", public).startswith("HomeReadOnly")
 
 
 def test_a_permitted_user_writes(public: Path) -> None:

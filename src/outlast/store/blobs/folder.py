@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast import failpoints
-from outlast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
+from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed, StoreReadOnly
 from outlast.values.digest import digest
 from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
 
@@ -42,7 +42,7 @@ class Blobs:
                 return name
             self._write(path, (content,))
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
         return name
 
     def adopt(self, path: Path) -> str:
@@ -119,7 +119,7 @@ class Blobs:
             with self._opened(name) as file:
                 content = file.read()
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
         if digest(content) != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         return content
@@ -130,7 +130,7 @@ class Blobs:
             with self._opened(name) as file:
                 yield from _checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
@@ -141,7 +141,7 @@ class Blobs:
             else:
                 self._write(path, _checked(name, pieces))
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
 
     def _touch(self, path: Path) -> bool:
         """Make a blob young before relying on it, so that no sweep takes it. False when it is not there."""
@@ -205,10 +205,10 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def translated(error: OSError, path: str) -> Exception:
+def translated(error: OSError, path: str, read_only: type[StoreReadOnly] = StoreReadOnly) -> Exception:
     """Our error for one of the disk's."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StoreReadOnly(path, error.strerror or str(error))
+        return read_only(path, error.strerror or str(error))
     return StoreFailed(path, str(error))

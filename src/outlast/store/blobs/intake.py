@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from outlast.errors import IntegrityBroken
+from outlast.errors import HomeReadOnly, IntegrityBroken
 from outlast.store.blobs.folder import PIECE_BYTES, Blobs, translated
 from outlast.values.frozen import NamedTuple
 
@@ -51,7 +51,7 @@ def take_in(blobs: Blobs, pieces: Iterable[bytes], known: Known, *, pack: bool) 
                     return Taken(digest, size, blob, codec)
             return Taken(digest, size, *_placed(blobs, raw, digest, size if pack else 0))
     except OSError as error:
-        raise translated(error, str(blobs.folder)) from error
+        raise translated(error, str(blobs.folder), HomeReadOnly) from error
 
 
 def _placed(blobs: Blobs, raw: Path, digest: str, size: int) -> tuple[str, str]:

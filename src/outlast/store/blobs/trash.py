@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from outlast import failpoints
+from outlast.errors import HomeReadOnly
 from outlast.store.blobs.folder import Blobs, translated
 from outlast.values.frozen import NamedTuple
 
@@ -93,7 +94,7 @@ class Trash:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
         _reached("sweep.dated")
         return True
 
@@ -121,7 +122,7 @@ class Trash:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise translated(error, str(self.folder)) from error
+            raise translated(error, str(self.folder), HomeReadOnly) from error
         _reached("sweep.emptied")
         return True
 
@@ -133,7 +134,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise translated(error, str(folder)) from error
+        raise translated(error, str(folder), HomeReadOnly) from error
 
 
 def _stat(path: Path) -> os.stat_result | None:
