@@ -193,7 +193,8 @@ def test_a_copy_that_left_the_log_behind_is_damage_where_the_log_s_index_came_al
     copy = crashed_copy(cli, home, "-shm")
     before = tree(copy)
     told = cli("runs", "--json", "--home", str(copy))
-    assert told.json["error"]["code"] == "store_lost" and "outlast.db-wal" in told.json["error"]["detail"]
+    assert told.json["error"]["code"] == "store_lost"
+    assert "outlast.db-wal" in told.json["error"]["detail"]
     assert tree(copy) == before
 
 
@@ -241,7 +242,8 @@ def test_beginning_anew_is_a_command_with_a_reason_and_loses_nothing(cli: "Cli",
     assert any((aside / "default" / "blobs").rglob("?" * 64))
     assert cli("run", "flows.py:report", "topic=ai").code == 0
     said = cli("doctor").out
-    assert "the disk ate it" in said and "ok: nothing to mend" in said
+    assert "the disk ate it" in said
+    assert "ok: nothing to mend" in said
 
 
 def test_a_sound_database_is_not_given_up(cli: "Cli", home: Path) -> None:

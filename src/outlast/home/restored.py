@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -30,4 +31,6 @@ def restoration_of(home: Path) -> Restoration | None:
 
 def write_restoration(home: Path, what: Restoration) -> None:
     """Note it in a home that is being made."""
-    (home / FILE).write_bytes(msgspec.json.encode(what) + b"\n")
+    handle = os.open(home / FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(handle, "wb") as file:
+        file.write(msgspec.json.encode(what) + b"\n")

@@ -111,7 +111,7 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
     done, total = 0, sum(member.size for member in archive.manifest.members)
     for member in archive.manifest.members:
         place = made / _inside(archive, member.name)
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folders(made, place.parent)
         try:
             handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
@@ -123,6 +123,13 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
                 progress(done, total)
         _reached("home.staged")
     return done
+
+
+def _make_folders(made: Path, folder: Path) -> None:
+    """A folder and those above it, each for its owner alone."""
+    for each in reversed([folder, *folder.parents]):
+        if each.is_relative_to(made) and not each.is_dir():
+            each.mkdir(mode=0o700)
 
 
 def _inside(archive: Archive[Backup], name: str) -> PurePosixPath:
