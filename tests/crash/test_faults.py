@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from outlast import AsyncRun, Flow, Outlast, Run, flow, step
-from outlast.errors import DiskFull, LeaseLost, StoreFailed, StoreReadOnly
+from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, StoreReadOnly
 from outlast.ledger.journal import Header, entry
 from outlast.runs import claim as claims
 from outlast.runs.claim import Claim
@@ -314,7 +314,7 @@ def refusal(home: Path) -> str:
         try:
             with Outlast(home) as outlast:
                 outlast.run(plain)
-        except StoreReadOnly as error:
+        except (StoreReadOnly, HomeReadOnly) as error:
             tell("refused", str(error))
 
     ended = in_child(work, 20)
@@ -338,7 +338,7 @@ def test_a_store_that_may_not_be_written_is_named(open_folder: Path) -> None:
     assert in_child(work, 20).told("error") == []
     for path in (home, *home.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    assert refusal(home).startswith(f"{home}/default/outlast.db cannot be written")
+    assert refusal(home).startswith(f"{home}/default/outlast.db can be looked at, not written")
     with Outlast(home) as outlast:
         assert [run.status for run in outlast.runs()] == ["succeeded"]
 

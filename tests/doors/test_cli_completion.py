@@ -43,7 +43,7 @@ def test_bash_takes_the_script_as_it_is(cli: "Cli") -> None:
 
 
 def test_commands_complete_with_their_lines(cli: "Cli") -> None:
-    assert set(words_of(offered(cli, "re"))) == {"resume", "retry", "rewind", "receipts", "replay"}
+    assert set(words_of(offered(cli, "re"))) == {"resume", "retry", "rewind", "receipts", "replay", "restore"}
 
 
 def test_runs_complete_by_their_ids_with_their_status(cli: "Cli", in_doubt: InDoubt) -> None:

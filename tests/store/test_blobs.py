@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlast import failpoints
-from outlast.errors import DiskFull, IntegrityBroken, StoreFailed, StoreReadOnly
+from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed
 from outlast.store.blobs.folder import Blobs
 from outlast.values.digest import digest
 
@@ -129,8 +129,8 @@ def test_putting_the_content_again_mends_a_changed_blob(blobs: Blobs, content: b
     [
         (errno.ENOSPC, DiskFull),
         (errno.EDQUOT, DiskFull),
-        (errno.EROFS, StoreReadOnly),
-        (errno.EACCES, StoreReadOnly),
+        (errno.EROFS, HomeReadOnly),
+        (errno.EACCES, HomeReadOnly),
         (errno.EIO, StoreFailed),
     ],
 )

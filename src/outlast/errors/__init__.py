@@ -1231,12 +1231,15 @@ class StoreReadOnly(Unavailable):
         super().__init__(path=path, why=why)
 
 
-class HomeReadOnly(StoreReadOnly):
+class HomeReadOnly(Unavailable):
     """Raised by whatever writes, on a home that can only be looked at."""
 
     code = "home_read_only"
     says = "{path} can be looked at, not written: {why}"
     advice = "check its owner, its permissions and the mount; or work on a copy: `outlast backup`, `outlast restore`"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
 
 
 class StoreLost(Unavailable):

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 NOT_UP = (502, 503, 504)
 LASTING = frozenset(
-    {"store_read_only", "store_newer", "store_foreign", "network_filesystem", "extra_missing", "settings_invalid"}
+    {
+        "store_read_only",
+        "home_read_only",
+        "store_lost",
+        "store_newer",
+        "store_foreign",
+        "network_filesystem",
+        "extra_missing",
+        "settings_invalid",
+    }
 )
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHOWN_CLAIMS = 50

@@ -228,6 +228,7 @@ class RemoteShared(Shared):
     export = embedded_only(Shared.export, AT_HOME)
     import_ = embedded_only(Shared.import_, AT_HOME)
     gc = embedded_only(Shared.gc, AT_HOME)
+    backup = embedded_only(Shared.backup, AT_HOME)
     resource = embedded_only(Shared.resource, "provide it at the server: @resource(KEY) in a module of `--flows`")
 
     # -- this process ----------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
 
 PIECE_BYTES = 1 << 20
 
+ReadOnly = StoreReadOnly | HomeReadOnly
+
 
 class Blobs:
     """A folder of blobs: `ab/abcdef…`."""
@@ -205,7 +207,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def translated(error: OSError, path: str, read_only: type[StoreReadOnly] = StoreReadOnly) -> Exception:
+def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadOnly) -> Exception:
     """Our error for one of the disk's."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path)
