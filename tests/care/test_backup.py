@@ -157,6 +157,8 @@ def test_a_backup_never_replaces_a_file(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "b.zip").read_text() == "mine"
     with pytest.raises(Invalid, match="no folder"):
         make_backup(home, tmp_path / "nowhere" / "b.zip")
+    with pytest.raises(Invalid, match="inside of the home"):
+        make_backup(home, home / "b.zip")
     with pytest.raises(HomeNotFound):
         make_backup(tmp_path / "nothing", tmp_path / "c.zip")
 

@@ -172,6 +172,16 @@ def test_what_writes_is_refused_by_name(made: tuple["Cli", str]) -> None:
 
 
 @mounting
+def test_a_home_that_cannot_be_written_can_be_backed_up(made: tuple["Cli", str]) -> None:
+    cli, _ = made
+    ((code, found),) = mounted(cli.folder / ".outlast", [["backup", "b.zip"]], cli.folder)
+    assert (code, found["tenants"]) == (0, ["default"])
+    assert cli("restore", "b.zip", "--home", "restored").code == 0
+    assert cli("verify", "--home", "restored").code == 0
+    assert cli("runs", "--home", "restored", "--json").json["runs"] == cli("runs", "--json").json["runs"]
+
+
+@mounting
 def test_doctor_says_that_a_home_cannot_be_written_and_calls_it_sound(made: tuple["Cli", str]) -> None:
     ((code, found),) = mounted(made[0].folder / ".outlast", [["doctor"]], made[0].folder)
     assert (code, found["ok"], found["read_only"]) == (0, True, "its file system is read-only")

@@ -8,8 +8,9 @@ import pytest
 from tests.kit.families import add_run, age_blobs
 
 from outlast import Outlast
-from outlast.errors import IntegrityBroken, OutlastError, SecretPatternInvalid
+from outlast.errors import IntegrityBroken, OutlastError, SecretPatternInvalid, StoreForeign, StoreLost
 from outlast.flows.yaml.cache import known
+from outlast.home.keys import Keys
 from outlast.values.plain import NotPlain, open_plain, read_plain
 
 SECONDS = 60  # a test that hangs is ended by the plugin; this is for those who read
@@ -112,6 +113,26 @@ def test_settings_that_are_no_file_are_an_error_and_no_wait(home: Path, kind: Pu
     kind(home / "secrets.yaml")
     with pytest.raises(SecretPatternInvalid):
         Outlast(home)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=said)
+def test_keys_that_are_no_file_are_an_error_and_no_wait(home: Path, kind: Put) -> None:
+    kind(home / "keys.db")
+    with pytest.raises((StoreForeign, StoreLost)):
+        Keys(home).list()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=said)
+@pytest.mark.parametrize("ending", [".db", ".lock"])
+def test_an_index_of_recall_that_is_no_file_is_done_without(home: Path, kind: Put, ending: str) -> None:
+    with Outlast(home) as outlast:
+        outlast.workspace.recall("kelp")
+        (index,) = (home / "default" / "recall").glob("*.db")
+        index.unlink()
+        if ending == ".lock":
+            index.write_bytes(b"no index")
+        kind(index.with_suffix(ending))
+        assert outlast.workspace.recall("kelp")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)

@@ -21,7 +21,7 @@ from outlast.care.gc.alone import alone
 from outlast.care.travel.archive import BACKUP, PIECE_BYTES, Backup, Packer
 from outlast.care.travel.outgoing import SUFFIX, refuse_to_replace, target
 from outlast.clock import Clock, SystemClock
-from outlast.errors import Conflict, HomeNotFound, HomeReadOnly
+from outlast.errors import Conflict, HomeNotFound, HomeReadOnly, Invalid
 from outlast.home.place import marker_of
 from outlast.ids import Ids, random_id
 from outlast.store.blobs.folder import sync_folder
@@ -79,6 +79,8 @@ def make_backup(
         raise HomeNotFound(str(home))
     id_ = ids()
     place = target(path, f"{_name_of(home)}-{id_}{SUFFIX}")
+    if place.resolve().is_relative_to(home.resolve()):
+        raise Invalid(detail=f"{place} is inside of the home, and would be in every later backup; name a place outside")
     refuse_to_replace(place, False, lambda _: False)
     with ExitStack() as held, staging(place.parent) as beside:
         stores = {tenant: held.enter_context(_opened(home, tenant)) for tenant in tenants}

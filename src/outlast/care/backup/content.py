@@ -18,7 +18,7 @@ from outlast.values.plain import kind_of
 
 DATABASE = "outlast.db"
 _DERIVED = re.compile(  # locks, and what is made of the rest when it is missed
-    r"(?:.*/)?(?:gc\.lock|.*\.db-(?:wal|shm|journal)|\.made(?:/.*)?)|\.hooks/(?:lock|briefings(?:/.*)?)"
+    r"(?:[^/]+/)?(?:gc\.lock|[^/]*\.db-(?:wal|shm|journal))|\.made(?:/.*)?|\.hooks/(?:lock|briefings(?:/.*)?)"
     r"|[^/]+/(?:recall|recipes)(?:/.*)?|[^/]+/blobs/../\.[0-9a-f]{64}\..*|restored\.json"
 )
 _MIRROR = re.compile(r"(?:[^/]+/)?runs(?:/.*)?")

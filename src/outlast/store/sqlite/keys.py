@@ -8,11 +8,12 @@ from pathlib import Path
 
 import apsw
 
-from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreLost, StoreReadOnly
+from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
 from outlast.store.sqlite.mounts import refuse_network
 from outlast.store.sqlite.presence import remember
 from outlast.store.statements import key_statements
 from outlast.values.frozen import NamedTuple
+from outlast.values.plain import kind_of
 
 FILE = "keys.db"
 BUSY_MS = 10_000
@@ -124,6 +125,8 @@ class KeyFile:
     def _open(self) -> apsw.Connection:
         if self._connection is None:
             self._refuse_lost()
+            if kind := kind_of(self.path):
+                raise StoreForeign(str(self.path), f"it is {kind}, no plain file")
             connection = apsw.Connection(str(self.path))
             connection.set_busy_timeout(BUSY_MS)
             connection.pragma("journal_mode", "DELETE")  # one file: there is nothing beside it to protect

@@ -17,6 +17,7 @@ import apsw
 
 from outlast.store.sqlite.recall_index import RecallIndex
 from outlast.store.statements import schema
+from outlast.values.plain import kind_of
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
 FORMAT = 1  # of the file and of what it was made by (words, stems): another one is built anew
@@ -59,6 +60,8 @@ def with_index(path: Path, work: Callable[[RecallIndex], T]) -> T:
 
 def _on_file(path: Path, work: Callable[[RecallIndex], T]) -> T:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if kind_of(path):
+        raise _NotOurs
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         _prepare(connection)
@@ -108,7 +111,10 @@ def _make(connection: apsw.Connection) -> None:
 def _replace(path: Path) -> None:
     """Put an empty index in the place of an unusable file, unless another process just has."""
     with _locked(path):
-        with suppress(_NotOurs, apsw.Error), closing(apsw.Connection(str(path))) as connection:
+        with (
+            suppress(_NotOurs, apsw.Error),
+            closing(apsw.Connection(str(path) if not kind_of(path) else "")) as connection,
+        ):
             if _is_ours(connection) and _is_whole(connection):
                 return
         fresh = path.with_suffix(".new")
@@ -130,6 +136,11 @@ def _unlink(path: Path, *, only_beside: bool = False) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.with_suffix(".lock").open("w") as lock:
+    lock = os.open(
+        path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
+    )
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
