@@ -60,6 +60,25 @@ def test_a_newer_store_is_refused_and_left_alone(path: Path, open_store: Open) -
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("change", ["PRAGMA user_version = 999", "PRAGMA application_id = 7"])
+def test_what_only_the_log_shows_is_refused_too_and_the_log_is_left_alone(
+    path: Path, tmp_path: Path, open_store: Open, change: str
+) -> None:
+    """A copy of an open database: what it is stands only in its log."""
+    open_store().close()
+    (tmp_path / "copy").mkdir()
+    with outsider(path) as connection:
+        connection.execute(change)
+        for ending in ("", "-wal"):
+            (tmp_path / "copy" / f"outlast.db{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
+    copy = tmp_path / "copy" / "outlast.db"
+    assert Path(f"{copy}-wal").stat().st_size
+    before = copy.read_bytes(), Path(f"{copy}-wal").read_bytes()
+    with pytest.raises((StoreNewer, StoreForeign)):
+        SqliteStore(copy)
+    assert (copy.read_bytes(), Path(f"{copy}-wal").read_bytes()) == before
+
+
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_a_database_of_another_program_is_refused_and_left_alone(path: Path, open_store: Open, mode: str) -> None:
     with outsider(path) as connection:

@@ -348,6 +348,7 @@ def _closed_on_error(connection: apsw.Connection) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(apsw.Error):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what is refused stays as it was, log and all
             connection.close(True)
         raise
 

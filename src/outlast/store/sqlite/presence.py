@@ -10,7 +10,7 @@ A plain handle on a database that this process has open would drop its locks: `o
 from __future__ import annotations
 
 import os
-import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,13 +36,12 @@ class Header(NamedTuple):
 
     @classmethod
     def of(cls, raw: bytes) -> Header:
-        (size,) = struct.unpack_from(">H", raw, 16)
-        pages, version = struct.unpack_from(">I", raw, 28)[0], struct.unpack_from(">I", raw, 60)[0]
+        size = int.from_bytes(raw[16:18])
         return cls(
             65536 if size == 1 else size,
-            pages,
-            version,
-            struct.unpack_from(">I", raw, 68)[0],
+            int.from_bytes(raw[28:32]),
+            int.from_bytes(raw[60:64]),
+            int.from_bytes(raw[68:72]),
             raw[100:101] != b"\x0d" or raw[103:105] != b"\0\0",
         )
 
@@ -79,10 +78,10 @@ def _refuse_without_log(path: Path) -> None:
     """Raises StoreLost when the index of the log is there, counts what only the log had, and that is gone."""
     try:
         index = read_plain(f"{path}-shm", 128)
-        (frames,), (copied,) = struct.unpack_from("=I", index, 16), struct.unpack_from("=I", index, 96)
-    except (OSError, struct.error):
+    except OSError:
         return
-    if index[12] and frames > copied and not os.path.exists(f"{path}-wal"):
+    frames, copied = (int.from_bytes(index[at : at + 4], sys.byteorder) for at in (16, 96))
+    if len(index) == 128 and index[12] and frames > copied and not os.path.exists(f"{path}-wal"):
         what = f"{path.name}-shm counts {frames - copied} pages that only {path.name}-wal had"
         raise StoreLost(str(path), "has lost its log", what)
 
