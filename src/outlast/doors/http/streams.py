@@ -72,6 +72,7 @@ async def _stream(exchange: Exchange, outlast: Outlast, asked: Asked, after: int
     watch = await state.watchers.join(outlast, tenant, run.id, follower)
     gone = asyncio.ensure_future(_until_gone(exchange, follower))
     state.metrics.streams.inc()
+    exchange.leave()  # a stream is no request under way
     try:
         await _begin(exchange)
         with suppress(_Left):
