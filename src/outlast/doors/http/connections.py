@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FEWEST = 16  # connections, however few files there may be
 ACCEPTED = 64  # at once, before the first of them is looked at
 HEADER_BYTES = 32 << 10
+LEAVING, LEAVING_SECONDS = 32, 1.0  # connections that are being refused, and for how long
 
 
 def most_connections(wanted: int) -> int:
@@ -41,6 +42,7 @@ class Connections:
         self._open: set[Connection] = set()
         self._fresh: dict[Connection, float] = {}  # and since when, the oldest first
         self._resting: dict[Connection, float] = {}
+        self._leaving: set[Connection] = set()  # who were refused, and may not have heard it yet
         self._closing: dict[Connection, float] = {}
         self._full = _raw(ServerFull(most))
         self._slow = _raw(HeadersTooSlow(header_seconds))
@@ -58,11 +60,20 @@ class Connections:
         """Whether there is room for it, or somebody gave way; otherwise it is told so, and closed."""
         if len(self._open) >= self.most and not self._evict():
             self.refused += 1
-            transport.write(self._full)
-            transport.close()
+            self._refuse(connection, transport)
             return False
         self._open.add(connection)
         return True
+
+    def _refuse(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """Say that there is no room. What it still sends is let go by for a moment: else it would not hear it."""
+        transport.write(self._full)
+        if len(self._leaving) >= LEAVING:
+            transport.close()
+            return
+        self._leaving.add(connection)
+        transport.write_eof()
+        connection.loop.call_later(LEAVING_SECONDS, transport.abort)
 
     def _evict(self) -> bool:
         for waiting in (self._fresh, self._resting):
@@ -91,6 +102,7 @@ class Connections:
     def forget(self, connection: Connection) -> None:
         self.begins_request(connection)
         self._open.discard(connection)
+        self._leaving.discard(connection)
         self._closing.pop(connection, None)
 
     def sweep(self, now: float) -> None:

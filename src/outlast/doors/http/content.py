@@ -98,7 +98,8 @@ async def received(
 ) -> AsyncIterator[Arrived]:
     """All of a body, in a file beside the content that is kept; what is not kept goes away.
 
-    What is said of it is checked first. No thread waits for the client. Raises BodyTooSlow, BodyTooLarge, QuotaReached, Gone.
+    What is said of it is checked first. No thread waits for the client.
+    Raises BodyTooSlow, BodyTooLarge, QuotaReached, Gone.
     """
     threads, room = exchange.state.threads, await room_for(exchange, outlast)
     arrived = await threads.writes_piece(partial(outlast.workspace._receive, **(said or {})))

@@ -54,6 +54,7 @@ class Exchange:
         self.path: dict[str, str] = {}
         self.identity: Identity | None = None
         self.leave: Callable[[], None] = lambda: None  # ends its part among the requests of its key
+        self.is_stream = False  # its answer has no end of its own
         self.began = time.perf_counter()
         self.status = 0  # of the answer, once it has begun
         given = self.headers.get(b"x-request-id", b"")
@@ -80,7 +81,7 @@ class Exchange:
         Raises Unauthenticated, TooManyRequests, Forbidden, RequestInvalid.
         """
         self.identity = self.state.enter(self.header("authorization"))
-        self.leave = self.state.limits.begin_request(self.identity)
+        self.leave = self.state.limits.begin_request(self.identity, stream=self.is_stream)
         if not callable(call.role):
             self.identity.refuse_without(call.role)
         return bodies.query_of(self.scope["query_string"], call.query)

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 class Limits:
     """How many requests and runs of each key are under way."""
 
-    def __init__(self, requests: int, runs: int) -> None:
-        self._most_requests, self._most_runs = requests, runs
+    def __init__(self, requests: int, streams: int, runs: int) -> None:
+        self._most_requests, self._most_streams, self._most_runs = requests, streams, runs
         self._requests: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
         self._runs: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def begin_request(self, identity: Identity) -> Callable[[], None]:
-        """Count a request; what it gives ends it, and may be called again. Raises TooManyRequests."""
+    def begin_request(self, identity: Identity, *, stream: bool = False) -> Callable[[], None]:
+        """Count a request or a stream; what it gives ends it, and may be called again. Raises TooManyRequests."""
         if identity.key is None:
             return _nothing
-        if not self._take(self._requests, identity.key.id, self._most_requests):
-            raise TooManyRequests(identity.key.id, self._most_requests)
-        return self._ending(self._requests, identity.key.id)
+        counts, most = (self._streams, self._most_streams) if stream else (self._requests, self._most_requests)
+        if not self._take(counts, identity.key.id, most):
+            raise TooManyRequests(identity.key.id, most)
+        return self._ending(counts, identity.key.id)
 
     def begin_run(self, identity: Identity) -> Callable[[], None]:
         """Count a run that is to execute; what it gives ends it, and may be called again. Raises TooManyRuns."""

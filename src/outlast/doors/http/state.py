@@ -50,7 +50,8 @@ class ServerSettings:
     header_seconds: float = 10.0  # for the headers of a request to arrive
     idle_seconds: float = 30.0  # between two requests of a connection
     connections: int = 4096  # at once, if this process may open twice as many files
-    key_requests: int = 32  # of one key at once; streams do not count
+    key_requests: int = 32  # of one key at once; streams do not count among them
+    key_streams: int = 128
     key_runs: int = 64  # of one key that execute at once
     key_bytes: int = 10 << 30  # that the holder of one key may store
     send_seconds: float = 30.0  # for a client to take a piece of a stream
@@ -82,7 +83,7 @@ class State:
         self.flows = Flows(settings.flows, settings.home)
         self.watchers = Watchers(self)
         self.log = Log(settings.log)
-        self.limits = Limits(settings.key_requests, settings.key_runs)
+        self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = Quota(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()

@@ -37,9 +37,10 @@ class _Left(Exception):
 
 async def events(exchange: Exchange) -> None:
     """A page, or a stream for who accepts one."""
+    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
     query: EventsQuery = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
-    if STREAM not in (exchange.header("accept") or "") or exchange.method == "HEAD":
+    if not exchange.is_stream:
         await exchange.answer(200, await exchange.in_thread(_page, outlast, asked))
         return
     await _stream(exchange, outlast, asked, _begins_after(exchange, query))
@@ -72,7 +73,6 @@ async def _stream(exchange: Exchange, outlast: Outlast, asked: Asked, after: int
     watch = await state.watchers.join(outlast, tenant, run.id, follower)
     gone = asyncio.ensure_future(_until_gone(exchange, follower))
     state.metrics.streams.inc()
-    exchange.leave()  # a stream is no request under way
     try:
         await _begin(exchange)
         with suppress(_Left):
