@@ -39,7 +39,7 @@ async def idle(port: int, number: int, keys: list[str]) -> None:
             writer.close()
         except OSError:
             ANSWERS["reset"] += 1
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(1)
 
 
 async def trickle(port: int, number: int, keys: list[str]) -> None:
@@ -59,13 +59,14 @@ async def trickle(port: int, number: int, keys: list[str]) -> None:
 
 
 async def start(port: int, number: int, keys: list[str]) -> None:
-    """A run, and another when that was answered."""
+    """A run, and another a second after that was answered: all of them at once, again and again."""
     turn = 0
     while True:
         turn += 1
         body = json.dumps({"flow": "doubling", "inputs": {"number": number}, "task": f"t-{number}-{turn}"}).encode()
         more = ("content-type: application/json", f"content-length: {len(body)}", "connection: close")
         await ask(port, head("POST", "/v1/runs?wait=5", keys[number % len(keys)], *more) + body)
+        await asyncio.sleep(1)
 
 
 async def verify(port: int, number: int, keys: list[str]) -> None:

@@ -28,7 +28,7 @@ FLOWS = Path(__file__).parents[1] / "doors" / "http_flows.py"
 STARVERS = Path(__file__).with_name("starvers.py")
 FILES = 1024
 LOG_BYTES, RESIDENT_KIB = 4 << 20, 600 << 10
-COUNTS = {"idle": (600, 2000), "trickle": (64, 64), "start": (60, 400), "verify": (8, 8)}  # short, long
+COUNTS = {"idle": (1200, 2000), "trickle": (64, 64), "start": (60, 400), "verify": (8, 8)}  # short, long
 
 
 @dataclass
@@ -42,11 +42,9 @@ class Abused:
     run_id: str = ""
     number: int = field(default=0)
 
-    def ask(
-        self, method: str, path: str, body: Any = None, key: str = "ann", raw: bytes | None = None
-    ) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: Any = None, raw: bytes | None = None) -> tuple[int, Any]:
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        headers = {"authorization": f"Bearer {self.keys[key]}", "content-type": "application/json"}
+        headers = {"authorization": f"Bearer {self.keys['ann']}", "content-type": "application/json"}
         try:
             line.request(method, path, raw if body is None else json.dumps(body).encode(), headers)
             reply = line.getresponse()
@@ -56,20 +54,21 @@ class Abused:
             line.close()
 
     def light(self) -> list[float]:
-        """How long each of three light requests took; every one is answered."""
+        """How long each of some light requests took; every one is answered."""
         self.number += 1
         handoff = {"anchor": f"task:{self.number}", "summary": "s", "handoff_text": "t", "next_action": "n"}
-        took = []
-        for method, path, body in (
-            ("GET", "/healthz", None),
-            ("GET", "/v1/runs", None),
-            ("POST", "/v1/handoff/store", handoff),
-        ):
-            began = time.perf_counter()
-            status, said = self.ask(method, path, body)
-            took.append(time.perf_counter() - began)
-            assert status == 200, (path, status, said)
-        return took
+        return [
+            self.timed("GET", "/healthz"),
+            self.timed("GET", "/v1/runs"),
+            self.timed("POST", "/v1/handoff/store", handoff),
+            self.timed("PUT", f"/v1/workspace/artifacts?name=light-{self.number}", raw=b"%d" % self.number),
+        ]
+
+    def timed(self, method: str, path: str, body: Any = None, raw: bytes | None = None) -> float:
+        began = time.perf_counter()
+        status, said = self.ask(method, path, body, raw)
+        assert status == 200, (path, status, said)
+        return time.perf_counter() - began
 
     def resident_kib(self) -> int:
         """The most memory that it ever had."""
@@ -89,26 +88,14 @@ def abused(tmp_path: Path, crash_long: bool) -> Iterator[Abused]:
     home = tmp_path / "home"
     keys = {name: Keys(home).create(name, roles=["read", "write"]).text for name in ("ann", "mallory", "trudy", "eve")}
     keys |= {f"reader-{number}": Keys(home).create(f"reader-{number}", roles=["read"]).text for number in range(4)}
-    words = [
-        sys.executable,
-        "-m",
-        "outlast",
-        "serve",
-        "--json",
-        "--port",
-        "0",
-        "--home",
-        str(home),
-        "--flows",
-        str(FLOWS),
-    ]
+    words = [sys.executable, "-m", "outlast", "serve", "--json", "--port", "0"]
+    words += ["--home", str(home), "--flows", str(FLOWS)]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=few_files)
     try:
         assert process.stdout is not None
-        found = Abused(
-            int(json.loads(process.stdout.readline())["address"].rpartition(":")[2]), process, tmp_path, keys
-        )
+        port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
+        found = Abused(port, process, tmp_path, keys)
         fill(found, (256 if crash_long else 32) << 20)
         yield found
         process.terminate()
@@ -131,9 +118,8 @@ def fill(server: Abused, size: int) -> None:
 @contextmanager
 def starving(server: Abused, kind: str, count: int) -> Iterator[dict[str, int]]:
     """While this is entered somebody does that; afterwards what it has is how they were answered."""
-    names = [
-        name for name in server.keys if name.startswith("reader" if kind == "verify" else ("mallory", "trudy", "eve"))
-    ]
+    wanted = ("reader",) if kind == "verify" else ("mallory", "trudy", "eve")
+    names = [name for name in server.keys if name.startswith(wanted)]
     given = [*([server.run_id] if kind == "verify" else []), *(server.keys[name] for name in names)]
     words = [sys.executable, str(STARVERS), kind, str(server.port), str(count), *given]
     answers: dict[str, int] = {}

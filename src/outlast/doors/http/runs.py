@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -131,7 +132,7 @@ class RunsQuery(Paged):
 async def _start(exchange: Exchange) -> None:
     wait = _wait_of(exchange, START)
     raw = await exchange.body(START)
-    begun = await exchange.in_thread(_begun, exchange, raw, writes=True)
+    begun = await exchange.state.threads.starts(partial(_begun, exchange, raw))
     await _told(exchange, *begun, wait)
 
 
@@ -174,7 +175,7 @@ def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
 async def _resume(exchange: Exchange) -> None:
     wait = _wait_of(exchange, RESUME)
     raw = await exchange.body(RESUME)
-    begun = await exchange.in_thread(_resumed, exchange, raw, writes=True)
+    begun = await exchange.state.threads.starts(partial(_resumed, exchange, raw))
     await _told(exchange, *begun, wait)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from outlast.doors.http.log import Handler, Log
 from outlast.doors.http.state import ServerSettings, State
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SWITCH_SECONDS = 0.001  # between threads: the loop, which serves everybody, waits for none that computes
 
 
 class Server(uvicorn.Server):
@@ -57,7 +59,12 @@ class Server(uvicorn.Server):
 
     def serve_all(self) -> int:
         """Serve until asked to end; the signal that asked, 0 if none did."""
-        self.run(sockets=[self._opened])
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            self.run(sockets=[self._opened])
+        finally:
+            sys.setswitchinterval(before)
         return self.signal
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

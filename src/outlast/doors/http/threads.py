@@ -1,8 +1,8 @@
 """The threads of a server: several pools, so that what is short never waits behind what is long.
 
-Reading and writing are short. Long looks (verify, audit, recall) have few threads of their own, and a queue that is
-bounded, in all and for each key. Content that arrives is written piece by piece, and kept once it is there: no thread
-ever waits for a client.
+Reading and writing are short. Starts come by the hundred at times, and have threads of their own. So have long looks
+(verify, audit, recall), with a queue that is bounded, in all and for each key. Content that arrives is written piece by
+piece, and kept once it is there: no thread ever waits for a client.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Threads:
     def __init__(self, settings: ServerSettings) -> None:
         self._reading = _pool(settings.reading_threads, "reads")
         self._writing = _pool(settings.writing_threads, "writes")
+        self._starting = _pool(settings.starting_threads, "starts")
         self._pieces = _pool(PIECES, "pieces")
         self._keeping = _pool(settings.keeping_threads, "keeps")
         self._looking = _pool(settings.long_threads, "looks")
@@ -40,6 +41,10 @@ class Threads:
 
     async def writes(self, work: Callable[[], T]) -> T:
         return await _in(self._writing, work)
+
+    async def starts(self, work: Callable[[], T]) -> T:
+        """Begin a run, or go on with one: many at once keep no other write waiting."""
+        return await _in(self._starting, work)
 
     async def writes_piece(self, work: Callable[[], T]) -> T:
         """Write a piece of what arrives: not durable yet, so that it is a moment."""
@@ -67,7 +72,7 @@ class Threads:
         self._writing.submit(work)
 
     def close(self) -> None:
-        for pool in (self._reading, self._writing, self._pieces, self._keeping, self._looking):
+        for pool in (self._reading, self._writing, self._starting, self._pieces, self._keeping, self._looking):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
