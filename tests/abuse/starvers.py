@@ -29,7 +29,7 @@ async def told(reader: asyncio.StreamReader) -> None:
 
 
 async def idle(port: int, number: int, keys: list[str]) -> None:
-    """Connections that never ask, or never come to the end of their headers; a new one for each that is closed."""
+    """Connections that never ask, or never come to the end of their headers; soon a new one for each that is closed."""
     while True:
         try:
             reader, writer = await opened(port)
@@ -39,7 +39,7 @@ async def idle(port: int, number: int, keys: list[str]) -> None:
             writer.close()
         except OSError:
             ANSWERS["reset"] += 1
-        await asyncio.sleep(1)
+        await asyncio.sleep(5)
 
 
 async def trickle(port: int, number: int, keys: list[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from outlast.doors.http.log import OF_A_KIND, TEXT_LENGTH, WINDOW_SECONDS, WITH_A_TRACE, Handler, Log
+from outlast.errors import NameInvalid
 
 from .http_world import FLOWS, HANDOFF
 from .server import Reply, Served, served
@@ -434,3 +435,21 @@ def test_what_asyncio_says_is_of_a_kind_by_its_words() -> None:
         record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "socket.accept() failed: %s", (number,), None)
         handler.emit(record)
     assert len(lines) == OF_A_KIND
+
+
+# -- settings ----------------------------------------------------------------------------------------
+
+
+def test_the_limits_of_a_key_are_settings_of_the_server() -> None:
+    from outlast.doors.cli.serve import limits_of
+
+    given = ("requests=5", "runs=7", "bytes=2G")
+    assert limits_of(given) == {"key_requests": 5, "key_runs": 7, "key_bytes": 2 << 30}
+
+
+@pytest.mark.parametrize("given", ["requests", "requests=", "requests=-1", "requests=five", "people=5", "bytes=1P"])
+def test_a_limit_that_is_none_is_refused(given: str) -> None:
+    from outlast.doors.cli.serve import limits_of
+
+    with pytest.raises(NameInvalid):
+        limits_of((given,))
