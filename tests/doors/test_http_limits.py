@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from outlast.doors.http.connections import most_connections
 from outlast.doors.http.log import OF_A_KIND, TEXT_LENGTH, WINDOW_SECONDS, WITH_A_TRACE, Handler, Log
 from outlast.errors import NameInvalid
 
@@ -92,6 +94,7 @@ def test_headers_that_drip_are_not_waited_for(tmp_path: Path) -> None:
         while not told:
             assert time.monotonic() - began < 30
             told = drip(used)
+        told += answer_or_reset(used)
         assert (status(told), code(told)) == (408, "headers_too_slow")
 
 
@@ -127,11 +130,9 @@ def test_who_is_being_answered_is_not_cut_off_and_others_are_told_that_it_is_ful
 
 
 def test_there_are_fewer_connections_than_files_that_may_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    from outlast.doors.http import connections
-
-    for files, most in ((1024, 512), (100_000, 4096), (20, 16), (connections.resource.RLIM_INFINITY, 4096)):
-        monkeypatch.setattr(connections.resource, "getrlimit", lambda _, files=files: (files, files))
-        assert connections.most_connections(4096) == most
+    for files, most in ((1024, 512), (100_000, 4096), (20, 16), (resource.RLIM_INFINITY, 4096)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
+        assert most_connections(4096) == most
 
 
 def test_headers_have_a_size(tmp_path: Path) -> None:
@@ -149,6 +150,7 @@ def test_content_that_drips_is_not_waited_for(tmp_path: Path) -> None:
         found = stack.enter_context(line(server, head("PUT", UPLOAD + "x", content_length=MIB)))
         while not (told := drip(found)):
             continue
+        told += answer_or_reset(found)
         assert (status(told), code(told)) == (408, "body_too_slow")
         assert [each.name for each in server.opened().workspace.list()] == []
         assert list((server.home / "default" / "blobs").glob("??/.*")) == []
@@ -162,6 +164,8 @@ def drip(found: socket.socket) -> bytes:
         return found.recv(1 << 16)
     except TimeoutError:
         return b""
+    finally:
+        found.settimeout(30)
 
 
 def test_content_that_comes_steadily_has_all_the_time_it_needs(tmp_path: Path) -> None:
