@@ -42,6 +42,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "handoff_near": {"file_path": "src/export.ts"},
     "workspace_get": {"ref": "artifact"},
     "run_step_handoff": {"step": "noted"},
+    "home_verify": {"run_id": "run_id"},
     "run_log": {"step": "say", "attempt": 1},
     "workspace_versions": {"name": "report.md"},
     "workspace_upload": {"name": "other.md"},

@@ -21,7 +21,6 @@ OF_NOTHING = {  # what else tells of an empty tenant, and what it says then
     "workspace_recall": ("considered", 0),
     "handoff_lint": ("score", 0),
     "home_facts": ("runs", {}),
-    "home_verify": ("runs", 0),
 }
 LIES = {"tenant_id": TENANT, "actor": ACTOR, "headers": {"outlast-tenant": TENANT, "outlast-actor": ACTOR}}
 OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json")

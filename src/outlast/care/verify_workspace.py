@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import Break
-from outlast.store.blobs.intake import Taken, content
+from outlast.store.blobs.intake import Taken, check_content
 from outlast.store.contract import Reading
 from outlast.store.contract.artifacts import ArtifactRow, CheckpointRow
 from outlast.store.contract.records import LinkRow, RecordRow, Shown
@@ -46,7 +45,7 @@ def check_workspace(runtime: Runtime) -> Checked:
     count, read = 0, dict[Taken, str]()
     for row, wrong in _artifacts(runtime):
         count += 1
-        taken = Taken(row.digest, row.size, row.blob, row.codec)
+        taken = artifacts.taken_of(row)
         if taken not in read:
             read[taken] = _spoilt(runtime, taken, artifacts.ref_of(row))
         told = read[taken]
@@ -78,14 +77,14 @@ def _of_artifact(look: Reading, row: ArtifactRow) -> Iterator[Break]:
         yield Break(ref, "the index of its tags was changed")
     if not row.pending and not look.is_shown("artifact", row.key):
         yield Break(ref, UNNUMBERED)
-    if look.blobs_of_artifact(row.key) != [row.blob]:
+    if look.blobs_of_artifact(row.key) != sorted({row.blob, row.chunks} - {""}):
         yield Break(ref, "the reference that keeps its content is missing or was changed")
 
 
 def _spoilt(runtime: Runtime, taken: Taken, ref: str) -> str:
     """Why the content is not what was saved; nothing when it is."""
     try:
-        deque(content(runtime.blobs, taken, ref), maxlen=0)
+        check_content(runtime.blobs, taken, ref)
     except OutlastError as error:
         return str(error.facts.get("why", error))
     return ""

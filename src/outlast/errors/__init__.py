@@ -22,10 +22,11 @@
     │                 secret_pattern_invalid,
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
-    │                 media_type_refused
+    │                 headers_too_slow, media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, home_read_only, store_failed, store_newer,
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
-    │                 server_unreachable, reply_invalid, internal
+    │                 server_unreachable, reply_invalid, internal,
+    │                 server_full, too_many_requests, too_many_runs, server_busy, quota
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -1174,11 +1175,22 @@ class RangeRefused(Invalid):
 
 
 class BodyTooSlow(Invalid):
-    """Raised by a server for a body that did not arrive in time."""
+    """Raised by a server for a body that did not arrive in time, or came more slowly than is waited for."""
 
     code = "body_too_slow"
-    says = "the body did not arrive within {seconds} s"
+    says = "of the body {least} bytes at least were to arrive within {seconds} s"
     advice = "send it again"
+
+    def __init__(self, seconds: float, least: int = 1) -> None:
+        super().__init__(seconds=seconds, least=least)
+
+
+class HeadersTooSlow(Invalid):
+    """Raised by a server for a request whose headers did not arrive in time."""
+
+    code = "headers_too_slow"
+    says = "the headers did not arrive within {seconds} s"
+    advice = "send the request again, its headers at once"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds=seconds)
@@ -1342,6 +1354,61 @@ class Internal(Unavailable):
 
     def __init__(self, request: str) -> None:
         super().__init__(request=request)
+
+
+class ServerFull(Unavailable):
+    """Raised by a server that has as many connections as it can have, each with a request under way."""
+
+    code = "server_full"
+    says = "the server has {limit} connections, and every one is in use"
+    advice = "try again in a moment"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+
+
+class TooManyRequests(Unavailable):
+    """Raised by a server for a key that has as many requests under way as it may have."""
+
+    code = "too_many_requests"
+    says = "{limit} requests of the key {key} are under way"
+    advice = "wait for one of them, then ask again"
+
+    def __init__(self, key: str, limit: int) -> None:
+        super().__init__(key=key, limit=limit)
+
+
+class TooManyRuns(Unavailable):
+    """Raised by a server when a key that has as many runs going on as it may have would start another."""
+
+    code = "too_many_runs"
+    says = "{limit} runs of the key {key} are going on"
+    advice = "start it when one of them has ended; nothing was started"
+
+    def __init__(self, key: str, limit: int) -> None:
+        super().__init__(key=key, limit=limit)
+
+
+class ServerBusy(Unavailable):
+    """Raised by a server for a long look at the store while as many as it takes are waiting."""
+
+    code = "server_busy"
+    says = "{limit} long looks at the store are under way or waiting for their turn"
+    advice = "ask again in a moment"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+
+
+class Quota(Unavailable):
+    """Raised by a server when a key that has stored as much as it may would store more, or start a run."""
+
+    code = "quota"
+    says = "the key {key} has stored {used} bytes, and may store {limit}"
+    advice = "remove what is not needed and let `outlast gc` run, or ask for a larger share"
+
+    def __init__(self, key: str, used: int, limit: int) -> None:
+        super().__init__(key=key, used=used, limit=limit)
 
 
 # -- the user's own work -----------------------------------------------------------------------------

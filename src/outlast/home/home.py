@@ -54,6 +54,7 @@ class Runtime:
     """One process's hands on one tenant's ledger."""
 
     secret_rules = SecretRules()
+    key_id = ""  # of the API key in whose name a server acts: what it stores counts among that key's
 
     def __init__(
         self,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ValueRefused
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.sessions.drafts import number
+from outlast.store.blobs.intake import Intake
 from outlast.workspace import artifacts, checkpoints
 from outlast.workspace import checkpoint as boundaries
 from outlast.workspace.artifact import Artifact
@@ -59,6 +60,17 @@ class Workspace:
         who = self._who(actor)
         given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
         return artifacts.save(self._runtime, given, content, operation_id)
+
+    def _receive(self, name: str = "content", **said: Any) -> Intake:
+        """Content that arrives piece by piece, to be saved when all of it is there; close it in any case.
+
+        What is said of it is checked before the first piece. Raises NameInvalid, ValueRefused.
+        """
+        told = {"media_type": None, "summary": "", "tags": (), "source": None} | said
+        scope = self._scope(told.pop("scope", None))
+        kind, summary, tags, source = told["media_type"], told["summary"], told["tags"], told["source"]
+        artifacts.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
+        return Intake(self._runtime.blobs)
 
     def get(self, ref: str, *, scope: str | None = None) -> Artifact:
         """An artifact by its ref; by its name, then the newest version; or by `name@2`. Raises ArtifactNotFound."""

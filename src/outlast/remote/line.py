@@ -24,7 +24,7 @@ from outlast.values.codec import encode
 if TYPE_CHECKING:
     import httpx2
 
-NOT_UP = (502, 503, 504)
+NOT_UP = (429, 502, 503, 504)
 LASTING = frozenset(
     {
         "store_read_only",

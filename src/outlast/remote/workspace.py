@@ -212,16 +212,36 @@ class RemoteContent:
         if found.hexdigest() != artifact.digest:
             raise IntegrityBroken(artifact.ref, "its content was changed")
 
-    def _refuse_longer(self, read_bytes: int) -> None:
+    def between(self, start: int, end: int) -> Iterator[bytes]:
+        """A part of it. The server proves what it sends; here only its length can be checked."""
+        if start >= end:
+            return
+        at, began, tries = start, time.monotonic(), 0
+        while at < end:
+            try:
+                for piece in self._from(at, end):
+                    at += len(piece)
+                    self._refuse_longer(at, end)
+                    began, tries = time.monotonic(), 0
+                    yield piece
+                if at < end:
+                    raise IntegrityBroken(self._artifact.ref, "its content is shorter than was said")
+            except Broken as broken:
+                tries += 1
+                self._line.again(broken, began, tries)
+
+    def _refuse_longer(self, read_bytes: int, end: int | None = None) -> None:
         """Raises IntegrityBroken: what has no end is not read to its end."""
-        if read_bytes > self._artifact.size:
+        if read_bytes > (self._artifact.size if end is None else end):
             raise IntegrityBroken(self._artifact.ref, "its content is longer than was said")
 
-    def _from(self, start: int) -> Iterator[bytes]:
-        headers = {"range": f"bytes={start}-", "if-range": f'"{self._artifact.digest}"'} if start else {}
+    def _from(self, start: int, end: int | None = None) -> Iterator[bytes]:
+        part = bool(start) or end is not None
+        last = "" if end is None else end - 1
+        headers = {"range": f"bytes={start}-{last}", "if-range": f'"{self._artifact.digest}"'} if part else {}
         named = {"ref": self._artifact.ref}
         with self._line.stream(f"{SPACE}/artifacts/content", query=named, headers=headers) as answer:
-            if start and answer.status_code != 206:
+            if part and answer.status_code != 206:
                 raise IntegrityBroken(self._artifact.ref, "its content was changed")
             yield from answer.iter_raw()  # as it comes: what came before a break counts
 

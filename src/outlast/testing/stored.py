@@ -93,7 +93,7 @@ def _refs_in(rows: Sequence[Row], inputs: str) -> list[str]:
 
 def blobs_of(stored: Mapping[str, Any]) -> set[str]:
     """The blobs that hold the content of these artifacts."""
-    return {str(row["blob"]) for row in stored["artifacts"]}
+    return {str(name) for row in stored["artifacts"] for name in (row["blob"], row.get("chunks")) if name}
 
 
 def thaw(outlast: Outlast, run_id: str, flow: str, inputs: str, stored: Mapping[str, Any]) -> None:

@@ -58,6 +58,7 @@ class Content(Protocol):
     """Where an artifact's content is read from."""
 
     def pieces(self) -> Iterator[bytes]: ...
+    def between(self, start: int, end: int) -> Iterator[bytes]: ...
     def open(self) -> BufferedReader: ...
 
 
@@ -89,9 +90,22 @@ class Artifact:
     stored_at: datetime
     replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
 
-    def read(self) -> bytes:
-        """The content. Raises IntegrityBroken when it is not what was saved."""
-        return b"".join(self._reach().pieces())
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        """The content, or a part of it: from one byte up to another, as a slice would have it.
+
+        Of large content only the chunks that have a part of it are read. Raises IntegrityBroken when they are not what
+        was saved, ValueRefused.
+        """
+        if start == 0 and end is None:
+            return b"".join(self._reach().pieces())
+        return b"".join(self.between(start, end))
+
+    def between(self, start: int, end: int | None = None) -> Iterator[bytes]:
+        """The same piece by piece, every byte proven before it is given."""
+        last = self.size if end is None else min(end, self.size)
+        if start < 0 or last < 0:
+            raise ValueRefused("start", f"{start} to {end} is no part of it", "count bytes from its beginning")
+        return self._reach().between(start, last)
 
     def text(self, encoding: str = "utf-8") -> str:
         """The content as text. Raises ValueRefused when it is none, IntegrityBroken."""

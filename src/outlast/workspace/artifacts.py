@@ -16,7 +16,7 @@ from outlast.clock import moment
 from outlast.errors import ArtifactNotFound, ArtifactRemoved, RunRemoved, StoreFailed, ValueRefused
 from outlast.home import once as operations
 from outlast.home.once import Operation
-from outlast.store.blobs.intake import Taken, take_in
+from outlast.store.blobs.intake import Intake, Stored, Taken, take_in
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.artifacts import ArtifactRow, RemovedRow
 from outlast.values.codec import decode, encode
@@ -113,10 +113,14 @@ def stage(runtime: Runtime, given: Draft, content: Given) -> Taken:
     said = {"name": given.name, "summary": given.summary, "source": given.source.origin, "tags": given.tags}
     secrets.check(said, "", runtime.secret_rules)
 
-    def known(digest: str) -> tuple[str, str] | None:
-        return runtime.store.read(lambda look: look.artifact_of_digest(digest))
+    def known(digest: str) -> Stored | None:
+        found = runtime.store.read(lambda look: look.artifact_of_digest(digest))
+        return Stored(*found) if found else None
 
-    return take_in(runtime.blobs, pieces_of(content), known, pack=may_shrink(given.media_type))
+    pack = may_shrink(given.media_type)
+    if isinstance(content, Intake):  # all of it has arrived
+        return content.settle(known, pack=pack)
+    return take_in(runtime.blobs, pieces_of(content), known, pack=pack)
 
 
 def add(
@@ -136,6 +140,8 @@ def add(
         return Added(before, is_new=False)
     version = tx.next_version(given.scope, given.name, taken.digest)
     row = _row(given, taken, version, runtime.clock.now(), pending)
+    if runtime.key_id:
+        tx.note_stored(taken.blob, runtime.key_id, taken.size)
     return Added(row._replace(key=tx.add_artifact(row, given.tags)), is_new=True)
 
 
@@ -163,13 +169,19 @@ def _row(given: Draft, taken: Taken, version: int, at: int, pending: int) -> Art
         codec=taken.codec,
         pending=pending,
         proof=b"",
+        chunks=taken.chunks,
     )
     return row._replace(proof=proof_of_row(row))
 
 
 def proof_of_row(row: ArtifactRow) -> bytes:
     """What proves that a row says what it said when it was added. Whether everybody sees it is no part of that."""
-    return proof_of(*row[1:14])
+    return proof_of(*row[1:14], *([row.chunks] if row.chunks else []))
+
+
+def taken_of(row: ArtifactRow) -> Taken:
+    """How the content of a row is stored."""
+    return Taken(row.digest, row.size, row.blob, row.codec, row.chunks)
 
 
 # -- looking -----------------------------------------------------------------------------------------
@@ -296,7 +308,6 @@ def _run_id(runtime: Runtime, run: str) -> str:
 def artifact_of(runtime: Runtime, row: ArtifactRow, *, replayed: bool = False) -> Artifact:
     """A row as a value that knows the way to its content."""
     place = Place(row.scope, row.name, row.version)
-    taken = Taken(row.digest, row.size, row.blob, row.codec)
     made = Artifact(
         ref=place.ref,
         scope=row.scope,
@@ -310,4 +321,6 @@ def artifact_of(runtime: Runtime, row: ArtifactRow, *, replayed: bool = False) -
         source=msgspec.convert(decode(row.source), Source),
         stored_at=moment(row.stored_at),
     )
-    return (replace(made, replayed=True) if replayed else made).opened(StoredContent(runtime.blobs, taken, place.ref))
+    return (replace(made, replayed=True) if replayed else made).opened(
+        StoredContent(runtime.blobs, taken_of(row), place.ref)
+    )

@@ -13,12 +13,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from outlast.errors import ValueRefused
 from outlast.store.blobs.folder import PIECE_BYTES
-from outlast.store.blobs.intake import Taken, content
+from outlast.store.blobs.intake import Intake, Taken, content, content_between
 
 if TYPE_CHECKING:
     from outlast.store.blobs.folder import Blobs
 
-Given = bytes | bytearray | memoryview | str | os.PathLike[str] | IO[bytes] | Iterable[bytes]
+Given = bytes | bytearray | memoryview | str | os.PathLike[str] | IO[bytes] | Iterable[bytes] | Intake
 
 _MORE_TYPES = {
     ".md": "text/markdown",
@@ -162,6 +162,9 @@ class StoredContent:
 
     def pieces(self) -> Iterator[bytes]:
         return content(self._blobs, self._taken, self._ref)
+
+    def between(self, start: int, end: int) -> Iterator[bytes]:
+        return content_between(self._blobs, self._taken, self._ref, start, end)
 
     def open(self) -> io.BufferedReader:
         return stream_of(self.pieces())

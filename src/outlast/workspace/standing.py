@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import OutlastError
 from outlast.ledger.verdict import Reason
-from outlast.store.blobs.intake import Taken, content
+from outlast.store.blobs.intake import content
 from outlast.store.contract import Reading, RunRow
 from outlast.store.contract.artifacts import ArtifactRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace.artifact import parse_ref
-from outlast.workspace.artifacts import ref_of
+from outlast.workspace.artifacts import ref_of, taken_of
 from outlast.workspace.evidence import Standing
 from outlast.workspace.refs import whole
 from outlast.workspace.why_tree import standings
@@ -127,7 +127,7 @@ def _wrong(runtime: Runtime, row: ArtifactRow, *, read: bool) -> tuple[str, str]
         return "artifact_missing", "nothing"
     if read:
         try:
-            deque(content(runtime.blobs, Taken(row.digest, row.size, row.blob, row.codec), ref_of(row)), maxlen=0)
+            deque(content(runtime.blobs, taken_of(row), ref_of(row)), maxlen=0)
         except OutlastError as error:
             return "artifact_corrupt", str(error.facts.get("why", error))
     return "", ""

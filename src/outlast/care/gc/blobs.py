@@ -106,6 +106,8 @@ def clear(runtime: Runtime, litter: Litter) -> Cleared:
         troubles.append(f"no blob was removed: {silent} holds a run and has been silent; it may yet go on")
         return Cleared(files=troubles.count(""), troubles=tuple(filter(None, troubles)))
     emptied = [blob for blob in litter.trash if trash.remove(blob, is_needed)]
+    if emptied:
+        runtime.store.write(lambda tx: tx.forget_stored([blob.name for blob in emptied]))
     restored = sum(is_needed(blob.name) for blob in litter.trash)
     thrown = [blob for blob in litter.blobs if trash.throw(blob.name, is_needed)]
     return Cleared(tuple(thrown), tuple(emptied), restored, troubles.count(""), tuple(filter(None, troubles)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import INTERRUPTED
 from outlast.doors.cli.render import emit, say
-from outlast.errors import ExtraMissing
+from outlast.errors import ExtraMissing, NameInvalid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from outlast.doors.http.state import ServerSettings
 
 PORT = 8787
+LIMITS = {"requests": "key_requests", "runs": "key_runs", "bytes": "key_bytes"}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @command("serve")
@@ -25,7 +28,10 @@ PORT = 8787
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name under which it is reached.")
-def serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...]) -> int:
+@click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
+def serve(
+    door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...], limits: tuple[str, ...]
+) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
     On this machine no key is needed; any other address needs keys (`outlast keys create`). The log goes to standard
@@ -34,10 +40,12 @@ def serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
             raise ExtraMissing("outlast serve", "server")
-    return _serve(door, host, port, flows, hosts)
+    return _serve(door, host, port, flows, hosts, limits_of(limits))
 
 
-def _serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...]) -> int:
+def _serve(
+    door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...], limits: dict[str, Any]
+) -> int:
     import signal
 
     from outlast.doors.http.listening import address_of, listen, refuse_open_door
@@ -50,7 +58,7 @@ def _serve(door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tupl
 
     from outlast.doors.http.serve import Server  # late: what cannot be served is refused at once
 
-    settings = _settings(home, tenant, host, flows, hosts)
+    settings = replace(_settings(home, tenant, host, flows, hosts), **limits)
     ended_by = Server(settings, opened, lambda: _say_ready(door, address, home)).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
@@ -60,6 +68,20 @@ def _settings(home: Path, tenant: str, host: str, flows: tuple[str, ...], hosts:
     from outlast.doors.http.state import ServerSettings
 
     return ServerSettings(home=home, tenant=tenant, loopback=is_loopback(host), flows=flows, allow_hosts=hosts)
+
+
+def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
+    """What one key may take, by the settings of the server. Raises NameInvalid."""
+    found = {}
+    for each in given:
+        name, _, count = each.partition("=")
+        number = count[:-1] if count[-1:] in UNITS else count
+        if name not in LIMITS or not (number.isascii() and number.isdigit() and len(number) < 16):
+            raise NameInvalid(
+                "limit", each, f"use {', '.join(f'{name}=N' for name in LIMITS)}; of bytes also 10G, 500M"
+            )
+        found[LIMITS[name]] = int(number) * UNITS.get(count[-1:], 1)
+    return found
 
 
 def _say_ready(door: Door, address: str, home: Path) -> None:

@@ -17,7 +17,6 @@ from outlast.doors.http import metrics
 from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import Call
 from outlast.doors.http.exchange import Exchange, Message
-from outlast.doors.http.log import Log
 from outlast.doors.http.mcp import McpDoor
 from outlast.doors.http.state import ServerSettings, State
 from outlast.doors.http.tables import CALLS
@@ -57,7 +56,7 @@ class Gate:
 
     def __init__(self, app: Any, state: State) -> None:
         self._app, self._state = app, state
-        self._log = Log(state.settings.log)
+        self._log = state.log
         self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -79,6 +78,7 @@ class Gate:
             self._log.failed(error, request_id=exchange.id, method=exchange.method, route=exchange.route)
             await exchange.refuse(Internal(exchange.id))
         finally:
+            exchange.leave()
             self._tell(exchange)
 
     def _tell(self, exchange: Exchange) -> None:
@@ -122,7 +122,11 @@ class Endpoint:
 async def _answer(exchange: Exchange, call: Call) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
-    status, body, replayed = await exchange.in_thread(_perform, exchange, call, query, raw, writes=call.role != "read")
+    if call.long:
+        status, body, replayed = await exchange.in_long(_perform, exchange, call, query, raw)
+    else:
+        writes = call.role != "read"
+        status, body, replayed = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
     await exchange.answer(status, body, more=[(b"idempotency-replayed", b"true")] if replayed else ())
 
 
@@ -130,6 +134,7 @@ def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[in
     """Decode, make the one call, encode: in a worker thread."""
     assert call.does is not None
     outlast, asked = exchange.opened(call, query, raw)
+    exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
     value = call.does(outlast, asked)
     return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
 

@@ -20,7 +20,7 @@ from outlast.doors.http.calls import (
     place_in,
     shown,
 )
-from outlast.doors.http.content import BYTES, Arriving
+from outlast.doors.http.content import BYTES, Arrived, received
 from outlast.errors import BlobNotFound, BodyTooLarge, BodyTooSlow, DiskFull, IntegrityBroken, RequestInvalid
 from outlast.handoffs.recovered import Near
 from outlast.values.codec import jsonable
@@ -60,7 +60,9 @@ async def _put(exchange: Exchange) -> None:
     digest = _digest(exchange)
     if exchange.length is not None and exchange.length > MOST_BYTES:
         await refuse_content(exchange.receive, MOST_BYTES, exchange.state.settings.body_seconds)
-    await exchange.state.upload(partial(_keep, exchange, digest, Arriving(exchange, MOST_BYTES)))
+    outlast, _ = await exchange.in_thread(exchange.opened, PUT, Nothing())
+    async with received(exchange, outlast, MOST_BYTES) as arrived:
+        await exchange.state.threads.keeps(partial(_keep, exchange, outlast, digest, arrived))
     await exchange.answer(200, shown(PUT, Blob(digest=digest)))
 
 
@@ -71,13 +73,12 @@ def _digest(exchange: Exchange) -> str:
     return found
 
 
-def _keep(exchange: Exchange, digest: str, arriving: Arriving) -> None:
-    """Raises IntegrityBroken for other content. All of it is read, also when it was here before."""
-    outlast, _ = exchange.opened(PUT, Nothing())
-    pieces = iter(arriving)
-    outlast._runtime.blobs.keep(digest, pieces)
-    for _ in pieces:
-        pass
+def _keep(exchange: Exchange, outlast: Outlast, digest: str, arrived: Arrived) -> None:
+    """Raises IntegrityBroken for other content."""
+    if arrived.digest != digest:
+        raise IntegrityBroken(f"blob {digest[:12]}", "its content was changed")
+    arrived.settle()
+    exchange.state.quota.note(exchange.identity, outlast, digest, arrived.size)
 
 
 # -- down --------------------------------------------------------------------------------------------

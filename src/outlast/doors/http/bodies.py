@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import cache
@@ -38,6 +39,34 @@ async def read(receive: Receive, length: int | None, limit: int, seconds: float)
             return await _all(receive, limit)
     except TimeoutError:
         raise BodyTooSlow(seconds) from None
+
+
+class Pace:
+    """How fast content is to come: in every while so much of it at least. Only waiting for the client counts."""
+
+    def __init__(self, seconds: float, rate: int) -> None:
+        self._seconds, self._least = seconds, max(int(seconds * rate), 1)
+        self._waited, self._came = 0.0, 0
+
+    async def next(self, receive: Receive) -> tuple[bytes, bool]:
+        """The next piece, and whether more come. Raises BodyTooSlow, Gone."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds - self._waited):
+                message = await receive()
+        except TimeoutError:
+            raise BodyTooSlow(self._seconds, self._least) from None
+        if message["type"] != "http.request":
+            raise Gone
+        piece, more = message.get("body", b""), bool(message.get("more_body"))
+        self._count(time.monotonic() - began, len(piece))
+        return piece, more
+
+    def _count(self, waited: float, came: int) -> None:
+        """A while is over when enough has come; then the next one begins."""
+        self._waited, self._came = self._waited + waited, self._came + came
+        if self._came >= self._least:
+            self._waited, self._came = 0.0, 0
 
 
 async def _refuse_rest(receive: Receive, limit: int, read: int) -> NoReturn:

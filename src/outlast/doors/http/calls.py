@@ -96,6 +96,7 @@ class Call:
     status: int = 200
     also: dict[int, str] = field(default_factory=dict)  # further statuses of an answer, with what each says
     page: bool = False  # the answer is a Page of `gives`
+    long: bool = False  # it may read much of the store: others do not wait behind it
     errors: tuple[type[OutlastError], ...] = ()
     detail: str = ""  # more than the summary, for OpenAPI
     example: dict[str, Any] | None = None  # of the body

@@ -83,6 +83,8 @@ def _facts(outlast: Outlast, asked: Asked) -> dict[str, Any]:
 
 
 def _verify(outlast: Outlast, asked: Asked) -> Verification:
+    if asked.query.run_id is None:
+        asked.identity.refuse_without("admin")  # it reads every byte of the home
     return outlast.verify(asked.query.run_id)
 
 
@@ -169,6 +171,7 @@ CALLS = (
         "run_audit",
         "The six acceptance questions of a run, answered from its records",
         does=_audit,
+        long=True,
         gives=Audit,
         shows=jsonable,
         errors=(*MISSING, IntegrityBroken),
@@ -184,12 +187,20 @@ CALLS = (
         page=True,
     ),
     _look("/v1/due", "run_due", "The runs that can go on by themselves", does=_due, gives=Due, page=True),
-    _look("/v1/facts", "home_facts", "What the home stands on: versions, settings, sizes, runs by status", does=_facts),
+    _look(
+        "/v1/facts",
+        "home_facts",
+        "What the home stands on: versions, settings, sizes, runs by status",
+        does=_facts,
+        long=True,
+    ),
     _look(
         "/v1/verify",
         "home_verify",
         "Check every record of a run, or of the whole store",
         does=_verify,
+        long=True,
+        detail="One run for who may read; the whole store, of which every byte is read, for the role `admin`.",
         query=VerifyQuery,
         gives=CheckedStore,
         shows=_verify_json,

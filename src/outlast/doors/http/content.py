@@ -7,15 +7,17 @@ end if it turns out damaged, so that nobody takes it for whole.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from outlast.doors.http.bodies import Gone, check_type, refuse_content
-from outlast.doors.http.calls import Body, Call, shown
+from outlast.doors.http.bodies import Pace, check_type, refuse_content
+from outlast.doors.http.calls import Asked, Body, Call, shown
+from outlast.doors.http.quota import room_for
 from outlast.errors import (
     ArtifactNotFound,
     ArtifactRemoved,
@@ -34,6 +36,8 @@ from outlast.workspace.artifact import Artifact
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
+
+Arrived = Any  # content of the workspace that has arrived, and is not saved yet
 
 BYTES = "application/octet-stream"
 PIECE = 256 << 10
@@ -70,47 +74,57 @@ async def _upload(exchange: Exchange) -> None:
     if exchange.length is not None and exchange.length > limit:
         sends = exchange.header("expect") is None  # otherwise the client waits to be asked for it
         await refuse_content(exchange.receive, limit, exchange.state.settings.body_seconds, more=sends)
-    saved = await exchange.state.upload(partial(_save, exchange, query, Arriving(exchange, limit)))
+    outlast, asked = await exchange.in_thread(exchange.opened, UPLOAD, query)
+    async with received(exchange, outlast, limit, _said(query)) as arrived:
+        saved = await exchange.state.threads.keeps(partial(_save, outlast, asked, arrived))
+    exchange.state.quota.changed(exchange.identity)
     more = [(b"idempotency-replayed", b"true")] if saved.replayed else []
     await exchange.answer(200, shown(UPLOAD, saved), more=more)
 
 
-def _save(exchange: Exchange, query: UploadQuery, pieces: Arriving) -> Artifact:
-    outlast, asked = exchange.opened(UPLOAD, query)
-    given = {name: getattr(query, name) for name in query.__struct_fields__ if name not in ("name", "operation_id")}
+def _save(outlast: Outlast, asked: Asked, arrived: Arrived) -> Artifact:
+    query: UploadQuery = asked.query
     operation_id = query.operation_id if asked.operation_id is None else asked.operation_id
-    return outlast.workspace.save(query.name, iter(pieces), operation_id=operation_id, **given)
+    return outlast.workspace.save(content=arrived, operation_id=operation_id, **_said(query))
 
 
-class Arriving:
-    """A body on its way in, as a worker thread reads it, which waits for the loop: so the client waits for the disk."""
+def _said(query: UploadQuery) -> dict[str, Any]:
+    return {name: getattr(query, name) for name in query.__struct_fields__ if name != "operation_id"}
 
-    def __init__(self, exchange: Exchange, limit: int) -> None:
-        self._exchange, self._limit = exchange, limit
-        self._loop = asyncio.get_running_loop()
-        self._read = 0
 
-    def __iter__(self) -> Iterator[bytes]:
-        more = True
-        while more:
-            piece, more = asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
-            yield piece
+@asynccontextmanager
+async def received(
+    exchange: Exchange, outlast: Outlast, limit: int, said: Mapping[str, Any] | None = None
+) -> AsyncIterator[Arrived]:
+    """All of a body, in a file beside the content that is kept; what is not kept goes away.
 
-    async def _next(self) -> tuple[bytes, bool]:
-        """Raises BodyTooSlow, BodyTooLarge, Gone."""
-        seconds = self._exchange.state.settings.body_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                message = await self._exchange.receive()
-        except TimeoutError:
-            raise BodyTooSlow(seconds) from None
-        if message["type"] != "http.request":
-            raise Gone
-        piece, more = message.get("body", b""), bool(message.get("more_body"))
-        self._read += len(piece)
-        if self._read > self._limit:
-            await refuse_content(self._exchange.receive, self._limit, seconds, more=more)
-        return piece, more
+    What is said of it is checked first. No thread waits for the client.
+    Raises BodyTooSlow, BodyTooLarge, Quota, Gone.
+    """
+    threads, room = exchange.state.threads, await room_for(exchange, outlast)
+    arrived = await threads.writes_piece(partial(outlast.workspace._receive, **(said or {})))
+    try:
+        async for piece in _arriving(exchange, limit):
+            await threads.writes_piece(partial(arrived.write, piece))
+            room.refuse_over(arrived.size)
+        yield arrived
+    finally:
+        arrived.close()
+
+
+async def _arriving(exchange: Exchange, limit: int) -> AsyncIterator[bytes]:
+    """A body on its way in, a good part at a time. Raises BodyTooSlow, BodyTooLarge, Gone."""
+    settings, size, held, more = exchange.state.settings, 0, bytearray(), True
+    pace = Pace(settings.body_seconds, settings.body_rate)
+    while more:
+        piece, more = await pace.next(exchange.receive)
+        size += len(piece)
+        if size > limit:
+            await refuse_content(exchange.receive, limit, settings.body_seconds, more=more)
+        held += piece
+        if held and (len(held) >= PIECE or not more):
+            yield bytes(held)
+            held.clear()
 
 
 # -- down --------------------------------------------------------------------------------------------
@@ -126,25 +140,30 @@ async def _content(exchange: Exchange) -> None:
         await exchange.send({"type": "http.response.body", "body": b""})
         return
     wanted = _range(exchange, artifact, tag)
-    if wanted is not None or artifact.size <= CHECKED_FIRST:
-        await exchange.in_thread(_check, artifact)
     start, end = wanted or (0, artifact.size)
+    pieces = await _proven(exchange, artifact, wanted)
     await _begin(exchange, artifact, tag, start, end, partial=wanted is not None)
     if exchange.method == "HEAD":
         await exchange.send({"type": "http.response.body", "body": b""})
         return
-    await _send(exchange, artifact, start, end)
+    await _send(exchange, pieces)
 
 
 def _found(outlast: Outlast, query: ContentQuery) -> Artifact:
     return outlast.workspace.get(query.ref, scope=query.scope)
 
 
-def _check(artifact: Artifact) -> None:
-    """Raises IntegrityBroken."""
-    with artifact.open() as stream:
-        while stream.read(PIECE):
-            pass
+async def _proven(exchange: Exchange, artifact: Artifact, wanted: tuple[int, int] | None) -> Iterator[bytes]:
+    """What is to be sent, its first piece proven, and all of what is small. Raises IntegrityBroken."""
+    if wanted is None and artifact.size <= CHECKED_FIRST:
+        return iter(_cut(await exchange.in_thread(artifact.read)))
+    pieces = artifact.between(*(wanted or (0, artifact.size)))
+    first = await exchange.in_thread(next, pieces, b"")
+    return chain([first], pieces)
+
+
+def _cut(content: bytes) -> Iterator[bytes]:
+    return (content[at : at + PIECE] for at in range(0, len(content), PIECE))
 
 
 def _range(exchange: Exchange, artifact: Artifact, tag: str) -> tuple[int, int] | None:
@@ -181,27 +200,11 @@ async def _begin(exchange: Exchange, artifact: Artifact, tag: str, start: int, e
     await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _send(exchange: Exchange, artifact: Artifact, start: int, end: int) -> None:
-    """One piece behind what was read: the last one goes out only when all was checked."""
-    stream = await exchange.in_thread(artifact.open)
-    try:
-        await exchange.in_thread(_skip, stream, start)
-        held = b""
-        left = end - start
-        while left > 0 and (piece := await exchange.in_thread(stream.read, min(PIECE, left))):
-            if held:
-                await exchange.send({"type": "http.response.body", "body": held, "more_body": True})
-            held, left = piece, left - len(piece)
-        if end == artifact.size:
-            await exchange.in_thread(stream.read, 1)  # its end: raises IntegrityBroken for what is not what was saved
-        await exchange.send({"type": "http.response.body", "body": held})
-    finally:
-        await exchange.in_thread(stream.close)
-
-
-def _skip(stream: Any, count: int) -> None:
-    while count > 0 and (piece := stream.read(min(PIECE, count))):
-        count -= len(piece)
+async def _send(exchange: Exchange, pieces: Iterator[bytes]) -> None:
+    """Every piece was proven before it goes out; a part that is damaged ends the answer before its end."""
+    while piece := await exchange.in_thread(next, pieces, b""):
+        await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
+    await exchange.send({"type": "http.response.body", "body": b""})
 
 
 PATH = "/v1/workspace/artifacts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -9,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http import bodies, problems
+from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import Asked, Call
 from outlast.doors.http.observed import eyes_of
 from outlast.errors import OutlastError, RequestInvalid
@@ -51,6 +53,8 @@ class Exchange:
         self.route = "-"  # its template, once it is known
         self.path: dict[str, str] = {}
         self.identity: Identity | None = None
+        self.leave: Callable[[], None] = lambda: None  # ends its part among the requests of its key
+        self.is_stream = False  # its answer has no end of its own
         self.began = time.perf_counter()
         self.status = 0  # of the answer, once it has begun
         given = self.headers.get(b"x-request-id", b"")
@@ -74,9 +78,10 @@ class Exchange:
     def enter(self, call: Call) -> Any:
         """Let who asks in, as far as can be said before the body is read; gives the query.
 
-        Raises Unauthenticated, Forbidden, RequestInvalid.
+        Raises Unauthenticated, TooManyRequests, Forbidden, RequestInvalid.
         """
         self.identity = self.state.enter(self.header("authorization"))
+        self.leave = self.state.limits.begin_request(self.identity, stream=self.is_stream)
         if not callable(call.role):
             self.identity.refuse_without(call.role)
         return bodies.query_of(self.scope["query_string"], call.query)
@@ -131,7 +136,11 @@ class Exchange:
             headers += [pair for pair in SECURITY if pair[0] not in own] if own else SECURITY
             headers.append((b"x-request-id", self.id.encode()))
             message = {"type": "http.response.start", "status": self.status, "headers": headers}
-        await self._send(message)
+        try:
+            async with asyncio.timeout(self.state.settings.send_seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise Gone from None  # who takes nothing of an answer for so long is not waited for
 
     async def answer(self, status: int, body: bytes, media_type: bytes = JSON, more: Iterable[Any] = ()) -> None:
         """The whole answer at once."""
@@ -144,6 +153,10 @@ class Exchange:
         if not self.status:
             status, body, more = problems.shown(error)
             await self.answer(status, body, problems.MEDIA_TYPE.encode(), more)
+
+    async def in_long(self, work: Callable[..., T], *args: Any) -> T:
+        """A long look, in threads where nobody else waits for it. Raises ServerBusy."""
+        return await self.state.threads.looks(partial(work, *args), self.identity)
 
     async def in_thread(self, work: Callable[..., T], *args: Any, writes: bool = False) -> T:
         return await self.state.in_thread(partial(work, *args), writes=writes)

@@ -1,17 +1,32 @@
-"""The server's log: one JSON object a line, without queries, bodies, headers or keys; what looks secret is masked."""
+"""The server's log: one JSON object a line, without queries, bodies, headers or keys; what looks secret is masked.
+
+However much happens, the log stays readable: of lines of one kind so many are written within a while, and then one that
+says how many more there were. A line has a length, and a connection that broke has no traceback.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 Write = Callable[[bytes], None]
+WINDOW_SECONDS = 10.0
+OF_A_KIND = 300  # lines within a window
+WITH_A_TRACE = 5
+IN_ALL = {"info": 3000}  # by level; of the others
+OTHERS_IN_ALL = 500
+KINDS = 500  # that are told apart within a window; all further ones count as one
+TEXT_LENGTH, TRACE_LENGTH = 1000, 6000
 
 
 def to_stderr(line: bytes) -> None:
@@ -19,26 +34,93 @@ def to_stderr(line: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-class Log:
-    """Writes lines."""
+@dataclass
+class _Kind:
+    """What was written of one kind within the window, and what was not."""
 
-    def __init__(self, write: Write | None = None) -> None:
-        self._write = write or to_stderr
+    level: str
+    fields: dict[str, Any]
+    written: int = 0
+    left_out: int = 0
+
+
+@dataclass
+class _Window:
+    """A while of the log."""
+
+    began: float
+    written: Counter[str] = field(default_factory=Counter)  # by level
+    kinds: dict[Hashable, _Kind] = field(default_factory=dict)
+
+
+class Log:
+    """Writes lines, so many and no more. It may be used by several threads."""
+
+    def __init__(self, write: Write | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._write, self._clock = write or to_stderr, clock
+        self._lock = threading.Lock()
+        self._window = _Window(clock())
 
     def line(self, level: str, **fields: Any) -> None:
-        """One line. Fields without a value are left out."""
-        told = {"ts": datetime.now(UTC), "level": level, **{name: each for name, each in fields.items() if each}}
-        try:
-            self._write(msgspec.json.encode(told) + b"\n")
-        except OSError:
-            return  # a log that cannot be written must not end a request that was answered
+        """One line, unless there were too many like it. Fields without a value are left out."""
+        self._told(level, OF_A_KIND, fields)
 
     def failed(self, error: BaseException, **fields: Any) -> None:
         """An error that nobody foresaw, with where it came from."""
         from outlast.secrets.find import mask
 
-        where = "".join(traceback.format_exception(error, limit=-12))
-        self.line("error", **fields, error=mask(f"{type(error).__name__}: {error}"), trace=mask(where))
+        if isinstance(error, OSError):  # of a connection, or for want of files: where it came from is the loop
+            self.line("error", **fields, error=mask(f"{type(error).__name__}: {error}"))
+            return
+        where = "".join(traceback.format_exception(error, limit=-12))[-TRACE_LENGTH:]
+        said = mask(f"{type(error).__name__}: {error}"[:TEXT_LENGTH])
+        self._told("error", WITH_A_TRACE, {**fields, "error": said, "trace": mask(where)})
+
+    def flush(self, *, ends: bool = False) -> None:
+        """Say what was left out of the window that is over, or is to be."""
+        with self._lock:
+            if ends or self._clock() - self._window.began >= WINDOW_SECONDS:
+                self._close_window()
+
+    def _told(self, level: str, most: int, fields: dict[str, Any]) -> None:
+        with self._lock:
+            if self._clock() - self._window.began >= WINDOW_SECONDS:
+                self._close_window()
+            kind = self._kind_of(level, fields)
+            if kind.written >= most or self._window.written[level] >= IN_ALL.get(level, OTHERS_IN_ALL):
+                kind.left_out += 1
+                return
+            kind.written += 1
+            self._window.written[level] += 1
+            self._put(level, fields)
+
+    def _kind_of(self, level: str, fields: dict[str, Any]) -> _Kind:
+        alike: dict[str, Any] = {name: fields[name] for name in ("logger", "kind", "route", "status") if name in fields}
+        key: Hashable = (level, *(str(each)[:100] for each in alike.values()), "trace" in fields)
+        kinds = self._window.kinds
+        if key not in kinds and len(kinds) >= KINDS:
+            key, alike = "others", {}
+        return kinds.setdefault(key, _Kind(level, alike))
+
+    def _close_window(self) -> None:
+        before, self._window = self._window, _Window(self._clock())
+        seconds = max(round(self._window.began - before.began), 1)
+        for kind in before.kinds.values():
+            if kind.left_out:
+                said = f"… and {kind.left_out:,} more like it in the last {seconds} s"
+                self._put(kind.level, {**kind.fields, "message": said, "left_out": kind.left_out})
+
+    def _put(self, level: str, fields: dict[str, Any]) -> None:
+        told = {name: _short(name, each) for name, each in fields.items() if each and name != "kind"}
+        try:
+            self._write(msgspec.json.encode({"ts": datetime.now(UTC), "level": level, **told}) + b"\n")
+        except OSError:
+            return  # a log that cannot be written must not end a request that was answered
+
+
+def _short(name: str, value: Any) -> Any:
+    most = TRACE_LENGTH if name == "trace" else TEXT_LENGTH
+    return f"{value[:most]} …" if isinstance(value, str) and len(value) > most else value
 
 
 class Handler(logging.Handler):
@@ -51,8 +133,8 @@ class Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         from outlast.secrets.find import mask
 
-        said = mask(record.getMessage())
+        said, kind = mask(record.getMessage()[:TEXT_LENGTH]), str(record.msg)[:60]
         if record.exc_info and record.exc_info[1] is not None:
-            self._log.failed(record.exc_info[1], logger=record.name, message=said)
+            self._log.failed(record.exc_info[1], logger=record.name, kind=kind, message=said)
         else:
-            self._log.line(record.levelname.lower(), logger=record.name, message=said)
+            self._log.line(record.levelname.lower(), logger=record.name, kind=kind, message=said)

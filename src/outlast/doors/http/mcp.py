@@ -15,6 +15,7 @@ from outlast.errors import ExtraMissing, MethodRefused
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange, Message
+    from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import State
     from outlast.runs.run import Outcome
 
@@ -58,6 +59,7 @@ class McpDoor:
         exchange: Exchange = scope["outlast"]
         exchange.route = PATH
         exchange.identity = self._state.enter(exchange.header("authorization"))
+        exchange.leave = self._state.limits.begin_request(exchange.identity)
         if exchange.method != "POST":
             raise MethodRefused(exchange.method[:20], PATH, "POST")
         if self._mounted is None:
@@ -70,15 +72,19 @@ class McpDoor:
         exchange: Exchange = scope["outlast"]
         assert exchange.identity is not None
         tenant, actor, scope_named = (exchange.text(f"outlast-{name}") for name in ("tenant", "actor", "scope"))
-        return self._served(self._state.hold_for(exchange.identity, tenant, actor, scope_named))
+        return self._served(self._state.hold_for(exchange.identity, tenant, actor, scope_named), exchange.identity)
 
-    def _served(self, outlast: Outlast) -> Outlast:
-        """The same, which goes on only with runs of flows that the server was given."""
+    def _served(self, outlast: Outlast, identity: Identity) -> Outlast:
+        """The same, which goes on only with runs of flows that the server was given, and counts them."""
         resume = outlast.resume
 
         def refused_or_resumed(run_id: str, **how: Any) -> Outcome[Any]:
             self._state.flows.refuse_unserved(outlast.get(run_id).flow)
-            return resume(run_id, **how)
+            end = self._state.limits.begin_run(identity)
+            try:
+                return resume(run_id, **how)
+            finally:
+                end()
 
         outlast.resume = refused_or_resumed  # type: ignore[method-assign]
         return outlast

@@ -14,15 +14,20 @@ from outlast.errors import (
     DiskFull,
     Failed,
     Forbidden,
+    HeadersTooSlow,
     Internal,
     Invalid,
     MediaTypeRefused,
     MethodRefused,
     NotFound,
     OutlastError,
+    Quota,
     RangeRefused,
     Refused,
     RequestMalformed,
+    ServerBusy,
+    TooManyRequests,
+    TooManyRuns,
     Unauthenticated,
     Unavailable,
 )
@@ -37,11 +42,16 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Forbidden: 403,
     MethodRefused: 405,
     BodyTooSlow: 408,
+    HeadersTooSlow: 408,
     BodyTooLarge: 413,
     MediaTypeRefused: 415,
     RangeRefused: 416,
+    TooManyRequests: 429,
+    TooManyRuns: 429,
+    ServerBusy: 429,
     Internal: 500,
     DiskFull: 507,
+    Quota: 507,
     NotFound: 404,
     Conflict: 409,
     Refused: 409,
@@ -94,7 +104,7 @@ def shown(error: OutlastError) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         headers.append((b"www-authenticate", b'Bearer realm="outlast"'))
     if isinstance(error, MethodRefused):
         headers.append((b"allow", error.allowed.encode()))
-    if problem.status == 503:
+    if problem.status in (429, 503):
         headers.append((b"retry-after", b"1"))
     if problem.status in CLOSES:
         headers.append((b"connection", b"close"))

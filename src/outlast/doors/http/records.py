@@ -223,6 +223,7 @@ CALLS = (
         role="read",
         query=WhyQuery,
         does=_why,
+        long=True,
         gives=Why,
         shows=jsonable,
         errors=(*UNKNOWN, ValueRefused),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -130,7 +132,7 @@ class RunsQuery(Paged):
 async def _start(exchange: Exchange) -> None:
     wait = _wait_of(exchange, START)
     raw = await exchange.body(START)
-    begun = await exchange.in_thread(_begun, exchange, raw, writes=True)
+    begun = await exchange.state.threads.starts(partial(_begun, exchange, raw))
     await _told(exchange, *begun, wait)
 
 
@@ -138,9 +140,25 @@ def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]
     outlast, asked = exchange.opened(START, WaitQuery(), raw)
     body: Start = asked.body
     flow = exchange.state.flows.named(body.flow)
-    given = asked.given("flow", "inputs", "operation_id")
+    given, inputs = asked.given("flow", "inputs", "operation_id"), _inputs_of(flow, body.inputs)
+    exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
-    return outlast, *here._begin_soon(flow, _inputs_of(flow, body.inputs), given, asked.operation_id)
+    with _counted(exchange) as count:
+        started, replayed = here._begin_soon(flow, inputs, given, asked.operation_id)
+        count(started)
+    return outlast, started, replayed
+
+
+@contextmanager
+def _counted(exchange: Exchange) -> Iterator[Callable[[Started[Any]], None]]:
+    """Counts a run among those of its key for as long as it executes. Raises TooManyRuns."""
+    assert exchange.identity is not None
+    end = exchange.state.limits.begin_run(exchange.identity)
+    try:
+        yield lambda started: started.when_done(end)
+    except BaseException:
+        end()
+        raise
 
 
 def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +175,7 @@ def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
 async def _resume(exchange: Exchange) -> None:
     wait = _wait_of(exchange, RESUME)
     raw = await exchange.body(RESUME)
-    begun = await exchange.in_thread(_resumed, exchange, raw, writes=True)
+    begun = await exchange.state.threads.starts(partial(_resumed, exchange, raw))
     await _told(exchange, *begun, wait)
 
 
@@ -167,7 +185,10 @@ def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], boo
     run = outlast.get(asked.path["run_id"])
     exchange.state.flows.refuse_unserved(run.flow)
     here = outlast._acting()
-    return outlast, here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial)), False
+    with _counted(exchange) as count:
+        started = here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial))
+        count(started)
+    return outlast, started, False
 
 
 def _wait_of(exchange: Exchange, call: Call) -> float:

@@ -6,21 +6,27 @@ way a few seconds, and asks the runs of this process to stop: they are `interrup
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 
 from outlast.doors.http.app import make_app
+from outlast.doors.http.connections import ACCEPTED, HEADER_BYTES, Connections, most_connections
+from outlast.doors.http.listening import BACKLOG
 from outlast.doors.http.log import Handler, Log
 from outlast.doors.http.state import ServerSettings, State
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SWITCH_SECONDS = 0.001  # between threads: the loop, which serves everybody, waits for none that computes
 
 
 class Server(uvicorn.Server):
@@ -33,6 +39,8 @@ class Server(uvicorn.Server):
         self.state: State = self.app.state.outlast
         self.signal = 0  # that asked it to end
         self._opened, self._ready = opened, ready
+        most = most_connections(settings.connections)
+        self.connections = Connections(most, settings.header_seconds, settings.send_seconds)
         config = uvicorn.Config(
             self.app,
             log_config=None,
@@ -41,20 +49,35 @@ class Server(uvicorn.Server):
             lifespan="on",
             ws="none",
             timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
-            timeout_keep_alive=30,
+            timeout_keep_alive=max(round(settings.idle_seconds), 1),
+            http=cast(Any, self.connections.protocol),
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            backlog=min(ACCEPTED, self.connections.most),
         )
         super().__init__(config)
-        _take_logging(settings)
+        _take_logging(self.state.log)
 
     def serve_all(self) -> int:
         """Serve until asked to end; the signal that asked, 0 if none did."""
-        self.run(sockets=[self._opened])
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            self.run(sockets=[self._opened])
+        finally:
+            sys.setswitchinterval(before)
         return self.signal
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._opened.listen(BACKLOG)  # so many may wait, however few are taken at once
         if self._ready is not None and not self.should_exit:
             self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # once a second
+            self.connections.sweep(asyncio.get_running_loop().time())
+            self.state.log.flush()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.state.end_streams()  # before connections are waited for: a stream ends only when told to
@@ -79,9 +102,9 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _take_logging(settings: ServerSettings) -> None:
+def _take_logging(log: Log) -> None:
     """What uvicorn and asyncio have to say goes into the same log, from warnings on."""
-    handler = Handler(Log(settings.log))
+    handler = Handler(log)
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http.flows import Flows
 from outlast.doors.http.identity import Doorkeeper, Identity
+from outlast.doors.http.limits import Limits
+from outlast.doors.http.log import Log
 from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.quota import Quota
+from outlast.doors.http.threads import Threads
 from outlast.doors.http.watching import Watchers
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
@@ -41,7 +45,15 @@ class ServerSettings:
     flows: tuple[str, ...] = ()  # modules and files whose flows may be started
     body_bytes: int = 2 << 20
     artifact_bytes: int = 4 << 30  # of content that is sent as a stream
-    body_seconds: float = 30.0  # for a whole body to arrive; for content, each piece of it
+    body_seconds: float = 30.0  # for a whole body to arrive; for content, for the least of it that is waited for
+    body_rate: int = 4 << 10  # bytes a second, at least, of content that is sent as a stream
+    header_seconds: float = 10.0  # for the headers of a request to arrive
+    idle_seconds: float = 30.0  # between two requests of a connection
+    connections: int = 4096  # at once, if this process may open twice as many files
+    key_requests: int = 32  # of one key at once; streams do not count among them
+    key_streams: int = 128
+    key_runs: int = 64  # of one key that execute at once
+    key_bytes: int = 10 << 30  # that the holder of one key may store
     send_seconds: float = 30.0  # for a client to take a piece of a stream
     heartbeat_seconds: float = 15.0
     poll_seconds: float = 0.2  # between two looks at a run that is watched
@@ -49,7 +61,11 @@ class ServerSettings:
     shutdown_seconds: float = 5.0  # for requests under way
     reading_threads: int = 4  # more of them only wait for each other
     writing_threads: int = 16  # these wait for the disk, and share its syncs
-    upload_threads: int = 16  # these wait for clients; further ones wait for their turn
+    starting_threads: int = 4  # these begin runs, each of which then has a thread of its own
+    keeping_threads: int = 4  # these pack and sync content that has arrived
+    long_threads: int = 2  # these verify, audit and recall: others do not wait behind them
+    long_waiting: int = 32  # long looks that may wait for their turn
+    long_of_a_key: int = 4  # and those of one key
     log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error
     runtime: RuntimeSettings | None = field(default=None)
 
@@ -67,21 +83,17 @@ class State:
         self.metrics = Metrics()
         self.flows = Flows(settings.flows, settings.home)
         self.watchers = Watchers(self)
+        self.log = Log(settings.log)
+        self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
+        self.quota = Quota(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
-        self._readers = ThreadPoolExecutor(settings.reading_threads, thread_name_prefix="outlast-reads")
-        self._uploads = ThreadPoolExecutor(settings.upload_threads, thread_name_prefix="outlast-uploads")
-        self._writers = ThreadPoolExecutor(settings.writing_threads, thread_name_prefix="outlast-writes")
-
-    async def upload(self, work: Callable[[], T]) -> T:
-        """Do what waits for a client in a thread that nobody else needs."""
-        return await asyncio.get_running_loop().run_in_executor(self._uploads, work)
+        self.threads = Threads(settings)
 
     async def in_thread(self, work: Callable[[], T], *, writes: bool = False) -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
-        threads = self._writers if writes else self._readers
-        return await asyncio.get_running_loop().run_in_executor(threads, work)
+        return await self.threads.writes(work) if writes else await self.threads.reads(work)
 
     def enter(self, authorization: str | None) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
@@ -89,7 +101,7 @@ class State:
         key = identity.key
         if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
             self._noting.add(key.id)
-            self._writers.submit(self._note, key)
+            self.threads.submit(partial(self._note, key))
         return identity
 
     def _note(self, key: ApiKey) -> None:
@@ -117,6 +129,7 @@ class State:
         base = self.tenants.open(tenant or identity.tenant, make=identity.key is not None or tenant is None)
         outlast = base._acting(actor=actor or identity.actor, scope=scope, eyes=eyes)
         outlast._runtime.tokens.update(claims)
+        outlast._runtime.key_id = identity.key.id if identity.key else ""
         return outlast
 
     def check_ready(self) -> None:
@@ -141,9 +154,9 @@ class State:
     def close(self) -> None:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
         self.tenants.close()
-        for threads in (self._readers, self._writers, self._uploads):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self.threads.close()
         self.keys.close()
+        self.log.flush(ends=True)
 
 
 class Tenants:

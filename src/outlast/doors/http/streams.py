@@ -37,9 +37,10 @@ class _Left(Exception):
 
 async def events(exchange: Exchange) -> None:
     """A page, or a stream for who accepts one."""
+    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
     query: EventsQuery = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
-    if STREAM not in (exchange.header("accept") or "") or exchange.method == "HEAD":
+    if not exchange.is_stream:
         await exchange.answer(200, await exchange.in_thread(_page, outlast, asked))
         return
     await _stream(exchange, outlast, asked, _begins_after(exchange, query))

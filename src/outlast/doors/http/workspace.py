@@ -301,6 +301,7 @@ CALLS = (
         role="read",
         body=Recall,
         does=_recall,
+        long=True,
         gives=WholePack,
         shows=_pack_json,
         errors=(BudgetTooSmall, ValueRefused),

@@ -164,6 +164,13 @@ class Blobs:
     def has(self, name: str) -> bool:
         return any(os.path.lexists(path) and not kind_of(path) for path in self._places(name))
 
+    def opened(self, name: str) -> BinaryIO:
+        """The blob's file, for who proves what he reads of it. Raises IntegrityBroken when it is missing."""
+        try:
+            return self._opened(name)
+        except OSError as error:
+            raise translated(error, str(self.folder)) from error
+
     def _opened(self, name: str) -> BinaryIO:
         for path in self._places(name):
             try:

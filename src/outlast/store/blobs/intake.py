@@ -11,18 +11,30 @@ import secrets
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Self
 
 from outlast.errors import HomeReadOnly, IntegrityBroken
-from outlast.store.blobs.folder import PIECE_BYTES, Blobs, translated
+from outlast.store.blobs import chunks
+from outlast.store.blobs.chunks import CHUNK_BYTES, LISTED_FROM, Chunk
+from outlast.store.blobs.folder import Blobs, translated
 from outlast.values.frozen import NamedTuple
 
 RAW, ZLIB = "raw", "zlib"
 SMALLEST = 4096  # what is smaller takes a block of the disk anyway
 GIVE_UP_AFTER = 4 << 20  # of the content: if it has not become smaller by then, it will not
 _LEVEL = 4
+
+
+class Stored(NamedTuple):
+    """How content is stored: the blob that has it, how it is packed, and the blob that lists its chunks, if any."""
+
+    blob: str
+    codec: str
+    chunks: str = ""
 
 
 class Taken(NamedTuple):
@@ -32,102 +44,230 @@ class Taken(NamedTuple):
     size: int
     blob: str
     codec: str
+    chunks: str = ""
 
 
-Known = Callable[[str], tuple[str, str] | None]  # the blob and codec that hold content of this digest already
+Known = Callable[[str], Stored | None]  # how content of this digest is stored already
+
+
+def nothing_known(digest: str) -> Stored | None:
+    return None
+
+
+class Intake:
+    """Content as it arrives, in a file beside the blobs. Closed without being settled, it leaves nothing behind."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs, self._found, self.size = blobs, sha256(), 0
+        self._path = _beside(blobs)
+        self._file = open(self._path, "wb")  # noqa: SIM115  # closed by `close`
+
+    def write(self, piece: bytes) -> None:
+        """Take the next piece. Raises DiskFull, StoreFailed."""
+        try:
+            self._file.write(piece)
+        except OSError as error:
+            raise translated(error, str(self._blobs.folder), HomeReadOnly) from error
+        self._found.update(piece)
+        self.size += len(piece)
+
+    @property
+    def digest(self) -> str:
+        return self._found.hexdigest()
+
+    def settle(self, known: Known = nothing_known, *, pack: bool = False) -> Taken:
+        """Make what has arrived durable. What is there already is relied on, not written again.
+
+        With `pack` it is packed where that saves a quarter or more. Raises DiskFull, StoreReadOnly, StoreFailed.
+        """
+        try:
+            self._file.close()
+            digest = self.digest
+            stored = self._there(known(digest)) or self._placed(pack)
+        except OSError as error:
+            raise translated(error, str(self._blobs.folder), HomeReadOnly) from error
+        return Taken(digest, self.size, *stored)
+
+    def _there(self, known: Stored | None) -> Stored | None:
+        """How it is stored, if all of that is whole."""
+        if known and self._blobs.renew(known.blob) and (not known.chunks or self._blobs.renew(known.chunks)):
+            return known
+        if self._blobs.renew(self.digest):
+            return Stored(self.digest, RAW, self._listed())
+        return None
+
+    def _listed(self) -> str:
+        """The list of the chunks of content that is stored as it is; nothing for what needs none."""
+        if self.size < LISTED_FROM:
+            return ""
+        with open(self._path, "rb") as file:
+            return self._blobs.put(chunks.written(chunks.chunks_in(file)))
+
+    def _placed(self, pack: bool) -> Stored:
+        if pack and self.size >= SMALLEST:
+            with _temporary(self._blobs) as packed:
+                if stored := self._packed(packed):
+                    return stored
+        if self.size < LISTED_FROM:
+            self._blobs.place(self._path, self.digest)
+            return Stored(self.digest, RAW)
+        with ThreadPoolExecutor(1) as beside, open(self._path, "rb") as file:
+            found = beside.submit(chunks.chunks_in, file)  # while the disk is busy
+            self._blobs.place(self._path, self.digest)
+            return Stored(self.digest, RAW, self._blobs.put(chunks.written(found.result())))
+
+    def _packed(self, packed: Path) -> Stored | None:
+        squeezed = _squeezed(self._path, packed, self.size)
+        if squeezed is None:
+            return None
+        blob, parts = squeezed
+        listed = self._blobs.put(chunks.written(parts)) if self.size >= LISTED_FROM else ""
+        self._blobs.place(packed, blob)
+        return Stored(blob, ZLIB, listed)
+
+    def close(self) -> None:
+        """Let go of the file; what was not settled is gone."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.close()
 
 
 def take_in(blobs: Blobs, pieces: Iterable[bytes], known: Known, *, pack: bool) -> Taken:
-    """Store content durably, in constant memory. What is there already is relied on, not written again.
-
-    With `pack` it is packed where that saves a quarter or more. Raises DiskFull, StoreReadOnly, StoreFailed; what the
-    pieces themselves raise passes through. Nothing is left behind then.
-    """
+    """Store content durably, in constant memory, as `Intake` does. What the pieces themselves raise passes through."""
     try:
-        with _temporary(blobs) as raw:
-            digest, size = _fill(raw, pieces)
-            for blob, codec in (known(digest) or (digest, RAW), (digest, RAW)):
-                if blobs.renew(blob):
-                    return Taken(digest, size, blob, codec)
-            return Taken(digest, size, *_placed(blobs, raw, digest, size if pack else 0))
+        intake = Intake(blobs)
     except OSError as error:
         raise translated(error, str(blobs.folder), HomeReadOnly) from error
+    with intake:
+        for piece in pieces:
+            intake.write(piece)
+        return intake.settle(known, pack=pack)
 
 
-def _placed(blobs: Blobs, raw: Path, digest: str, size: int) -> tuple[str, str]:
-    if size >= SMALLEST:
-        with _temporary(blobs) as packed:
-            blob = _squeezed(raw, packed, size)
-            if blob:
-                blobs.place(packed, blob)
-                return blob, ZLIB
-    blobs.place(raw, digest)
-    return digest, RAW
+def _beside(blobs: Blobs) -> Path:
+    """The path of a file beside the blobs that is no blob yet."""
+    name = secrets.token_hex(32)
+    path = blobs.folder / name[:2] / f".{name}.{os.getpid()}.{threading.get_ident()}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 @contextmanager
 def _temporary(blobs: Blobs) -> Iterator[Path]:
     """A file beside the blobs that goes away, unless it was given a name."""
-    name = secrets.token_hex(32)
-    path = blobs.folder / name[:2] / f".{name}.{os.getpid()}.{threading.get_ident()}"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = _beside(blobs)
     try:
         yield path
     finally:
         path.unlink(missing_ok=True)
 
 
-def _fill(path: Path, pieces: Iterable[bytes]) -> tuple[str, int]:
-    found, size = sha256(), 0
-    with open(path, "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-            found.update(piece)
-            size += len(piece)
-    return found.hexdigest(), size
-
-
-def _squeezed(raw: Path, packed: Path, size: int) -> str:
-    """Pack a file. The digest of what came of it, or nothing when that does not save a quarter."""
+def _squeezed(raw: Path, packed: Path, size: int) -> tuple[str, list[Chunk]] | None:
+    """Pack a file, chunk by chunk: the digest of what came of it, and its chunks. None if that saves no quarter."""
     found, seen, made = sha256(), 0, 0
-    squeeze = zlib.compressobj(_LEVEL)
+    parts: list[Chunk] = []
     with open(raw, "rb") as source, open(packed, "wb") as file:
-        while piece := source.read(PIECE_BYTES):
+        while piece := source.read(CHUNK_BYTES):
             seen += len(piece)
-            out = squeeze.compress(piece)
+            out = zlib.compress(piece, _LEVEL)
             made += len(out)
             if seen >= GIVE_UP_AFTER and made > seen * 0.9:
-                return ""
+                return None
             file.write(out)
             found.update(out)
-        last = squeeze.flush()
-        file.write(last)
-        found.update(last)
-    return found.hexdigest() if (made + len(last)) * 4 <= size * 3 else ""
+            if size >= LISTED_FROM:
+                parts.append(chunks.chunk_of(out))
+    return (found.hexdigest(), parts) if made * 4 <= size * 3 else None
+
+
+# -- out ---------------------------------------------------------------------------------------------
 
 
 def content(blobs: Blobs, taken: Taken, record: str) -> Iterator[bytes]:
     """The content as it was given, piece by piece. IntegrityBroken comes after the last piece, or before it."""
+    if taken.codec == RAW and taken.blob == taken.digest:  # the blob's own check is the content's
+        with _blamed(record):
+            yield from blobs.pieces(taken.blob)
+        return
     found = sha256()
-    try:
+    with _blamed(record):
         stored = blobs.pieces(taken.blob)
         for piece in _unpacked(stored) if taken.codec == ZLIB else stored:
             found.update(piece)
             yield piece
-    except zlib.error as error:
-        raise IntegrityBroken(record, f"its content was changed ({error})") from error
-    except IntegrityBroken as error:
-        raise IntegrityBroken(record, f"its content: {error.why} ({error.record})") from error
     if found.hexdigest() != taken.digest:
         raise IntegrityBroken(record, "its content was changed")
 
 
+def content_between(blobs: Blobs, taken: Taken, record: str, start: int, end: int) -> Iterator[bytes]:
+    """The content from one byte up to another, every byte proven before it is given. Raises IntegrityBroken.
+
+    Of content with a list of chunks only those are read that have a part of it; other content is read as a whole.
+    """
+    if start >= end:
+        return
+    if not taken.chunks:
+        yield b"".join(content(blobs, taken, record))[start:end]
+        return
+    first = start // CHUNK_BYTES
+    at = first * CHUNK_BYTES
+    for piece in _chunks(blobs, taken, record, first, (end - 1) // CHUNK_BYTES):
+        yield piece[max(start - at, 0) : end - at]
+        at += len(piece)
+
+
+def check_content(blobs: Blobs, taken: Taken, record: str) -> None:
+    """Read all of it: the content is what was saved, and so is every chunk by the list. Raises IntegrityBroken."""
+    found, size = sha256(), 0
+    pieces = _chunks(blobs, taken, record, 0, -1) if taken.chunks else content(blobs, taken, record)
+    for piece in pieces:
+        found.update(piece)
+        size += len(piece)
+    if (found.hexdigest(), size) != (taken.digest, taken.size):
+        raise IntegrityBroken(record, "its content was changed")
+
+
+def _chunks(blobs: Blobs, taken: Taken, record: str, first: int, last: int) -> Iterator[bytes]:
+    with _blamed(record):
+        parts = chunks.listed(blobs, taken.chunks)
+        whole, last = last < 0, len(parts) - 1 if last < 0 else last
+        if last >= len(parts):
+            raise IntegrityBroken("list of chunks", "it is too short")
+        with blobs.opened(taken.blob) as file:
+            yield from chunks.read(file, parts, first, last, packed=taken.codec == ZLIB)
+            if whole and file.read(1):
+                raise IntegrityBroken(f"blob {taken.blob[:12]}", "its content was changed")
+
+
+@contextmanager
+def _blamed(record: str) -> Iterator[None]:
+    """Whatever is wrong with a blob is told of the record that needs it."""
+    try:
+        yield
+    except zlib.error as error:
+        raise IntegrityBroken(record, f"its content was changed ({error})") from error
+    except IntegrityBroken as error:
+        raise IntegrityBroken(record, f"its content: {error.why} ({error.record})") from error
+
+
 def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What packed chunks hold, one behind the other."""
     loosen = zlib.decompressobj()
     for piece in pieces:
-        out = loosen.decompress(piece, PIECE_BYTES)
-        while out:
-            yield out
-            out = loosen.decompress(loosen.unconsumed_tail, PIECE_BYTES)
-    if rest := loosen.flush():
-        yield rest
+        left = piece
+        while left or not loosen.eof:
+            if loosen.eof:
+                loosen = zlib.decompressobj()
+            out = loosen.decompress(left, CHUNK_BYTES)
+            left = loosen.unused_data if loosen.eof else loosen.unconsumed_tail
+            if out:
+                yield out
+            elif not left and not loosen.eof:
+                break  # it needs the next piece
+    if not loosen.eof:
+        raise zlib.error("it ends too early")

@@ -36,10 +36,14 @@ class ArtifactReader(Rows):
         highest = self._one("highest_version", scope, name)
         return int(again or (highest[0] if highest else 0) + 1)
 
-    def artifact_of_digest(self, digest: str) -> tuple[str, str] | None:
-        """The blob that holds this content already, and how it is packed."""
-        found: tuple[str, str] | None = self._one("artifact_of_digest", digest)
+    def artifact_of_digest(self, digest: str) -> tuple[str, str, str] | None:
+        """The blob that holds this content already, how it is packed, and the blob that lists its chunks."""
+        found: tuple[str, str, str] | None = self._one("artifact_of_digest", digest)
         return found
+
+    def stored_bytes_of(self, key: str) -> int:
+        """What the holder of an API key has stored."""
+        return int(self._one("stored_bytes_of", key)[0])
 
     def artifacts_of_scope(self, scope: str, before: int, limit: int) -> list[ArtifactRow]:
         return [ArtifactRow(*row) for row in self._all("artifacts_of_scope", scope, before or _NEWEST, limit)]
@@ -70,7 +74,8 @@ class ArtifactReader(Rows):
 
     def abandoned_artifacts(self) -> list[tuple[int, str]]:
         """Keys and blobs of those whose attempt will never end."""
-        return self._all("abandoned_artifacts")
+        found = self._all("abandoned_artifacts")
+        return [(key, name) for key, blob, chunks in found for name in (blob, chunks) if name]
 
     def blobs_of_artifact(self, key: int) -> list[str]:
         return [row[0] for row in self._all("artifact_refs_of", key)]
@@ -125,6 +130,8 @@ class ArtifactWriter(ArtifactReader):
         """An artifact, with the reference that keeps its blob. Gives its key; the one in the row does not count."""
         key = int(self._one("add_artifact", *row[1:])[0])
         self._one("add_blob_ref", row.blob, 0, key)
+        if row.chunks:
+            self._one("add_blob_ref", row.chunks, 0, key)
         self._one("raise_version", row.scope, row.name, row.version)
         self._one("forget_dropped", row.scope, row.name, row.digest, row.version)
         if not row.pending:
@@ -158,6 +165,19 @@ class ArtifactWriter(ArtifactReader):
         self._one("drop_artifact_ref", key)
         if removed := self._one("remove_artifact", key):
             self._one("add_removed", *removed, at, by)
+
+    def note_stored(self, blob: str, key: str, size: int) -> None:
+        """Who stored a blob: only the first one counts."""
+        self._one("note_stored", blob, key, size)
+
+    def add_stored(self, name: str, key: str, size: int) -> None:
+        """So much more under a name of the key's own."""
+        self._one("add_stored", name, key, size)
+
+    def forget_stored(self, blobs: Sequence[str]) -> None:
+        """These blobs are gone, and nobody pays for them any more."""
+        for blob in blobs:
+            self._one("forget_stored", blob)
 
     def add_checkpoint(self, row: CheckpointRow) -> None:
         key = int(self._one("add_checkpoint", *row[1:])[0])

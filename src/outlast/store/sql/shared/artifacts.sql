@@ -30,7 +30,7 @@ ON CONFLICT (scope, name) DO UPDATE SET highest = max(highest, excluded.highest)
 UPDATE artifact_names SET newest = max(newest, ?3) WHERE scope = ?1 AND name = ?2
 
 -- name: artifact_of_digest
-SELECT blob, codec FROM artifacts WHERE digest = ? ORDER BY key DESC LIMIT 1
+SELECT blob, codec, chunks FROM artifacts WHERE digest = ? ORDER BY key DESC LIMIT 1
 
 -- name: artifacts_of_scope
 SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
@@ -58,8 +58,8 @@ SELECT (SELECT count(*) FROM artifacts INDEXED BY artifacts_by_scope),
 
 -- name: add_artifact
 INSERT INTO artifacts (scope, name, version, digest, size, media_type, summary, tags, source, run_id, stored_at, blob,
-                       codec, pending, proof)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                       codec, pending, proof, chunks)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: add_artifact_tag
@@ -85,13 +85,13 @@ SELECT key FROM artifacts WHERE run_id = ? AND run_id > '' AND pending > 0 AND p
 
 -- name: abandoned_artifacts
 -- Of attempts that will never end: their run is not running, or has another owner since.
-SELECT key, blob FROM artifacts
+SELECT key, blob, chunks FROM artifacts
 WHERE run_id > '' AND pending > 0 AND NOT EXISTS (
   SELECT 1 FROM runs JOIN leases ON leases.subject = 'run:' || runs.id
   WHERE runs.id = artifacts.run_id AND runs.status = 'running' AND leases.epoch = artifacts.pending)
 
 -- name: artifact_refs_of
-SELECT digest FROM blob_refs WHERE run = 0 AND seq = ?
+SELECT digest FROM blob_refs WHERE run = 0 AND seq = ? ORDER BY digest
 
 -- name: artifacts_of_blob
 SELECT seq FROM blob_refs WHERE digest = ? AND run = 0

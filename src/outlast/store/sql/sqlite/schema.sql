@@ -304,6 +304,7 @@ CREATE TABLE artifacts (
   codec      TEXT NOT NULL CHECK (codec IN ('raw', 'zlib')),
   pending    INTEGER NOT NULL DEFAULT 0,    -- epoch of the attempt that saved it and is not over; 0: everybody sees it
   proof      BLOB NOT NULL CHECK (length(proof) = 32),
+  chunks     TEXT NOT NULL DEFAULT '',      -- the blob that lists the chunks of large content, each with its digest
   UNIQUE (scope, name, version)
 ) STRICT;
 CREATE INDEX artifacts_by_scope ON artifacts (scope);
@@ -443,3 +444,12 @@ CREATE TABLE artifact_removed (
   by         TEXT NOT NULL,
   UNIQUE (scope, name, version)
 ) STRICT;
+
+-- What the holders of API keys have stored, for their quotas: who stored a blob first pays for it until gc removes it.
+
+CREATE TABLE stored_by (
+  blob TEXT PRIMARY KEY,                     -- or 'json:' and the key's id: what it sent in bodies
+  key  TEXT NOT NULL,
+  size INTEGER NOT NULL CHECK (size >= 0)
+) STRICT;
+CREATE INDEX stored_by_key ON stored_by (key, size);
