@@ -34,7 +34,7 @@ NOTED_BYTES = 1 << 20  # of bodies that were counted and not yet written down
 LOOK_SECONDS = 5.0  # between two looks at what a key has stored
 
 
-class Quota:
+class StoredBytes:
     """What each key has stored, as far as this server knows. Used by threads."""
 
     def __init__(self, limit: int) -> None:

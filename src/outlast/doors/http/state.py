@@ -16,7 +16,7 @@ from outlast.doors.http.identity import Doorkeeper, Identity
 from outlast.doors.http.limits import Limits
 from outlast.doors.http.log import Log
 from outlast.doors.http.metrics import Metrics
-from outlast.doors.http.quota import Quota
+from outlast.doors.http.quota import StoredBytes
 from outlast.doors.http.threads import Threads
 from outlast.doors.http.watching import Watchers
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
@@ -85,7 +85,7 @@ class State:
         self.watchers = Watchers(self)
         self.log = Log(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
-        self.quota = Quota(settings.key_bytes)
+        self.quota = StoredBytes(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
