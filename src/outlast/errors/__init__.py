@@ -916,14 +916,14 @@ class ReplyRefused(Refused):
 
 
 class KeysNeeded(Refused):
-    """Raised when a server is to listen beyond this machine and nobody has a key."""
+    """Raised when a server is to let in only who has a key, and nobody has one."""
 
     code = "keys_needed"
-    says = "{address} can be reached from other machines, and there is no usable key in {home}"
-    advice = "make one first: `outlast keys create --actor WHO`; or listen on 127.0.0.1, which needs none"
+    says = "{why}, and there is no usable key in {home}"
+    advice = "make one first: `outlast keys create --actor WHO`; or listen on 127.0.0.1 without --require-key"
 
-    def __init__(self, address: str, home: str) -> None:
-        super().__init__(address=address, home=home)
+    def __init__(self, why: str, home: str) -> None:
+        super().__init__(why=why, home=home)
 
 
 # -- invalid -----------------------------------------------------------------------------------------
@@ -1106,14 +1106,14 @@ class SecretPatternInvalid(Invalid):
 
 
 class RequestMalformed(Invalid):
-    """Raised by a server for a request that cannot be read: no JSON, not UTF-8, a key twice, nested too deeply."""
+    """Raised by a server for a request that cannot be read, or that could be read in two ways."""
 
     code = "request_malformed"
     says = "the request cannot be read: {why}"
-    advice = "send one JSON object in UTF-8"
+    advice = "{remedy}"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why=why)
+    def __init__(self, why: str, remedy: str = "send one JSON object in UTF-8") -> None:
+        super().__init__(why=why, remedy=remedy)
 
 
 class RequestInvalid(Invalid):

@@ -53,7 +53,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
 
 
 class Gate:
-    """Lets requests in by Host and Origin, and sees to it that each is answered, logged and counted."""
+    """Lets requests in by where they come from, and sees to it that each is answered, logged and counted."""
 
     def __init__(self, app: Any, state: State) -> None:
         self._app, self._state = app, state
@@ -68,9 +68,11 @@ class Gate:
         scope["outlast"] = exchange
         self._state.metrics.under_way.inc()
         try:
-            self._state.door.check_place(exchange.header("host") or "", exchange.header("origin"))
-            inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
-            await inside(scope, receive, exchange.send)
+            if exchange.admit():
+                await exchange.answer_preflight()
+            else:
+                inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
+                await inside(scope, receive, exchange.send)
         except OutlastError as error:
             await exchange.refuse(error)
         except Gone:

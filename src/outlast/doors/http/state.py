@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outlast.doors.http.flows import Flows
 from outlast.doors.http.identity import Doorkeeper, Identity
 from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.watching import Watchers
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
@@ -37,7 +38,10 @@ class ServerSettings:
     home: Path
     tenant: str = "default"
     loopback: bool = True  # it can be reached from this machine only
-    allow_hosts: tuple[str, ...] = ()
+    require_key: bool = False  # also on loopback, and while the home has no key
+    allow_hosts: tuple[str, ...] = ()  # further names in the Host header
+    public_url: str = ""  # its own origin, as others see it through a proxy
+    allow_origins: tuple[str, ...] = ()  # whose pages may call it (CORS)
     flows: tuple[str, ...] = ()  # modules and files whose flows may be started
     body_bytes: int = 2 << 20
     artifact_bytes: int = 4 << 30  # of content that is sent as a stream
@@ -61,7 +65,13 @@ class State:
         self.settings = settings
         self.keys = Keys(settings.home)
         self.door = Doorkeeper(
-            self.keys, loopback=settings.loopback, tenant=settings.tenant, hosts=settings.allow_hosts
+            self.keys, loopback=settings.loopback, tenant=settings.tenant, require_key=settings.require_key
+        )
+        self.places = Places(
+            loopback=settings.loopback,
+            hosts=settings.allow_hosts,
+            public_url=settings.public_url,
+            origins=settings.allow_origins,
         )
         self.tenants = Tenants(settings)
         self.metrics = Metrics()
@@ -83,9 +93,10 @@ class State:
         threads = self._writers if writes else self._readers
         return await asyncio.get_running_loop().run_in_executor(threads, work)
 
-    def enter(self, authorization: str | None) -> Identity:
+    def enter(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
-        identity = self.door.who(authorization)
+        given = headers.get(b"authorization")
+        identity = self.door.who(None if given is None else given.decode("latin-1"), forwarded_by(headers))
         key = identity.key
         if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
             self._noting.add(key.id)
@@ -108,14 +119,13 @@ class State:
         eyes: Eyes = NOBODY,
         claims: Iterable[str] = (),
     ) -> Outlast:
-        """An Outlast that acts for who asks. With a key tenant and actor are the key's, whatever else is said.
+        """An Outlast that acts for who asks. With a key tenant and actor are the key's. Raises Forbidden.
 
         It knows of files what the request carries, and uses the claims that are shown.
         """
-        if identity.key is not None:
-            tenant, actor = identity.tenant, identity.actor
-        base = self.tenants.open(tenant or identity.tenant, make=identity.key is not None or tenant is None)
-        outlast = base._acting(actor=actor or identity.actor, scope=scope, eyes=eyes)
+        home, who = identity.tenant_named(tenant), identity.actor_named(actor)
+        base = self.tenants.open(home, make=identity.key is not None or tenant is None)
+        outlast = base._acting(actor=who, scope=scope, eyes=eyes)
         outlast._runtime.tokens.update(claims)
         return outlast
 
