@@ -29,13 +29,13 @@ CHECK = "grep -q 'limit = 2' app.py"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", keyed=True) as found:
         yield found
 
 
 @pytest.fixture
 def outlast(server: Served) -> Iterator[Outlast]:
-    with Outlast(f"http://127.0.0.1:{server.port}") as found:
+    with Outlast(f"http://127.0.0.1:{server.port}", key=server.key) as found:
         yield found
 
 
@@ -363,7 +363,7 @@ def test_evidence_says_whose_key_it_was_and_where_it_ran(server: Served) -> None
     stored = server.post("/v1/handoff/store", fields | {"acceptance_checks": ["true"]}, key=key).json
     ran = [{"check": "true", "passed": True, "host": "elsewhere"}]
     seen = {"handoff_id": stored["id"], "root": "/work", "binding": BOUND, "ran": ran}
-    ask = {"anchor": "who", "actor": "somebody", "observed": [seen]}
+    ask = {"anchor": "who", "actor": "builder", "observed": [seen]}
     (evidence,) = server.post("/v1/handoff/verify", ask, key=key).json["evidence"]
     assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "runner")
 

@@ -14,7 +14,7 @@ PROTOCOL = {"accept": "application/json, text/event-stream", "mcp-protocol-versi
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", keyed=True) as found:
         yield found
 
 

@@ -19,7 +19,7 @@ FLOWS = str(Path(http_flows.__file__))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
-    with served(home, flows=(FLOWS,), poll_seconds=0.02) as found:
+    with served(home, keyed=True, flows=(FLOWS,), poll_seconds=0.02) as found:
         yield found
 
 
