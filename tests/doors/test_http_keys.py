@@ -57,7 +57,8 @@ def test_a_key_acts_for_its_actor_and_tenant_and_naming_others_is_forbidden(serv
 
 
 def test_a_foreign_tenants_record_is_not_found(server: Served) -> None:
-    mine = server.post("/v1/handoff/store", STORE | {"anchor": "task:mine"}, key=key(server, "write", tenant="one"))
+    said = STORE | {"anchor": "task:mine", "tenant_id": "one"}
+    mine = server.post("/v1/handoff/store", said, key=key(server, "write", tenant="one"))
     other = key(server, "admin", tenant="two")
     assert server.get(f"/v1/handoffs/{mine.json['id']}?scope=repair-flow", key=other).code == "handoff_not_found"
     assert server.get("/v1/handoffs?scope=repair-flow", key=other).json["items"] == []

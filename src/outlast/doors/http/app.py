@@ -132,7 +132,7 @@ def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[in
     """Decode, make the one call, encode: in a worker thread."""
     assert call.does is not None
     outlast, asked = exchange.opened(call, query, raw)
-    value = call.does(outlast, asked)
+    value = table.done(call.does, outlast, asked)
     return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
 
 

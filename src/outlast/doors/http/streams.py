@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import Asked, Call, Page, Paged, cursor_of, limit_of, place_in, shown
+from outlast.doors.http.calls import Asked, Call, Page, Paged, cursor_of, done, limit_of, place_in, shown
 from outlast.doors.http.watching import PAGE, Follower, Frame, Watch, frame_of
 from outlast.errors import RequestInvalid, RunNotFound, RunRemoved
 from outlast.runs.receipt import Event
@@ -40,7 +40,7 @@ async def events(exchange: Exchange) -> None:
     query: EventsQuery = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
     if STREAM not in (exchange.header("accept") or "") or exchange.method == "HEAD":
-        await exchange.answer(200, await exchange.in_thread(_page, outlast, asked))
+        await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
         return
     await _stream(exchange, outlast, asked, _begins_after(exchange, query))
 
