@@ -23,7 +23,8 @@
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
     │                 media_type_refused
     ├── Unavailable   store_busy, disk_full, store_read_only, store_failed, store_newer, store_foreign,
-    │                 network_filesystem, extra_missing, server_unreachable, reply_invalid, internal
+    │                 network_filesystem, extra_missing, server_unreachable, reply_invalid, internal,
+    │                 no_thread
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -1260,6 +1261,17 @@ class ExtraMissing(Unavailable):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(what=what, extra=extra)
+
+
+class NoThread(Unavailable):
+    """Raised when the system gives no thread for something. Nothing of it was done; a run was given back."""
+
+    code = "no_thread"
+    says = "{what} cannot begin: {why}"
+    advice = "end something else, or raise the limit of processes (`ulimit -u`, or the container's); then try again"
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what=what, why=why)
 
 
 class ServerUnreachable(Unavailable):

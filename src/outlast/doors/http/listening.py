@@ -44,7 +44,7 @@ def address_of(opened: socket.socket) -> str:
 
 
 def refuse_open_door(home: Path, host: str, *, require_key: bool = False) -> None:
-    """Raises KeysNeeded for a server that needs keys, as all do that others can reach, while nobody has a usable one."""
+    """Raises KeysNeeded for a server that needs keys, as one that others can reach does, while nobody has one."""
     why = f"{host} can be reached from other machines" if not is_loopback(host) else "--require-key was given"
     keys = Keys(home)
     try:

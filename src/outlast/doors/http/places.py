@@ -17,10 +17,11 @@ from outlast.errors import Forbidden, NameInvalid, RequestMalformed
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PORTS = {"http": 80, "https": 443}
 READS = ("GET", "HEAD", "OPTIONS")
-ONCE = frozenset(  # a header that is there twice says two things: neither is chosen
-    "host origin authorization content-length content-type content-encoding transfer-encoding idempotency-key "
-    "last-event-id range sec-fetch-site outlast-tenant outlast-actor outlast-scope outlast-claims".split()
-)
+ONCE = {  # a header that is there twice says two things: neither is chosen
+    *("host", "origin", "authorization", "content-length", "content-type", "content-encoding", "transfer-encoding"),
+    *("idempotency-key", "last-event-id", "range", "sec-fetch-site"),
+    *("outlast-tenant", "outlast-actor", "outlast-scope", "outlast-claims"),
+}
 _PLACE = re.compile(r"([a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9.])?|\[[0-9a-f:.]{2,45}\])(?::([0-9]{1,5}))?")
 _ODD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _FORWARDED = ("forwarded", "x-real-ip", "via")

@@ -16,7 +16,7 @@ from outlast.doors.http.identity import Doorkeeper, Identity
 from outlast.doors.http.metrics import Metrics
 from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.watching import Watchers
-from outlast.errors import OutlastError, TenantNotFound, Unavailable
+from outlast.errors import NoThread, OutlastError, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
 from outlast.handoffs.observer import Eyes
 from outlast.home.key import ApiKey
@@ -86,12 +86,11 @@ class State:
 
     async def upload(self, work: Callable[[], T]) -> T:
         """Do what waits for a client in a thread that nobody else needs."""
-        return await asyncio.get_running_loop().run_in_executor(self._uploads, work)
+        return await _asked(self._uploads, work)
 
     async def in_thread(self, work: Callable[[], T], *, writes: bool = False) -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
-        threads = self._writers if writes else self._readers
-        return await asyncio.get_running_loop().run_in_executor(threads, work)
+        return await _asked(self._writers if writes else self._readers, work)
 
     def enter(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
@@ -100,7 +99,8 @@ class State:
         key = identity.key
         if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
             self._noting.add(key.id)
-            self._writers.submit(self._note, key)
+            with suppress(RuntimeError):  # there is no thread for it: the next time
+                self._writers.submit(self._note, key)
         return identity
 
     def _note(self, key: ApiKey) -> None:
@@ -154,6 +154,23 @@ class State:
         for threads in (self._readers, self._writers, self._uploads):
             threads.shutdown(wait=False, cancel_futures=True)
         self.keys.close()
+
+
+async def _asked(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """What the work gives, done by one of the threads. Raises NoThread; then it is not done later either."""
+    refused = threading.Event()
+
+    def unless_refused() -> T:
+        if refused.is_set():
+            raise Unavailable(detail="nobody waits for it any more")
+        return work()
+
+    try:
+        future = asyncio.get_running_loop().run_in_executor(threads, unless_refused)
+    except RuntimeError as error:
+        refused.set()  # what could not begin stays in the queue
+        raise NoThread("what was asked for", str(error)) from error
+    return await future
 
 
 class Tenants:
