@@ -80,10 +80,20 @@ class Keys:
         row = self._file.find(parts[0]) if parts else None
         if parts is None or row is None or not matches(parts[1], row.print):
             raise Unauthenticated("the key is not known here")
-        key, now = _key(row), self._clock.now()
+        return self._usable(row)
+
+    def check_usable(self, key_id: str) -> ApiKey:
+        """A key that was checked before, as it is now. Raises Unauthenticated when it is over."""
+        row = self._file.find(key_id)
+        if row is None:
+            raise Unauthenticated(f"the key {key_id} is not known here any more")
+        return self._usable(row)
+
+    def _usable(self, row: KeyRow) -> ApiKey:
+        key = _key(row)
         if key.revoked_at is not None:
             raise Unauthenticated(f"the key {key.id} was revoked")
-        if not key.usable(moment(now)):
+        if not key.usable(moment(self._clock.now())):
             raise Unauthenticated(f"the key {key.id} has expired")
         return key
 

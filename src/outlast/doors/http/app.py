@@ -27,6 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 LEFT = 499  # nobody was there any more to be answered
+OF_ITSELF = ("/healthz", "/readyz", "/metrics", "/openapi.json")
+SPELT_ONCE = {mcp_door.PATH, *OF_ITSELF, *(call.path for call in CALLS if "{" not in call.path)}
 
 
 def make_app(settings: ServerSettings) -> FastAPI:
@@ -38,7 +40,9 @@ def make_app(settings: ServerSettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with door.lifespan():
+            watching = asyncio.ensure_future(state.key_watch.live())
             yield
+            watching.cancel()
             state.end_streams()
             await asyncio.to_thread(state.close)
 
@@ -67,21 +71,35 @@ class Gate:
         exchange = Exchange(self._state, scope, receive, send)
         scope["outlast"] = exchange
         self._state.metrics.under_way.inc()
+        self._state.key_watch.under_way.add(exchange)
         try:
             if exchange.admit():
                 await exchange.answer_preflight()
             else:
-                inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
-                await inside(scope, receive, exchange.send)
+                await self._inside(scope)(scope, receive, exchange.send)
         except OutlastError as error:
             await exchange.refuse(error)
         except Gone:
             exchange.status = exchange.status or LEFT
+        except asyncio.CancelledError:
+            if exchange.ended is None:
+                raise
         except Exception as error:
             self._log.failed(error, request_id=exchange.id, method=exchange.method, route=exchange.route)
             await exchange.refuse(Internal(exchange.id))
         finally:
+            self._state.key_watch.under_way.discard(exchange)
             self._tell(exchange)
+
+    def _inside(self, scope: Message) -> Any:
+        """What answers a path; one without parameters needs no router. Raises RouteNotFound.
+
+        Such a path has one spelling: what a proxy lets by or not by its path is the same path here.
+        """
+        path = scope["path"]
+        if path in SPELT_ONCE and scope["raw_path"] != path.encode():
+            raise RouteNotFound(path[:200])
+        return self._fixed.get(path, self._app)
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
@@ -170,8 +188,8 @@ def _care(state: State) -> list[Route]:
     async def openapi(exchange: Exchange) -> None:
         await exchange.answer(200, await exchange.in_thread(state.openapi_json))
 
-    served = {"/healthz": healthz, "/readyz": readyz, "/metrics": numbers, "/openapi.json": openapi}
-    return [Route(path, _Plain(path, serves)) for path, serves in served.items()]
+    serving = (healthz, readyz, numbers, openapi)
+    return [Route(path, _Plain(path, serves)) for path, serves in zip(OF_ITSELF, serving, strict=True)]
 
 
 class _Plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -59,13 +60,16 @@ class Exchange:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        self.state, self.scope, self.receive, self._send = state, scope, receive, send
+        self.state, self.scope, self._receive, self._send = state, scope, receive, send
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.method: str = scope["method"]
         self.route = "-"  # its template, once it is known
         self.path: dict[str, str] = {}
         self.identity: Identity | None = None
         self.origin: Origin | None = None  # another one, whose pages may read the answer
+        self.ended: OutlastError | None = None  # why it may not go on, since its key is over
+        self.on_end: Callable[[], object] | None = None  # of a stream that says goodbye by itself
+        self._task = asyncio.current_task()
         self.began = time.perf_counter()
         self.status = 0  # of the answer, once it has begun
         given = self.headers.get(b"x-request-id", b"")
@@ -83,6 +87,20 @@ class Exchange:
             return None if found is None else found.decode()
         except UnicodeDecodeError:
             raise RequestInvalid(name, "it is not UTF-8") from None
+
+    def end_for(self, error: OutlastError) -> None:
+        """Its key is over: a stream says so, what is being sent is cut off, and what still arrives is refused."""
+        self.ended = error
+        if self.on_end is not None:
+            self.on_end()
+        elif self.status and self._task is not None:
+            self._task.cancel()
+
+    async def receive(self) -> Message:
+        """What comes next of the request. Raises Unauthenticated when its key is over."""
+        if self.ended is not None:
+            raise self.ended
+        return await self._receive()
 
     # -- what is asked ---------------------------------------------------------------------------
 

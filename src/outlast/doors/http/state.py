@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http.flows import Flows
 from outlast.doors.http.identity import Doorkeeper, Identity
+from outlast.doors.http.key_watch import KeyWatch
 from outlast.doors.http.metrics import Metrics
 from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.watching import Watchers
@@ -48,6 +49,7 @@ class ServerSettings:
     body_seconds: float = 30.0  # for a whole body to arrive; for content, each piece of it
     send_seconds: float = 30.0  # for a client to take a piece of a stream
     heartbeat_seconds: float = 15.0
+    key_seconds: float = 2.0  # between two looks at the keys of what is open
     poll_seconds: float = 0.2  # between two looks at a run that is watched
     wait_seconds: float = 60.0  # the longest `?wait=`
     shutdown_seconds: float = 5.0  # for requests under way
@@ -77,6 +79,7 @@ class State:
         self.metrics = Metrics()
         self.flows = Flows(settings.flows, settings.home)
         self.watchers = Watchers(self)
+        self.key_watch = KeyWatch(self)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
