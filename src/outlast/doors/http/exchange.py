@@ -109,7 +109,7 @@ class Exchange:
 
         Raises RequestMalformed, Forbidden.
         """
-        places.check_framing(self.scope["headers"], self.scope["raw_path"])
+        places.check_framing(self.scope)
         site = self.header("sec-fetch-site")
         self.origin = self.state.places.check(self.method, self.header("host"), self.header("origin"), site)
         asks = self.method == "OPTIONS" and b"access-control-request-method" in self.headers

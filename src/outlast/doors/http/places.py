@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from outlast.errors import Forbidden, NameInvalid, RequestMalformed
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PORTS = {"http": 80, "https": 443}
+HEAD_BYTES = 64 << 10
 READS = ("GET", "HEAD", "OPTIONS")
 ONCE = {  # a header that is there twice says two things: neither is chosen
     *("host", "origin", "authorization", "content-length", "content-type", "content-encoding", "transfer-encoding"),
@@ -23,6 +25,7 @@ ONCE = {  # a header that is there twice says two things: neither is chosen
     *("outlast-tenant", "outlast-actor", "outlast-scope", "outlast-claims"),
 }
 _PLACE = re.compile(r"([a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9.])?|\[[0-9a-f:.]{2,45}\])(?::([0-9]{1,5}))?")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ODD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _FORWARDED = ("forwarded", "x-real-ip", "via")
 
@@ -81,16 +84,27 @@ def _is_address(host: str) -> bool:
 # -- how it is said ----------------------------------------------------------------------------------
 
 
-def check_framing(headers: Sequence[tuple[bytes, bytes]], raw_path: bytes) -> None:
-    """Raises RequestMalformed for a request that two readers could take for two."""
-    names = [name.decode("latin-1").lower() for name, _ in headers]
+def check_framing(scope: Mapping[str, Any]) -> None:
+    """Raises RequestMalformed for a request that two readers could take for two, or that is none of HTTP/1."""
+    headers, path = scope["headers"], scope["raw_path"]
+    said = b"".join(chain.from_iterable(headers))
+    if scope["http_version"] not in ("1.0", "1.1"):
+        raise RequestMalformed(f"HTTP/{scope['http_version']} is not spoken here", "speak HTTP/1.1")
+    if len(said) + 4 * len(headers) + len(path) + len(scope["query_string"]) > HEAD_BYTES:
+        raise RequestMalformed(f"path and headers have more than {HEAD_BYTES:,} bytes", "say less there")
+    if _CONTROLS.search(said):
+        raise RequestMalformed("a header has a control character", "leave it out")
+    _refuse_doubles([name.decode("latin-1").lower() for name, _ in headers])
+    if b"%" in path and not _is_text(path):
+        raise RequestMalformed("the path is not percent-encoded UTF-8", "encode it anew")
+
+
+def _refuse_doubles(names: list[str]) -> None:
     doubled = next((name for name in names if name in ONCE and names.count(name) > 1), None)
     if doubled is not None:
         raise RequestMalformed(f"the header {doubled} is there twice", "send it once")
     if "content-length" in names and "transfer-encoding" in names:
         raise RequestMalformed("it has Content-Length and Transfer-Encoding", "send one of them")
-    if b"%" in raw_path and not _is_text(raw_path):
-        raise RequestMalformed("the path is not percent-encoded UTF-8", "encode it anew")
 
 
 def _is_text(raw_path: bytes) -> bool:
