@@ -434,7 +434,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         mount(lambda scope: Outlast())
 
 
-def test_a_line_that_says_two_things_or_is_too_deep_is_refused(cli: Cli) -> None:
+def test_a_line_that_says_two_things_or_is_too_deep_is_refused(cli: "Cli") -> None:
     """The same bytes as over HTTP, told by its id: whoever sent it waits for an answer."""
     twice = '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "run_list", "name": "run_show"}}'
     inside = '{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "run_list", "arguments": %s}}'
