@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from outlast.home.key import UNPROVEN
+
 GIT = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
 _ID = re.compile(r"(?<![0-9a-z])[abcdefghjkmnpqrstvwxyz0-9]{12}(?![0-9a-z])")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|\+00:00)?")
@@ -56,5 +58,5 @@ class Plain:
         return self._text(value) if isinstance(value, str) else value
 
     def _text(self, text: str) -> str:
-        text = _PLACE.sub("(on ", _TIME.sub("<time>", text))
+        text = _PLACE.sub("(on ", _TIME.sub("<time>", text)).replace(UNPROVEN, "")  # a server knows only keys
         return _ID.sub(lambda found: self._ids.setdefault(found[0], f"<id {len(self._ids)}>"), text)

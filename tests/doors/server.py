@@ -41,6 +41,7 @@ class Served:
     server: Server
     port: int
     lines: list[bytes] = field(default_factory=list)
+    key: str | None = None  # that is sent unless another one is
 
     def ask(
         self,
@@ -53,7 +54,8 @@ class Served:
         raw: bytes | None = None,
     ) -> Reply:
         given = {"content-type": "application/json"} if body is not None or raw is not None else {}
-        given |= {"authorization": f"Bearer {key}"} if key else {}
+        own = key or self.key
+        given |= {"authorization": f"Bearer {own}"} if own else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             sent = raw if raw is not None else None if body is None else json.dumps(body).encode()
@@ -85,8 +87,8 @@ class Served:
 
 
 @contextmanager
-def served(home: Path, **options: Any) -> Iterator[Served]:
-    """A server on a free port of loopback, until the block ends."""
+def served(home: Path, *, keyed: bool = False, **options: Any) -> Iterator[Served]:
+    """A server on a free port of loopback, until the block ends; keyed: asked with a key of an admin called `local`."""
     lines: list[bytes] = []
     settings = ServerSettings(home=home, **({"log": lines.append} | options))
     ready, socket = threading.Event(), listen("127.0.0.1", 0)
@@ -96,7 +98,8 @@ def served(home: Path, **options: Any) -> Iterator[Served]:
     thread.start()
     try:
         assert ready.wait(30), "the server did not start"
-        yield Served(settings, server, port, lines)
+        key = Keys(home).create("local", roles=["admin"]).text if keyed else None
+        yield Served(settings, server, port, lines, key)
     finally:
         server.should_exit = True
         thread.join(60)

@@ -264,7 +264,15 @@ def test_every_error_of_ours_can_be_made_again() -> None:
 # who asks
 
 
-def test_a_key_says_who_asks(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[Served]:
+    """One that has keys, and lets nobody in without."""
+    with served(tmp_path / "home") as found:
+        yield found
+
+
+def test_a_key_says_who_asks(keyed: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = keyed
     reads = server.keys().create("reader", roles=["read"]).text
     writes = server.keys().create("writer", roles=["write"]).text
     with Outlast(url(server), key=reads) as outlast:
@@ -272,8 +280,10 @@ def test_a_key_says_who_asks(server: Served, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(Forbidden):
             outlast.signal("paid", task="t")
     monkeypatch.setenv("OUTLAST_API_KEY", writes)
-    with Outlast(url(server), actor="somebody else") as outlast:
+    with Outlast(url(server)) as outlast:
         assert outlast.signal("paid", task="t").actor == "writer"
+    with Outlast(url(server), actor="somebody else") as outlast, pytest.raises(Forbidden, match="another actor"):
+        outlast.signal("paid", task="t")
     with Outlast(url(server), key="ol_none_such") as outlast, pytest.raises(Unauthenticated):
         outlast.runs()
     with pytest.raises(NameInvalid):
@@ -283,7 +293,7 @@ def test_a_key_says_who_asks(server: Served, monkeypatch: pytest.MonkeyPatch) ->
 def test_scope_and_actor_go_along(server: Served) -> None:
     with Outlast(url(server), scope="Zürich/2", actor="Ünal") as outlast:
         saved = outlast.workspace.save("a.txt", "x")
-        assert (saved.scope, saved.source.actor) == ("Zürich/2", "Ünal")
+        assert (saved.scope, saved.source.actor) == ("Zürich/2", "Ünal (unproven)")
         assert outlast.workspace.save("a.txt", "x", scope="other", actor="Eve").scope == "other"
         assert [each.ref for each in outlast.workspace.list()] == [saved.ref]
 

@@ -19,7 +19,7 @@ FLOWS = str(Path(http_flows.__file__))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Path(tmp_path_factory.mktemp("home")) / "home", flows=(FLOWS,), poll_seconds=0.02) as found:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", keyed=True, flows=(FLOWS,), poll_seconds=0.02) as found:
         yield found
 
 
@@ -30,6 +30,7 @@ def repo(tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setenv("OUTLAST_HOME", f"http://127.0.0.1:{server.port}")
     for name in ("OUTLAST_API_KEY", "OUTLAST_EFFECT_KEY", "OUTLAST_CLAIM"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OUTLAST_API_KEY", server.key or "")
     return found
 
 
@@ -100,6 +101,8 @@ def test_the_key_comes_from_its_own_variable_and_never_from_an_effects(
     monkeypatch.setenv("OUTLAST_EFFECT_KEY", server.keys().create("writer", roles=["write"]).text)
     assert code_of(capsys, "task", "open", "not mine") == "forbidden"
     monkeypatch.setenv("OUTLAST_API_KEY", "")
+    assert code_of(capsys, "task", "open", "nobody's") == "unauthenticated"
+    monkeypatch.setenv("OUTLAST_API_KEY", server.keys().create("writer", roles=["write"]).text)
     assert ask("task", "open", "mine").exit_code == 0
     monkeypatch.setenv("OUTLAST_API_KEY", "publish-3f2a")
     assert code_of(capsys, "task", "open", "nobody's") == "unauthenticated"

@@ -34,6 +34,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[Served]:
+    """One that has keys, and lets nobody in without."""
+    with served(tmp_path / "keyed", keyed=True) as found:
+        yield found
+
+
+@pytest.fixture
 def outlast(server: Served) -> Iterator[Outlast]:
     with Outlast(f"http://127.0.0.1:{server.port}") as found:
         yield found
@@ -357,18 +364,20 @@ def test_what_was_seen_is_of_all_its_files_and_checks_and_no_others(server: Serv
     assert server.post("/v1/handoff/recover", ask | {"observed": [seen | wrong]}).code == "handoff_invalid"
 
 
-def test_evidence_says_whose_key_it_was_and_where_it_ran(server: Served) -> None:
+def test_evidence_says_whose_key_it_was_and_where_it_ran(keyed: Served) -> None:
+    server = keyed
     key = server.keys().create("builder", roles=["write"]).text
     fields = {"anchor": "who", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": BOUND}
     stored = server.post("/v1/handoff/store", fields | {"acceptance_checks": ["true"]}, key=key).json
     ran = [{"check": "true", "passed": True, "host": "elsewhere"}]
     seen = {"handoff_id": stored["id"], "root": "/work", "binding": BOUND, "ran": ran}
-    ask = {"anchor": "who", "actor": "somebody", "observed": [seen]}
+    ask = {"anchor": "who", "actor": "builder", "observed": [seen]}
     (evidence,) = server.post("/v1/handoff/verify", ask, key=key).json["evidence"]
     assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "runner")
 
 
-def test_content_goes_up_and_down_by_its_digest(server: Served, outlast: Outlast) -> None:
+def test_content_goes_up_and_down_by_its_digest(keyed: Served) -> None:
+    server = keyed
     content = b"some content" * 1000
     digest = hashlib.sha256(content).hexdigest()
     path = f"/v1/handoff/blobs/{digest}"

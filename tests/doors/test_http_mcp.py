@@ -14,7 +14,7 @@ PROTOCOL = {"accept": "application/json, text/event-stream", "mcp-protocol-versi
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", keyed=True) as found:
         yield found
 
 
@@ -79,3 +79,20 @@ def test_a_run_whose_flow_the_server_was_not_given_is_not_resumed(server: Served
         run_id = outlast.run(asking, "may I?").run_id
     refused = call(server, "run_resume", {"run_id": run_id})
     assert refused["structuredContent"]["code"] == "no_flows"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        b'{"anchor": "task:a", "anchor": "task:b", "summary": "s", "handoff_text": "t"}',
+        b'{"anchor": "task:a", "summary": "s", "handoff_text": "t", "must_keep": [{"file": "a", "file": "b"}]}',
+        b'{"anchor": "task:a", "summary": "s", "handoff_text": "t", "more": ' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"anchor": "task:a", "summary": NaN, "handoff_text": "t"}',
+    ],
+    ids=["a key twice", "a key twice inside", "deep", "NaN"],
+)
+def test_json_that_says_two_things_or_is_too_deep_is_refused_as_everywhere(server: Served, arguments: bytes) -> None:
+    said = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "handoff_store", "arguments": %s}}'
+    reply = server.post("/mcp", raw=said % arguments, headers=PROTOCOL)
+    assert (reply.status, reply.code) == (400, "request_malformed")
+    assert call(server, "handoff_recover", {"anchor": "task:a"})["structuredContent"]["code"] == "handoff_not_found"

@@ -18,6 +18,7 @@ from .server import Reply, Served, served
 from .test_http_handoffs import STORE
 
 STORES = "/v1/handoff/store"
+CHUNKED = b"content-type: application/json\r\ntransfer-encoding: chunked"
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +106,14 @@ def test_a_body_over_the_limit_is_refused_whether_its_size_is_told_or_not(server
     large = json.dumps(STORE | {"handoff_text": "x" * (2 << 20)}).encode()
     refused(server.post(STORES, raw=large), 413, "body_too_large")
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large)
-    head = b"POST %s HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n" % STORES.encode()
+    head = b"POST %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n\r\n" % (STORES.encode(), CHUNKED)
     answer = spoken(server, head + chunked)
     assert b" 413 " in answer.split(b"\r\n")[0]
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(server: Served) -> None:
-    answer = spoken(server, b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{" % STORES.encode())
+    head = b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" % STORES.encode()
+    answer = spoken(server, head + b"content-length: 100\r\n\r\n{")
     assert b" 408 " in answer.split(b"\r\n")[0]
     assert b"body_too_slow" in answer
 

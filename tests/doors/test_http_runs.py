@@ -19,7 +19,7 @@ FLOWS = str(Path(http_flows.__file__))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
-    with served(home, flows=(FLOWS,), poll_seconds=0.02) as found:
+    with served(home, keyed=True, flows=(FLOWS,), poll_seconds=0.02) as found:
         yield found
 
 
@@ -168,3 +168,16 @@ def test_two_waiters_do_not_hold_each_other_up(server: Served, tmp_path: Path) -
     for waiter in waiters:
         waiter.join(60)
     assert got == [200] * 24
+
+
+def test_a_run_whose_thread_cannot_start_is_given_back_and_the_client_is_told(server: Served) -> None:
+    before = threading.stack_size(1 << 46)  # a stack that no system has room for
+    try:
+        refused = server.post("/v1/runs", {"flow": "doubling", "inputs": {"number": 71}})
+    finally:
+        threading.stack_size(before)
+    assert (refused.status, refused.code) == (503, "no_thread")
+    assert refused.headers["retry-after"]
+    run = server.get("/v1/runs?limit=1").json["items"][0]
+    assert (run["status"], run["inputs"]) == ("interrupted", {"number": 71})
+    assert server.post(f"/v1/runs/{run['id']}/resume?wait=30").json["result"] == 142

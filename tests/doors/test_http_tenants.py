@@ -22,7 +22,6 @@ OF_NOTHING = {  # what else tells of an empty tenant, and what it says then
     "handoff_lint": ("score", 0),
     "home_facts": ("runs", {}),
 }
-LIES = {"tenant_id": TENANT, "actor": ACTOR, "headers": {"outlast-tenant": TENANT, "outlast-actor": ACTOR}}
 OPEN = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
@@ -67,16 +66,30 @@ def test_the_owner_sees_his_own_by_every_call_that_looks(ours: World) -> None:
 
 
 def test_a_key_of_another_tenant_sees_and_changes_nothing(server: Served, ours: World) -> None:
-    """Asked by the first one's ids and names, with its tenant and actor in bodies and headers."""
+    """Asked by the first one's ids and names."""
     bob, before = key(server, "admin", tenant=OTHER), seen(ours)
-    empty = {call.name: ours.ask(call, bob, **LIES) for call in LOOKS}
+    empty = {call.name: ours.ask(call, bob) for call in LOOKS}
     assert {name: reply.raw for name, reply in empty.items() if not is_empty(name, reply)} == {}
-    written = {call.name: ours.ask(call, bob, **LIES) for call in WRITES}
-    filled = {f"{call.name} again": ours.ask(call, bob, **LIES) for call in LOOKS}
+    written = {call.name: ours.ask(call, bob) for call in WRITES}
+    filled = {f"{call.name} again": ours.ask(call, bob) for call in LOOKS}
     for name, reply in (empty | written | filled).items():
         assert reply.status < 500, (name, reply.raw)
         assert is_silent(reply), name
     assert {call.name for call in WRITES if "_id}" in call.path and written[call.name].status < 300} <= MAKES
+    assert_same(before, seen(ours))
+
+
+@pytest.mark.parametrize("lie", [{"outlast-tenant": TENANT}, {"outlast-actor": ACTOR}])
+def test_a_key_that_names_another_tenant_or_actor_is_refused_by_every_call(
+    server: Served, ours: World, lie: dict[str, str]
+) -> None:
+    bob, before = key(server, "admin", tenant=OTHER), seen(ours)
+    for call in CALLS:
+        reply = ours.ask(call, bob, headers=lie)
+        assert (reply.status, reply.code) == (403, "forbidden"), call.name
+        assert is_silent(reply), call.name
+    for call in (call for call in CALLS if call.body and "actor" in call.body.__struct_fields__):
+        assert ours.ask(call, bob, actor=ACTOR).code == "forbidden"
     assert_same(before, seen(ours))
 
 
@@ -125,11 +138,11 @@ def test_what_makes_recovering_a_write_needs_the_role(server: Served, ours: Worl
 
 
 def test_what_is_written_carries_the_keys_actor(server: Served) -> None:
-    """Whatever bodies and headers say; of an answer to a wait too."""
+    """Of an answer to a wait too."""
     theirs = world(server, "signed")
     cleo = key(server, "admin", tenant="signed", actor="cleo")
-    lies = LIES | {"tenant_id": "default", "headers": {"outlast-tenant": "default", "outlast-actor": ACTOR}}
-    signed = {call.name: theirs.ask(call, cleo, **lies) for call in WRITES if call.name in SIGNED}
+    named = {"actor": "cleo", "headers": {"outlast-tenant": "signed", "outlast-actor": "cleo"}}
+    signed = {call.name: theirs.ask(call, cleo, **named) for call in WRITES if call.name in SIGNED}
     assert {name: reply.status for name, reply in signed.items() if reply.status != 200} == {}
     for name, said in SIGNED.items():
         found: Any = signed[name].json

@@ -432,3 +432,16 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert "pip install 'outlast[mcp]'" in str(result.exception)
     with pytest.raises(ExtraMissing):
         mount(lambda scope: Outlast())
+
+
+def test_a_line_that_says_two_things_or_is_too_deep_is_refused(cli: "Cli") -> None:
+    """The same bytes as over HTTP, told by its id: whoever sent it waits for an answer."""
+    twice = '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "run_list", "name": "run_show"}}'
+    inside = '{"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {"name": "run_list", "arguments": %s}}'
+    deep = "[" * 300 + "]" * 300
+    child = cli.start("mcp")
+    out, _ = child.communicate(lines(*HANDSHAKE, twice, inside % '{"limit": 1, "limit": 2}', inside % deep), timeout=60)
+    answers = [json.loads(line) for line in out.splitlines()]
+    refused = [(each["id"], each["error"]["code"]) for each in answers if "error" in each]
+    assert sorted(refused) == [(7, -32700), (8, -32700), (8, -32700)]
+    assert "twice" in next(each["error"]["message"] for each in answers if each["id"] == 7)

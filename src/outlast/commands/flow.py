@@ -15,7 +15,7 @@ from msgspec import UNSET
 from outlast.commands import resume_point as marks
 from outlast.commands.orphans import settle
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
-from outlast.errors import LeaseLost, LimitReached, Paused, Severed, Stopped
+from outlast.errors import LeaseLost, LimitReached, NoThread, Paused, Severed, Stopped
 from outlast.files import partial
 from outlast.files.changes import text
 from outlast.files.patterns import matching
@@ -30,6 +30,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import Question, Told
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
@@ -249,8 +250,11 @@ class Performance:
                 ended[at] = error
 
         threads = [threading.Thread(target=work, args=(at,), daemon=True) for at in range(len(lanes))]
-        for thread in threads:
-            thread.start()
+        for at, thread in enumerate(threads):
+            try:
+                begin(thread, "a branch")
+            except NoThread as error:  # those that have begun end first
+                ended[at] = error
         for thread in threads:
             while thread.is_alive():  # in short waits: a signal must find the main thread awake
                 thread.join(_LOOK_SECONDS)

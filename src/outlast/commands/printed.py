@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from outlast.commands.transcript import MASK
 from outlast.secrets.stream import spans_in
 from outlast.values.frozen import NamedTuple
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
@@ -59,8 +60,7 @@ class Printed:
     def begin(self) -> None:
         """Read from now on. Only the check has the writing end then."""
         thread = threading.Thread(target=self._read, name="check-output", daemon=True)
-        thread.start()
-        self._thread = thread
+        self._thread = begin(thread, "reading what a check prints")
         self._close_writer()
 
     def close(self, timeout: float = 1.0) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.secrets.stream import Masking
 from outlast.values.plain import open_plain
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
@@ -80,8 +81,8 @@ class Transcript:
 
     def begin(self) -> None:
         """Read from now on. Only the command has the writing end then."""
-        self._thread = threading.Thread(target=self._read, name="transcript", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._read, name="transcript", daemon=True)
+        self._thread = begin(thread, "reading what a command prints")
         if self._showing:
             self._showing.start()
         self._close_writer()

@@ -26,7 +26,8 @@
     ├── Unavailable   store_busy, disk_full, store_read_only, home_read_only, store_failed, store_newer,
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
     │                 server_unreachable, reply_invalid, internal,
-    │                 server_full, too_many_requests, too_many_runs, server_busy, quota
+    │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
+    │                 no_thread
     └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
                       deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
 
@@ -941,14 +942,14 @@ class ReplyRefused(Refused):
 
 
 class KeysNeeded(Refused):
-    """Raised when a server is to listen beyond this machine and nobody has a key."""
+    """Raised when a server is to let in only who has a key, and nobody has one."""
 
     code = "keys_needed"
-    says = "{address} can be reached from other machines, and there is no usable key in {home}"
-    advice = "make one first: `outlast keys create --actor WHO`; or listen on 127.0.0.1, which needs none"
+    says = "{why}, and there is no usable key in {home}"
+    advice = "make one first: `outlast keys create --actor WHO`; or listen on 127.0.0.1 without --require-key"
 
-    def __init__(self, address: str, home: str) -> None:
-        super().__init__(address=address, home=home)
+    def __init__(self, why: str, home: str) -> None:
+        super().__init__(why=why, home=home)
 
 
 # -- invalid -----------------------------------------------------------------------------------------
@@ -1131,14 +1132,14 @@ class SecretPatternInvalid(Invalid):
 
 
 class RequestMalformed(Invalid):
-    """Raised by a server for a request that cannot be read: no JSON, not UTF-8, a key twice, nested too deeply."""
+    """Raised by a server for a request that cannot be read, or that could be read in two ways."""
 
     code = "request_malformed"
     says = "the request cannot be read: {why}"
-    advice = "send one JSON object in UTF-8"
+    advice = "{remedy}"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why=why)
+    def __init__(self, why: str, remedy: str = "send one JSON object in UTF-8") -> None:
+        super().__init__(why=why, remedy=remedy)
 
 
 class RequestInvalid(Invalid):
@@ -1321,6 +1322,17 @@ class ExtraMissing(Unavailable):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(what=what, extra=extra)
+
+
+class NoThread(Unavailable):
+    """Raised when the system gives no thread for something. Nothing of it was done; a run was given back."""
+
+    code = "no_thread"
+    says = "{what} cannot begin: {why}"
+    advice = "end something else, or raise the limit of processes (`ulimit -u`, or the container's); then try again"
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what=what, why=why)
 
 
 class ServerUnreachable(Unavailable):

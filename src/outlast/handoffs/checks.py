@@ -26,6 +26,7 @@ from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
 from outlast.handoffs.verdict import label_of
 from outlast.home.process import this_place
 from outlast.values.frozen import NamedTuple
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -203,7 +204,7 @@ def _wait(runtime: Runtime, held: Held, timeout: float, stop: Callable[[], bool]
         finally:
             over.set()
 
-    threading.Thread(target=wait, name="check", daemon=True).start()
+    begin(threading.Thread(target=wait, name="check", daemon=True), "waiting for a check")
     raised = _until(over, asked, lambda: end_group(held.group, runtime.process, 0))
     for error in (raised, came[0]):
         if isinstance(error, BaseException):

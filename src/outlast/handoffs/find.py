@@ -286,15 +286,17 @@ def listed(
     if type(limit) is not int or limit < 1:
         raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
     looking = looking or standing == "contested"
-    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing, _last(runtime, before)))
+    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing, _last(runtime, scope, before)))
     return [*islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))]
 
 
-def _last(runtime: Runtime, handoff_id: str | None) -> AnchorRow | None:
+def _last(runtime: Runtime, scope: str, handoff_id: str | None) -> AnchorRow | None:
     """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
     if handoff_id is None:
         return None
     anchor, revision = runtime.store.read(lambda look: _by_id(look, Asked("", handoff_id=handoff_id)))
+    if anchor.scope != scope:
+        raise HandoffNotFound(f"id {handoff_id!r} in scope {scope!r}")
     if anchor.newest == revision.key:
         return anchor
     found = runtime.store.read(lambda look: anchors.find(look, anchor, revision))

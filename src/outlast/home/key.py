@@ -11,10 +11,12 @@ import re
 from datetime import datetime
 from typing import Literal
 
+from outlast.home.place import check_name
 from outlast.values.frozen import dataclass
 
 Role = Literal["read", "write", "approve", "admin"]
 ROLES: tuple[Role, ...] = ("read", "write", "approve", "admin")
+UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove it
 _KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -61,6 +63,15 @@ def print_of(secret: str) -> str:
 def matches(secret: str, kept: str) -> bool:
     """Whether this is the secret, compared in constant time."""
     return hmac.compare_digest(print_of(secret), kept)
+
+
+def unproven(actor: str) -> str:
+    """How records name an actor whom a request named without a key. No key's actor is ever called so.
+
+    Raises NameInvalid.
+    """
+    checked = check_name("actor", actor)
+    return checked if checked.endswith(UNPROVEN) else checked + UNPROVEN
 
 
 def allows(roles: tuple[Role, ...], wanted: Role) -> bool:

@@ -9,7 +9,7 @@ from typing import cast
 
 from outlast.clock import Clock, SystemClock, moment
 from outlast.errors import KeyNotFound, NameInvalid, Unauthenticated
-from outlast.home.key import ROLES, ApiKey, NewKey, Role, matches, parts_of, print_of, text_of
+from outlast.home.key import ROLES, UNPROVEN, ApiKey, NewKey, Role, matches, parts_of, print_of, text_of
 from outlast.home.place import check_name, check_tenant, keep_out_of_git
 from outlast.ids import Ids, random_id
 from outlast.store.sqlite.keys import KeyFile, KeyRow
@@ -27,6 +27,7 @@ class Keys:
         self._file = KeyFile(home)
         self._clock = clock or SystemClock()
         self._ids = ids
+        self._any = False  # once there was one, there is
 
     def create(
         self, actor: str, *, tenant: str = "default", roles: Iterable[str] = ("read", "write"), expires: object = None
@@ -37,7 +38,7 @@ class Keys:
             id=self._ids(),
             print=print_of(secret),
             tenant=check_tenant(tenant),
-            actor=check_name("actor", actor),
+            actor=_actor(actor),
             roles=encode(_roles(roles)).decode(),
             created_at=now,
             expires_at=_expiry(expires, now),
@@ -51,6 +52,14 @@ class Keys:
     def list(self) -> list[ApiKey]:
         """Every key, the oldest first, also those that are over."""
         return [_key(row) for row in self._file.all()]
+
+    def is_any(self) -> bool:
+        """Whether there is or ever was a key here: one that was revoked or has expired opens no door again."""
+        return self._any or self._look_for_any()
+
+    def _look_for_any(self) -> bool:
+        self._any = self._file.is_any()
+        return self._any
 
     def is_any_usable(self) -> bool:
         """Whether somebody can be let in by a key now."""
@@ -71,10 +80,20 @@ class Keys:
         row = self._file.find(parts[0]) if parts else None
         if parts is None or row is None or not matches(parts[1], row.print):
             raise Unauthenticated("the key is not known here")
-        key, now = _key(row), self._clock.now()
+        return self._usable(row)
+
+    def check_usable(self, key_id: str) -> ApiKey:
+        """A key that was checked before, as it is now. Raises Unauthenticated when it is over."""
+        row = self._file.find(key_id)
+        if row is None:
+            raise Unauthenticated(f"the key {key_id} is not known here any more")
+        return self._usable(row)
+
+    def _usable(self, row: KeyRow) -> ApiKey:
+        key = _key(row)
         if key.revoked_at is not None:
             raise Unauthenticated(f"the key {key.id} was revoked")
-        if not key.usable(moment(now)):
+        if not key.usable(moment(self._clock.now())):
             raise Unauthenticated(f"the key {key.id} has expired")
         return key
 
@@ -97,6 +116,12 @@ def _micros(key: ApiKey) -> int:
 
     assert key.last_used_at is not None
     return micros(key.last_used_at)
+
+
+def _actor(given: str) -> str:
+    if check_name("actor", given).endswith(UNPROVEN):
+        raise NameInvalid("actor", given, f"names that end in{UNPROVEN} are of those who had no key")
+    return given
 
 
 def _roles(given: Iterable[str]) -> list[Role]:

@@ -11,6 +11,8 @@ from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnl
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
 MADE = ".made"  # in a home: what was made in it
+OWN = ("runs", "keys", "hooks", "settings", "config", "secrets", "flows", "blobs", "work", "cache", "backups")
+_OF_FILES = re.compile(r".*\.(db|db-wal|db-shm|db-journal|ya?ml|json|toml|log|lock|tmp|part|bak)")
 
 
 def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
@@ -42,9 +44,11 @@ def project_of(home: Path) -> Path | None:
 
 
 def check_tenant(tenant: str) -> str:
-    """A tenant's name. Raises NameInvalid for one that could leave the home."""
+    """A tenant's name. Raises NameInvalid for one that could leave the home, or be one of its own files."""
     if not isinstance(tenant, str) or not _SAFE.fullmatch(tenant):
         raise NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
+    if tenant.lower() in OWN or _OF_FILES.fullmatch(tenant.lower()):
+        raise NameInvalid("tenant", tenant, "a home keeps files of its own under such names; choose another")
     return tenant
 
 

@@ -15,8 +15,8 @@ from outlast.home.acceptance import Acceptance
 from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.python.started import AsyncStarted, Started
-from outlast.runs import os_signals as signals
 from outlast.runs.run import Outcome
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
     from outlast.python.decorators import Flow, FlowFile
@@ -113,13 +113,17 @@ class Outlast(Shared):
         self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Started[Any]:
         """A run that was begun or claimed, going on in a thread of its own."""
+        from outlast.runs.start import given_back
+
         if isinstance(begun, Outcome):
             ready: Started[Any] = Started(begun.run_id)
             ready._work(lambda: begun)
             return ready
         started: Started[Any] = Started(begun.run.id)
         work = lambda: self._runtime.go_on(begun, spec, accept)  # noqa: E731
-        threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True).start()
+        thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
+        with given_back(self._runtime, begun):
+            begin(thread, f"run {begun.run.id}")
         return started
 
     def _begin_soon(
@@ -182,13 +186,14 @@ class Outlast(Shared):
     ) -> Iterator[Run]:
         """A run around existing code: run the script again to continue it. On a wait it says so and exits 3."""
         from outlast.runs import body as runner
+        from outlast.runs.start import heard
 
         options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
             _leave(begun)
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
-        with signals.over_defaults(self._runtime), runner.body(self._runtime, execution) as ended:
+        with heard(self._runtime, begun), runner.body(self._runtime, execution) as ended:
             yield make_run(execution, False)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)

@@ -8,10 +8,22 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from outlast.errors import EmbeddedOnly, ReplyInvalid
+from outlast.errors import (
+    ArtifactNotFound,
+    CheckpointNotFound,
+    EmbeddedOnly,
+    HandoffNotFound,
+    OutlastError,
+    RecordNotFound,
+    ReplyInvalid,
+    RequestInvalid,
+    RunNotFound,
+    SessionNotFound,
+    TaskNotFound,
+)
 from outlast.remote.line import in_path
 from outlast.remote.values import page_of, value_of
-from outlast.values.codec import encode, pack_json
+from outlast.values.codec import decode, encode, pack_json
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line, Reply
@@ -96,13 +108,35 @@ def items(line: Line, path: str, given: Given, limit: int | None = None, cursor:
         size = PAGE if limit is None else min(limit, PAGE)
         if size < 1:
             return
-        found, more = page_of(line.ask("GET", path, query=query | {"limit": size, "cursor": cursor or None}).raw)
+        found, more = page_of(_page(line, path, query | {"limit": size, "cursor": cursor or None}))
         _refuse_odd(found, more, size, cursor)
         yield from found
         if more is None:
             return
         limit, cursor = None if limit is None else limit - len(found), more
     raise ReplyInvalid(f"a list of more than {PAGES:,} pages")
+
+
+def _page(line: Line, path: str, query: Given) -> bytes:
+    """Raises what the embedded list does when it is to go on after something that it does not have."""
+    try:
+        return line.ask("GET", path, query=query).raw
+    except RequestInvalid as error:
+        missing = _MISSING.get(path) if error.facts.get("path") == "cursor" else None
+        if missing is None:
+            raise
+        raise missing(_at(query["cursor"]), query.get("scope") or "default") from error
+
+
+_MISSING: dict[str, Callable[[str, str], OutlastError]] = {
+    "/v1/runs": lambda name, scope: RunNotFound(name),
+    "/v1/handoffs": lambda name, scope: HandoffNotFound(f"id {name!r}"),
+    "/v1/sessions": SessionNotFound,
+    "/v1/tasks": TaskNotFound,
+    "/v1/workspace/artifacts": ArtifactNotFound,
+    "/v1/workspace/records": lambda name, scope: RecordNotFound(name),
+    "/v1/workspace/checkpoints": lambda name, scope: CheckpointNotFound(name),
+}
 
 
 def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) -> None:
@@ -122,6 +156,11 @@ def all_items(line: Line, path: str, given: Given) -> Iterator[bytes]:
 def cursor_at(*place: Any) -> str:
     """Where a list goes on that a server began: after this item."""
     return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
+
+
+def _at(cursor: str) -> str:
+    """What `cursor_at` was given."""
+    return str(decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))[0])
 
 
 def checked_json(given: Mapping[str, Any], *names: str) -> None:

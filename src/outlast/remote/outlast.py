@@ -31,6 +31,7 @@ from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import STATUSES, Outcome, RunRecord
 from outlast.runs.timeline import TimelineItem
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.care.audit.model import Audit
@@ -317,7 +318,8 @@ class RemoteOutlast(RemoteShared, Outlast):
         begun = self._runs.begin(flow, args, kwargs, options, look=0.0)
         started: Started[T] = Started(begun.run_id)
         wait = lambda: self._runs.until_over(begun, flow.spec.decode)  # noqa: E731
-        threading.Thread(target=started._work, args=(wait,), name=f"outlast-{begun.run_id}", daemon=True).start()
+        thread = threading.Thread(target=started._work, args=(wait,), name=f"outlast-{begun.run_id}", daemon=True)
+        begin(thread, f"waiting for run {begun.run_id}")
         return started
 
     def resume(

@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:
     """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
-    if claimed.found == "new":
-        execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
-        return execution, None
+    is_new = claimed.found == "new"
     try:
+        runtime.heart.start()  # first: without it the lease would run out while the run goes on
+        if is_new:
+            return Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False), None
         execution, verdict = _recover(runtime, claimed, accept)
     except BaseException:
-        claims.release(runtime, claimed, claimed.found)
+        claims.release(runtime, claimed, "interrupted" if is_new else claimed.found)
         raise
     return execution, verdict
 

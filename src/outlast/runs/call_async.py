@@ -36,6 +36,7 @@ from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
+from outlast.values.threads import begin
 from outlast.values.user_code import calls_user_code
 
 
@@ -251,7 +252,7 @@ async def in_thread(work: Callable[[], Any], place: tuple[str, Any] | None = Non
             loop.call_soon_threadsafe(settle, *done)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), daemon=True)
-    thread.start()
+    begin(thread, "what is to be waited for")
     try:
         return await future
     except asyncio.CancelledError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from outlast.errors import (
     EffectInsideStep,
+    NoThread,
     Paused,
     ResourceMissing,
     Severed,
@@ -29,6 +30,7 @@ from outlast.runs.call_logic import drive
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
+from outlast.values.threads import begin
 from outlast.values.user_code import calls_user_code
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
@@ -204,7 +206,10 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
             ended.append(judged(execution, error))
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
-    thread.start()
+    try:
+        begin(thread, f"step {spec.name}")
+    except NoThread as error:
+        return Raised(error)
     lingering[place] = thread
     try:
         thread.join(spec.timeout)

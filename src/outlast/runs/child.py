@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from outlast.errors import OutlastError, Paused, Refused, RunFailed, Stopped, ValueRefused
+from outlast.errors import NoThread, OutlastError, Paused, Refused, RunFailed, Stopped, ValueRefused
 from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, Payload, decode_payload, entry, genesis
 from outlast.runs import claim as claims
@@ -26,6 +26,7 @@ from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Outcome
 from outlast.values.codec import encode
 from outlast.values.digest import identity
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -323,7 +324,14 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     execution.children.append(child)
     if not child.delivered:
         name = f"outlast-{child.run_id}"
-        threading.Thread(target=child.work, args=(runtime, claimed), name=name, daemon=True).start()
+        thread = threading.Thread(target=child.work, args=(runtime, claimed), name=name, daemon=True)
+        try:
+            begin(thread, "a child run")
+        except NoThread:
+            execution.children.remove(child)  # nobody waits for it
+            if claimed is not None:  # it goes on when its parent does
+                claims.release(runtime, claimed, "interrupted")
+            raise
     return child
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import LeaseLost, OutlastError, Severed, StoreFailed
 from outlast.ledger.lease import Beat
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -31,10 +32,8 @@ class Heart:
             if self._thread is None:
                 self._quit = threading.Event()  # of this thread alone: one that is ending keeps its own
                 self._beaten_at = self._runtime.clock.boot()
-                self._thread = threading.Thread(
-                    target=self._live, args=(self._quit,), name="outlast-heart", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._live, args=(self._quit,), name="outlast-heart", daemon=True)
+                self._thread = begin(thread, "renewing leases")
 
     def stop(self) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from outlast.runs.call import Call, Doubtful, Fresh, Replay
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.values.frozen import NamedTuple
+from outlast.values.threads import begin
 
 _LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
@@ -207,7 +208,7 @@ class Crew:
             try:
                 while started < count:
                     started += 1
-                    threading.Thread(target=body, name=f"outlast-map-{started}", daemon=True).start()
+                    begin(threading.Thread(target=body, name=f"outlast-map-{started}", daemon=True), "a worker of map")
                 while not self._is_done():
                     with suppress(Empty):
                         self._news.get(timeout=_LOOK_SECONDS)

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from outlast.values.threads import begin
 from outlast.values.user_code import CALLERS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Signals:
     def __enter__(self) -> Signals:
         heard = [number for number in DEFAULTS if self._may_hear(number)]
         if heard:
-            self._thread.start()
+            begin(self._thread, "listening to signals")
             _listening.append(self)
         for number in heard:
             self._handlers[number] = signal.signal(number, self._heard)

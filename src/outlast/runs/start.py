@@ -6,13 +6,14 @@ It is loaded when a run is first started or taken up: whoever only looks needs n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, InputsConflict, RunFinished
+from outlast.errors import FlowNotFound, InputsConflict, NoThread, RunFinished
 from outlast.flows.loading import KNOWN_RECIPES, is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import refuse_loop
@@ -134,7 +135,7 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
 
 def go_on_here(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
     """The same for a caller who waits for it: signals that ask this process to end let the step finish first."""
-    with signals.over_defaults(runtime):
+    with heard(runtime, claimed):
         return runtime.go_on(claimed, spec, accept)
 
 
@@ -169,15 +170,43 @@ async def _go_on_in_thread(runtime: Runtime, claimed: Claim, spec: FlowSpec, acc
 
     from outlast.runs.call_async import in_thread
 
-    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(lambda: runtime.go_on(claimed, spec, accept)))
+    begun = threading.Event()
+
+    def body() -> Outcome[Any]:
+        begun.set()
+        return runtime.go_on(claimed, spec, accept)
+
+    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(body))
     try:
-        return await asyncio.shield(work)
+        with given_back(runtime, claimed, begun.is_set):
+            return await asyncio.shield(work)
     except asyncio.CancelledError:
         execution = runtime.live.get(claimed.run.id)
         if execution is not None:
             execution.stopping = True
         await asyncio.wait({work})
         raise
+
+
+@contextmanager
+def given_back(runtime: Runtime, claimed: Claim, has_begun: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """A claimed run for which there is no thread is given back as it was found; a new one is interrupted."""
+    try:
+        yield
+    except NoThread:
+        if has_begun():
+            raise
+        claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        raise
+
+
+@contextmanager
+def heard(runtime: Runtime, claimed: Claim) -> Iterator[None]:
+    """Signals are heard while a claimed run goes on here. Raises NoThread, giving it back."""
+    with ExitStack() as stack:
+        with given_back(runtime, claimed):
+            stack.enter_context(signals.over_defaults(runtime))
+        yield
 
 
 @contextmanager

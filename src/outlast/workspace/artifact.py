@@ -1,7 +1,8 @@
 """Artifacts: content with a ref, and what is known about it.
 
 A ref is `artifact:<scope>/<name>@<version>`. The last `@` splits off the version; the first `/` ends the scope, in
-which `/` and `%` are written `%2F` and `%25`. A name is only a name, never a path.
+which `/` and `%` are written `%2F` and `%25`. A name is only a name, never a path, and never ends as a version does: so
+`name@2` means one thing only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PREFIX = "artifact:"
 NAME_LENGTH = 500
 SUMMARY_LENGTH = 10_000
 TAGS, TAG_LENGTH = 100, 200
-_REF = re.compile(r"artifact:([^/]+)/(.+)@([1-9][0-9]{0,17})", re.DOTALL)
+_VERSION = "[1-9][0-9]{0,17}"
+_REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
+_VERSIONED = re.compile(r"@[0-9]+\Z")
 
 
 class Place(NamedTuple):
@@ -51,7 +54,7 @@ def parse_ref(ref: str) -> Place | None:
 def version_of(scope: str, asked: str) -> Place | None:
     """What `name@2` means; None when it ends in no version."""
     name, _, version = asked.rpartition("@")
-    return Place(scope, name, int(version)) if name and re.fullmatch("[1-9][0-9]{0,17}", version) else None
+    return Place(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
 
 
 class Content(Protocol):
@@ -170,6 +173,8 @@ def check_artifact_name(name: Any) -> str:
         raise NameInvalid("artifact", name, "it begins or ends with a blank")
     if name.startswith(PREFIX):
         raise NameInvalid("artifact", name, f"only refs begin with {PREFIX!r}")
+    if _VERSIONED.search(name):
+        raise NameInvalid("artifact", name, "@ and a number at its end name a version; choose another ending")
     return name
 
 

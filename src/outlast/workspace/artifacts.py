@@ -277,8 +277,10 @@ def _selected(scope: str, prefix: str, tag: str | None, run_id: str) -> Page:
 
 
 def _key(runtime: Runtime, scope: str, ref: str) -> int:
-    """The place of an artifact in lists, also of one that was removed. Raises ArtifactNotFound."""
+    """The place of an artifact in the lists of its scope, also of one that was removed. Raises ArtifactNotFound."""
     place = parse_ref(ref)
+    if place is not None and place.scope != scope:
+        raise ArtifactNotFound(ref, scope)
     row = runtime.store.read(
         lambda look: (look.artifact_at(*place) or look.removed_artifact(*place)) if place else None
     )

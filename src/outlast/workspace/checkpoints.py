@@ -161,7 +161,7 @@ def get(runtime: Runtime, asked: str, *, replayed: bool = False) -> Checkpoint:
 
 def of_task(runtime: Runtime, scope: str, task: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a task, the newest first; older than `before`."""
-    key = _key(runtime, before)
+    key = _key(runtime, before, scope)
     return _all(runtime.store.read(lambda look: look.checkpoints_of_task(scope, task, key, limit)))
 
 
@@ -177,16 +177,17 @@ def of_run(runtime: Runtime, run: str, limit: int, before: str | None = None) ->
 
 def newest(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The newest checkpoints of a scope, whichever their tasks."""
-    key = _key(runtime, before)
+    key = _key(runtime, before, scope)
     return _all(runtime.store.read(lambda look: look.checkpoints_of_scope(scope, key, limit)))
 
 
-def _key(runtime: Runtime, checkpoint_id: str | None) -> int:
-    """The place of a checkpoint in a list; 0 at its beginning. Raises CheckpointNotFound."""
+def _key(runtime: Runtime, checkpoint_id: str | None, scope: str | None = None) -> int:
+    """The place of a checkpoint in a list, of one scope or of all; 0 at its beginning. Raises CheckpointNotFound."""
     if checkpoint_id is None:
         return 0
     rows = runtime.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id))
-    return next((row.key for row in rows if row.id == checkpoint_id), 0) or _refuse(checkpoint_id)
+    found = (row.key for row in rows if row.id == checkpoint_id and scope in (None, row.scope))
+    return next(found, 0) or _refuse(checkpoint_id)
 
 
 def _refuse(checkpoint_id: str) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.clock import micros, moment
-from outlast.errors import ValueRefused
+from outlast.errors import RecordNotFound, ValueRefused
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.home.place import check_name
@@ -226,7 +226,7 @@ class Wanted(NamedTuple):
 
 def listed(runtime: Runtime, scope: str, wanted: Wanted, limit: int, before: str | None = None) -> list[Record]:
     """Records of a scope, the newest first, from the one after `before` on."""
-    start = runtime.store.read(lambda look: found(look, before).key) if before is not None else 0
+    start = runtime.store.read(lambda look: _place(look, scope, before)) if before is not None else 0
     if wanted.ref is not None:
         asked = wanted.ref
         wanted = wanted._replace(ref=runtime.store.read(lambda look: refs.whole(look, asked, "ref", scope)))
@@ -237,6 +237,14 @@ def listed(runtime: Runtime, scope: str, wanted: Wanted, limit: int, before: str
         if _fits(row, scope, wanted):
             kept.append(record_of(row))
     return kept
+
+
+def _place(look: Reading, scope: str, ref: str) -> int:
+    """Of a record in the lists of its scope. Raises RecordNotFound."""
+    row = found(look, ref)
+    if row.scope != scope:
+        raise RecordNotFound(ref)
+    return row.key
 
 
 Page = Callable[[Reading, int], list[RecordRow]]

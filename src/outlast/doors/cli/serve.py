@@ -27,47 +27,57 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen [127.0.0.1: this machine only].")
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name under which it is reached.")
+@click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
-def serve(
-    door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...], limits: tuple[str, ...]
-) -> int:
+@click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests.")
+@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS).")
+def serve(door: Door, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
-    On this machine no key is needed; any other address needs keys (`outlast keys create`). The log goes to standard
-    error, a JSON object a line. Asked to stop, open streams are ended and runs under way are interrupted.
+    On this machine no key is needed while the home has none; any other address needs keys (`outlast keys create`). The
+    log goes to standard error, a JSON object a line. Asked to stop, open streams are ended and runs under way are
+    interrupted.
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
             raise ExtraMissing("outlast serve", "server")
-    return _serve(door, host, port, flows, hosts, limits_of(limits))
+    return _serve(door, host, port, given, limits_of(limits))
 
 
-def _serve(
-    door: Door, host: str, port: int, flows: tuple[str, ...], hosts: tuple[str, ...], limits: dict[str, Any]
-) -> int:
+def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
     import signal
 
     from outlast.doors.http.listening import address_of, listen, refuse_open_door
     from outlast.home.place import check_tenant, find_home
 
     home, tenant = find_home(door.home), check_tenant(door.tenant or "default")
-    refuse_open_door(home, host)
+    refuse_open_door(home, host, require_key=given["require_key"])
     opened = listen(host, port)
     address = address_of(opened)
 
     from outlast.doors.http.serve import Server  # late: what cannot be served is refused at once
 
-    settings = replace(_settings(home, tenant, host, flows, hosts), **limits)
+    settings = replace(_settings(home, tenant, host, given), **limits)
     ended_by = Server(settings, opened, lambda: _say_ready(door, address, home)).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
-def _settings(home: Path, tenant: str, host: str, flows: tuple[str, ...], hosts: tuple[str, ...]) -> ServerSettings:
+def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> ServerSettings:
+    """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
     from outlast.doors.http.listening import is_loopback
     from outlast.doors.http.state import ServerSettings
 
-    return ServerSettings(home=home, tenant=tenant, loopback=is_loopback(host), flows=flows, allow_hosts=hosts)
+    return ServerSettings(
+        home=home,
+        tenant=tenant,
+        loopback=is_loopback(host),
+        require_key=given["require_key"],
+        flows=given["flows"],
+        public_url=given["public_url"],
+        allow_hosts=given["hosts"],
+        allow_origins=given["origins"],
+    )
 
 
 def limits_of(given: tuple[str, ...]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 LEFT = 499  # nobody was there any more to be answered
+OF_ITSELF = ("/healthz", "/readyz", "/metrics", "/openapi.json")
+SPELT_ONCE = {mcp_door.PATH, *OF_ITSELF, *(call.path for call in CALLS if "{" not in call.path)}
 
 
 def make_app(settings: ServerSettings) -> FastAPI:
@@ -37,7 +39,9 @@ def make_app(settings: ServerSettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with door.lifespan():
+            watching = asyncio.ensure_future(state.key_watch.live())
             yield
+            watching.cancel()
             state.end_streams()
             await asyncio.to_thread(state.close)
 
@@ -52,7 +56,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
 
 
 class Gate:
-    """Lets requests in by Host and Origin, and sees to it that each is answered, logged and counted."""
+    """Lets requests in by where they come from, and sees to it that each is answered, logged and counted."""
 
     def __init__(self, app: Any, state: State) -> None:
         self._app, self._state = app, state
@@ -66,20 +70,36 @@ class Gate:
         exchange = Exchange(self._state, scope, receive, send)
         scope["outlast"] = exchange
         self._state.metrics.under_way.inc()
+        self._state.key_watch.under_way.add(exchange)
         try:
-            self._state.door.check_place(exchange.header("host") or "", exchange.header("origin"))
-            inside = self._fixed.get(scope["path"], self._app)  # a path without parameters needs no router
-            await inside(scope, receive, exchange.send)
+            if exchange.admit():
+                await exchange.answer_preflight()
+            else:
+                await self._inside(scope)(scope, receive, exchange.send)
         except OutlastError as error:
             await exchange.refuse(error)
         except Gone:
             exchange.status = exchange.status or LEFT
+        except asyncio.CancelledError:
+            if exchange.ended is None:
+                raise
         except Exception as error:
             self._log.failed(error, request_id=exchange.id, method=exchange.method, route=exchange.route)
             await exchange.refuse(Internal(exchange.id))
         finally:
             exchange.leave()
+            self._state.key_watch.under_way.discard(exchange)
             self._tell(exchange)
+
+    def _inside(self, scope: Message) -> Any:
+        """What answers a path; one without parameters needs no router. Raises RouteNotFound.
+
+        Such a path has one spelling: what a proxy lets by or not by its path is the same path here.
+        """
+        path = scope["path"]
+        if path in SPELT_ONCE and scope["raw_path"] != path.encode():
+            raise RouteNotFound(path[:200])
+        return self._fixed.get(path, self._app)
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
@@ -135,7 +155,7 @@ def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[in
     assert call.does is not None
     outlast, asked = exchange.opened(call, query, raw)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
-    value = call.does(outlast, asked)
+    value = table.done(call.does, outlast, asked)
     return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
 
 
@@ -173,8 +193,8 @@ def _care(state: State) -> list[Route]:
     async def openapi(exchange: Exchange) -> None:
         await exchange.answer(200, await exchange.in_thread(state.openapi_json))
 
-    served = {"/healthz": healthz, "/readyz": readyz, "/metrics": numbers, "/openapi.json": openapi}
-    return [Route(path, _Plain(path, serves)) for path, serves in served.items()]
+    serving = (healthz, readyz, numbers, openapi)
+    return [Route(path, _Plain(path, serves)) for path, serves in zip(OF_ITSELF, serving, strict=True)]
 
 
 class _Plain:

@@ -108,12 +108,14 @@ async def _all(receive: Receive, limit: int) -> bytes:
             return b"".join(parts)
 
 
-def check_type(found: str | None, encoding: str | None, wanted: str = JSON) -> None:
-    """Raises MediaTypeRefused. A body without a type is taken for what the call takes."""
+def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, is_empty: bool = False) -> None:
+    """Raises MediaTypeRefused. JSON must say that it is: what does not is what any web page may send."""
     if encoding not in (None, "", "identity"):
         raise MediaTypeRefused(f"the content encoding {encoding[:100]!r}", "the body as it is")
-    if found is None or wanted != JSON:
+    if wanted != JSON or (found is None and is_empty):
         return
+    if found is None:
+        raise MediaTypeRefused("a body without a Content-Type", JSON)
     kind, *options = (part.strip() for part in found.lower().split(";"))
     if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
         raise MediaTypeRefused(f"the media type {kind[:100]!r}", JSON)
@@ -129,12 +131,20 @@ def decode(raw: bytes, kind: type[Body]) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
     if not raw:
         raw = b"{}"
+    check_json(raw)
     try:
-        json_text.check(raw, MAX_DEPTH)
         return _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
         raise invalid(error) from error
-    except (json_text.NotStrict, msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise RequestMalformed(str(error)) from error
+
+
+def check_json(raw: bytes) -> None:
+    """Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
+    try:
+        json_text.check(raw, MAX_DEPTH)
+    except json_text.NotStrict as error:
         raise RequestMalformed(str(error)) from error
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from outlast.errors import OutlastError, RequestInvalid
+from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
 from outlast.home.key import Role
 from outlast.values.codec import encode
 
@@ -23,6 +23,7 @@ MOST = 1000  # items of a page
 BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
 
 
+Place = Annotated[int, msgspec.Meta(ge=0, le=(1 << 62))]  # in a list that is counted
 Limit = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": MOST})]
 
 
@@ -141,9 +142,28 @@ def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
         return None
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        return tuple(msgspec.json.decode(raw, type=tuple[kinds]))  # type: ignore[valid-type]
-    except (ValueError, UnicodeError, msgspec.MsgspecError) as error:
-        raise RequestInvalid("cursor", "it is not one that this list gave; begin without") from error
+        wanted = tuple(Place if kind is int else kind for kind in kinds)
+        return tuple(msgspec.json.decode(raw, type=tuple[wanted]))  # type: ignore[valid-type]
+    except (ValueError, UnicodeError, RecursionError, msgspec.MsgspecError) as error:
+        raise _foreign() from error
+
+
+def _foreign() -> RequestInvalid:
+    return RequestInvalid("cursor", "it is not one that this list gave; begin without")
+
+
+def done(does: Does, outlast: Outlast, asked: Asked) -> Any:
+    """What a call gives. A list that could be begun and cannot go on was given the cursor of another one.
+
+    Raises RequestInvalid for that, or what the call raises.
+    """
+    try:
+        return does(outlast, asked)
+    except (NotFound, Invalid, Conflict) as error:
+        if not isinstance(asked.query, Paged) or not asked.query.cursor:
+            raise
+        does(outlast, replace(asked, query=msgspec.structs.replace(asked.query, cursor="", limit=1)))
+        raise _foreign() from error
 
 
 def limit_of(query: Paged) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.doors.http import bodies, problems
+from outlast.doors.http import bodies, places, problems
 from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import Asked, Call
 from outlast.doors.http.observed import eyes_of
@@ -20,6 +20,7 @@ from outlast.ids import random_id
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.identity import Identity
+    from outlast.doors.http.places import Origin
     from outlast.doors.http.state import State
 
 T = TypeVar("T")
@@ -34,6 +35,19 @@ SECURITY: Headers = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _OF_SECURITY = frozenset(name for name, _ in SECURITY)
+SHARED: Headers = [  # with pages of an origin that was allowed
+    (b"vary", b"Origin"),
+    (b"access-control-expose-headers", b"X-Request-Id, Idempotency-Replayed, ETag, Content-Range, Outlast-Ref"),
+]
+PREFLIGHT: Headers = [
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID, Range, If-None-Match, If-Range, "
+        b"X-Request-Id, Outlast-Tenant, Outlast-Actor, Outlast-Scope, Outlast-Claims, MCP-Protocol-Version, Mcp-Method",
+    ),
+    (b"access-control-max-age", b"600"),
+]
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -47,7 +61,7 @@ class Exchange:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        self.state, self.scope, self.receive, self._send = state, scope, receive, send
+        self.state, self.scope, self._receive, self._send = state, scope, receive, send
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.method: str = scope["method"]
         self.route = "-"  # its template, once it is known
@@ -55,6 +69,10 @@ class Exchange:
         self.identity: Identity | None = None
         self.leave: Callable[[], None] = lambda: None  # ends its part among the requests of its key
         self.is_stream = False  # its answer has no end of its own
+        self.origin: Origin | None = None  # another one, whose pages may read the answer
+        self.ended: OutlastError | None = None  # why it may not go on, since its key is over
+        self.on_end: Callable[[], object] | None = None  # of a stream that says goodbye by itself
+        self._task = asyncio.current_task()
         self.began = time.perf_counter()
         self.status = 0  # of the answer, once it has begun
         given = self.headers.get(b"x-request-id", b"")
@@ -73,14 +91,39 @@ class Exchange:
         except UnicodeDecodeError:
             raise RequestInvalid(name, "it is not UTF-8") from None
 
+    def end_for(self, error: OutlastError) -> None:
+        """Its key is over: a stream says so, what is being sent is cut off, and what still arrives is refused."""
+        self.ended = error
+        if self.on_end is not None:
+            self.on_end()
+        elif self.status and self._task is not None:
+            self._task.cancel()
+
+    async def receive(self) -> Message:
+        """What comes next of the request. Raises Unauthenticated when its key is over."""
+        if self.ended is not None:
+            raise self.ended
+        return await self._receive()
+
     # -- what is asked ---------------------------------------------------------------------------
+
+    def admit(self) -> bool:
+        """Look at where it comes from; whether it is a browser's question if it may be sent at all.
+
+        Raises RequestMalformed, Forbidden.
+        """
+        places.check_framing(self.scope)
+        site = self.header("sec-fetch-site")
+        self.origin = self.state.places.check(self.method, self.header("host"), self.header("origin"), site)
+        asks = self.method == "OPTIONS" and b"access-control-request-method" in self.headers
+        return asks and self.origin is not None
 
     def enter(self, call: Call) -> Any:
         """Let who asks in, as far as can be said before the body is read; gives the query.
 
         Raises Unauthenticated, TooManyRequests, Forbidden, RequestInvalid.
         """
-        self.identity = self.state.enter(self.header("authorization"))
+        self.identity = self.state.enter(self.headers)
         self.leave = self.state.limits.begin_request(self.identity, stream=self.is_stream)
         if not callable(call.role):
             self.identity.refuse_without(call.role)
@@ -90,9 +133,19 @@ class Exchange:
         """The whole body of a call that takes one. Raises MediaTypeRefused, BodyTooLarge, BodyTooSlow."""
         if call.body is None:
             return b""
-        bodies.check_type(self.header("content-type"), self.header("content-encoding"), call.takes)
+        return await self.whole_body(call.takes)
+
+    async def whole_body(self, takes: str = bodies.JSON) -> bytes:
+        """The body, of a type that says what it is. Raises MediaTypeRefused, BodyTooLarge, BodyTooSlow."""
+        kind, encoding = self.header("content-type"), self.header("content-encoding")
+        bodies.check_type(kind, encoding, takes, is_empty=self.is_empty)
         settings = self.state.settings
         return await bodies.read(self.receive, self.length, settings.body_bytes, settings.body_seconds)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing follows the headers."""
+        return not self.length and b"transfer-encoding" not in self.headers
 
     @property
     def length(self) -> int | None:
@@ -135,6 +188,8 @@ class Exchange:
             own = {name for name, _ in headers} & _OF_SECURITY
             headers += [pair for pair in SECURITY if pair[0] not in own] if own else SECURITY
             headers.append((b"x-request-id", self.id.encode()))
+            if self.origin is not None:
+                headers += [(b"access-control-allow-origin", str(self.origin).encode()), *SHARED]
             message = {"type": "http.response.start", "status": self.status, "headers": headers}
         try:
             async with asyncio.timeout(self.state.settings.send_seconds):
@@ -147,6 +202,11 @@ class Exchange:
         headers = [(b"content-type", media_type), (b"content-length", b"%d" % len(body)), *more]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
+
+    async def answer_preflight(self) -> None:
+        """What pages of another origin may send: asked by their browser beforehand."""
+        await self.send({"type": "http.response.start", "status": 204, "headers": PREFLIGHT})
+        await self.send({"type": "http.response.body", "body": b""})
 
     async def refuse(self, error: OutlastError) -> None:
         """Tell what went wrong, if nothing was answered yet."""

@@ -1,4 +1,4 @@
-"""Who asks: by key, or on this machine without one; and whether they are let in."""
+"""Who asks: by key, or on this machine without one while nobody has a key; and whether they are let in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outlast.errors import Forbidden, Unauthenticated
-from outlast.home.key import ROLES, ApiKey, Role, allows
+from outlast.home.key import ROLES, ApiKey, Role, allows, unproven
 
 if TYPE_CHECKING:
     from outlast.home.keys import Keys
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +29,51 @@ class Identity:
             has = ", ".join(self.roles)
             raise Forbidden(f"this needs the role {role}, and the key has {has}", "use a key that has it")
 
+    def actor_named(self, actor: str | None) -> str:
+        """Who acts: the key's actor; without a key whoever is named, marked as unproven. Raises Forbidden."""
+        if self.key is None:
+            return self.actor if actor in (None, self.actor) else unproven(actor)
+        if actor not in (None, self.actor):
+            raise Forbidden(f"the key is {self.actor}'s, and the request names another actor", "leave the actor out")
+        return self.actor
+
+    def tenant_named(self, tenant: str | None) -> str:
+        """Whose home is meant: the key's tenant; without a key the one that is named. Raises Forbidden."""
+        if self.key is not None and tenant not in (None, self.tenant):
+            raise Forbidden("the key is of another tenant than the request names", "leave the tenant out")
+        return tenant or self.tenant
+
 
 class Doorkeeper:
-    """Lets requests in: by Host and Origin first, then by key."""
+    """Says who asks, and whether a key is needed for it."""
 
-    def __init__(self, keys: Keys, *, loopback: bool, tenant: str, hosts: tuple[str, ...] = ()) -> None:
-        self.keys, self._loopback = keys, loopback
-        self._local = Identity(tenant, "local", (ROLES[-1],))
-        self._hosts = frozenset(host.lower() for host in (*LOOPBACK, *hosts)) if loopback or hosts else None
+    def __init__(self, keys: Keys, *, loopback: bool, tenant: str, require_key: bool = False) -> None:
+        self.keys, self._loopback, self._require = keys, loopback, require_key
+        self._local = Identity(tenant, LOCAL, (ROLES[-1],))
 
-    def check_place(self, host: str, origin: str | None) -> None:
-        """Raises Forbidden for a request that a web page of another place may have sent."""
-        if self._hosts is not None and _name(host) not in self._hosts:
-            raise Forbidden(
-                f"the host {host[:200]!r} is not this server's", "use its own, or `outlast serve --allow-host`"
-            )
-        if origin is not None and not self._is_ours(origin, host):
-            raise Forbidden(f"pages of {origin[:200]!r} are not let in", "allow its host: `outlast serve --allow-host`")
+    def who(self, authorization: str | None, forwarded: str = "") -> Identity:
+        """Whose request this is. Raises Unauthenticated: a key that is given is checked wherever it comes from.
 
-    def _is_ours(self, origin: str, host: str) -> bool:
-        scheme, _, place = origin.partition("://")
-        if scheme not in ("http", "https"):
-            return False
-        return place.lower() == host.lower() if self._hosts is None else _name(place) in self._hosts
-
-    def who(self, authorization: str | None) -> Identity:
-        """Whose request this is. Raises Unauthenticated: a key that is given is checked wherever it comes from."""
+        `forwarded` names a header by which a proxy says that it passes on what others sent.
+        """
         if authorization is None:
-            if self._loopback:
-                return self._local
-            raise Unauthenticated("this server is not on loopback, and the request has no key")
+            if why := self._needs_key(forwarded):
+                raise Unauthenticated(why)
+            return self._local
         scheme, _, text = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise Unauthenticated("the Authorization header is no bearer token")
         key = self.keys.check(text.strip())
         return Identity(key.tenant, key.actor, key.roles, key)
 
-
-def _name(place: str) -> str:
-    """A host without its port."""
-    place = place.lower()
-    if place.startswith("["):
-        return place.partition("]")[0] + "]"
-    return place.partition(":")[0]
+    def _needs_key(self, forwarded: str) -> str:
+        """Why nobody is let in without a key; nothing when somebody is."""
+        if not self._loopback:
+            return "this server is not on loopback, and the request has no key"
+        if self._require:
+            return "this server was started with --require-key, and the request has no key"
+        if forwarded:
+            return f"the request came through a proxy (it has the header {forwarded}), and has no key"
+        if self.keys.is_any():
+            return "this home has keys, and the request has none"
+        return ""

@@ -43,11 +43,12 @@ def address_of(opened: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def refuse_open_door(home: Path, host: str) -> None:
-    """Raises KeysNeeded for a server that others can reach while nobody has a usable key."""
+def refuse_open_door(home: Path, host: str, *, require_key: bool = False) -> None:
+    """Raises KeysNeeded for a server that needs keys, as one that others can reach does, while nobody has one."""
+    why = f"{host} can be reached from other machines" if not is_loopback(host) else "--require-key was given"
     keys = Keys(home)
     try:
-        if not is_loopback(host) and not keys.is_any_usable():
-            raise KeysNeeded(host, str(home))
+        if (require_key or not is_loopback(host)) and not keys.is_any_usable():
+            raise KeysNeeded(why, str(home))
     finally:
         keys.close()

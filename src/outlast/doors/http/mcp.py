@@ -58,14 +58,14 @@ class McpDoor:
     async def __call__(self, scope: Message, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
         exchange: Exchange = scope["outlast"]
         exchange.route = PATH
-        exchange.identity = self._state.enter(exchange.header("authorization"))
+        exchange.identity = self._state.enter(exchange.headers)
         exchange.leave = self._state.limits.begin_request(exchange.identity)
         if exchange.method != "POST":
             raise MethodRefused(exchange.method[:20], PATH, "POST")
         if self._mounted is None:
             raise ExtraMissing("MCP", "mcp")
-        settings = self._state.settings
-        raw = await bodies.read(receive, exchange.length, settings.body_bytes, settings.body_seconds)
+        raw = await exchange.whole_body()
+        await exchange.in_thread(bodies.check_json, raw)
         await self._mounted(scope, _again(raw, receive), send)
 
     def _hold_of(self, scope: Message) -> Outlast:

@@ -60,7 +60,7 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Failed: 409,
     OutlastError: 500,
 }
-CLOSES = (408, 413)  # what was not read of the body is not waited for
+CLOSES = (400, 408, 413)  # what was not read is not waited for, and what may be two requests is followed by none
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

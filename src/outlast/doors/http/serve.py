@@ -46,6 +46,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # what a proxy says of others is nobody's word
             lifespan="on",
             ws="none",
             timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http.flows import Flows
 from outlast.doors.http.identity import Doorkeeper, Identity
+from outlast.doors.http.key_watch import KeyWatch
 from outlast.doors.http.limits import Limits
 from outlast.doors.http.log import Log
 from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.quota import StoredBytes
 from outlast.doors.http.threads import Threads
 from outlast.doors.http.watching import Watchers
@@ -41,7 +43,10 @@ class ServerSettings:
     home: Path
     tenant: str = "default"
     loopback: bool = True  # it can be reached from this machine only
-    allow_hosts: tuple[str, ...] = ()
+    require_key: bool = False  # also on loopback, and while the home has no key
+    allow_hosts: tuple[str, ...] = ()  # further names in the Host header
+    public_url: str = ""  # its own origin, as others see it through a proxy
+    allow_origins: tuple[str, ...] = ()  # whose pages may call it (CORS)
     flows: tuple[str, ...] = ()  # modules and files whose flows may be started
     body_bytes: int = 2 << 20
     artifact_bytes: int = 4 << 30  # of content that is sent as a stream
@@ -56,6 +61,7 @@ class ServerSettings:
     key_bytes: int = 10 << 30  # that the holder of one key may store
     send_seconds: float = 30.0  # for a client to take a piece of a stream
     heartbeat_seconds: float = 15.0
+    key_seconds: float = 2.0  # between two looks at the keys of what is open
     poll_seconds: float = 0.2  # between two looks at a run that is watched
     wait_seconds: float = 60.0  # the longest `?wait=`
     shutdown_seconds: float = 5.0  # for requests under way
@@ -77,12 +83,19 @@ class State:
         self.settings = settings
         self.keys = Keys(settings.home)
         self.door = Doorkeeper(
-            self.keys, loopback=settings.loopback, tenant=settings.tenant, hosts=settings.allow_hosts
+            self.keys, loopback=settings.loopback, tenant=settings.tenant, require_key=settings.require_key
+        )
+        self.places = Places(
+            loopback=settings.loopback,
+            hosts=settings.allow_hosts,
+            public_url=settings.public_url,
+            origins=settings.allow_origins,
         )
         self.tenants = Tenants(settings)
         self.metrics = Metrics()
         self.flows = Flows(settings.flows, settings.home)
         self.watchers = Watchers(self)
+        self.key_watch = KeyWatch(self)
         self.log = Log(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = StoredBytes(settings.key_bytes)
@@ -95,13 +108,15 @@ class State:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
         return await self.threads.writes(work) if writes else await self.threads.reads(work)
 
-    def enter(self, authorization: str | None) -> Identity:
+    def enter(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
-        identity = self.door.who(authorization)
+        given = headers.get(b"authorization")
+        identity = self.door.who(None if given is None else given.decode("latin-1"), forwarded_by(headers))
         key = identity.key
         if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
             self._noting.add(key.id)
-            self.threads.submit(partial(self._note, key))
+            with suppress(RuntimeError):  # there is no thread for it: the next time
+                self.threads.submit(partial(self._note, key))
         return identity
 
     def _note(self, key: ApiKey) -> None:
@@ -120,14 +135,13 @@ class State:
         eyes: Eyes = NOBODY,
         claims: Iterable[str] = (),
     ) -> Outlast:
-        """An Outlast that acts for who asks. With a key tenant and actor are the key's, whatever else is said.
+        """An Outlast that acts for who asks. With a key tenant and actor are the key's. Raises Forbidden.
 
         It knows of files what the request carries, and uses the claims that are shown.
         """
-        if identity.key is not None:
-            tenant, actor = identity.tenant, identity.actor
-        base = self.tenants.open(tenant or identity.tenant, make=identity.key is not None or tenant is None)
-        outlast = base._acting(actor=actor or identity.actor, scope=scope, eyes=eyes)
+        home, who = identity.tenant_named(tenant), identity.actor_named(actor)
+        base = self.tenants.open(home, make=identity.key is not None or tenant is None)
+        outlast = base._acting(actor=who, scope=scope, eyes=eyes)
         outlast._runtime.tokens.update(claims)
         outlast._runtime.key_id = identity.key.id if identity.key else ""
         return outlast

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import Asked, Call, Page, Paged, cursor_of, limit_of, place_in, shown
+from outlast.doors.http.calls import Asked, Call, Page, Paged, cursor_of, done, limit_of, place_in, shown
 from outlast.doors.http.watching import PAGE, Follower, Frame, Watch, frame_of
-from outlast.errors import RequestInvalid, RunNotFound, RunRemoved
+from outlast.errors import OutlastError, RequestInvalid, RunNotFound, RunRemoved
 from outlast.runs.receipt import Event
 from outlast.runs.run import FINISHED
 from outlast.values.codec import encode, jsonable
@@ -41,7 +41,7 @@ async def events(exchange: Exchange) -> None:
     query: EventsQuery = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
     if not exchange.is_stream:
-        await exchange.answer(200, await exchange.in_thread(_page, outlast, asked))
+        await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
         return
     await _stream(exchange, outlast, asked, _begins_after(exchange, query))
 
@@ -70,6 +70,7 @@ async def _stream(exchange: Exchange, outlast: Outlast, asked: Asked, after: int
     """Every event once, in order, then a last one that says why the stream ends."""
     run = await exchange.in_thread(outlast.get, asked.path["run_id"])
     tenant, follower, state = outlast._runtime.tenant, Follower(), exchange.state
+    exchange.on_end = follower.wake.set
     watch = await state.watchers.join(outlast, tenant, run.id, follower)
     gone = asyncio.ensure_future(_until_gone(exchange, follower))
     state.metrics.streams.inc()
@@ -84,9 +85,10 @@ async def _stream(exchange: Exchange, outlast: Outlast, asked: Asked, after: int
 
 
 async def _until_gone(exchange: Exchange, follower: Follower) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
-    follower.leave()
+    with suppress(OutlastError):  # its key is over: it is told so, and leaves then
+        while (await exchange.receive())["type"] != "http.disconnect":
+            pass
+        follower.leave()
 
 
 async def _begin(exchange: Exchange) -> None:
@@ -112,6 +114,9 @@ class _Following:
             await self._send_known()
             if self._watch.error is not None:
                 await self._end(b"problem", problems.problem_of(self._watch.error))
+                return
+            if self._exchange.ended is not None:
+                await self._end(b"problem", problems.problem_of(self._exchange.ended))
                 return
             if state.ending.is_set():
                 await self._end(b"end", {"why": "shutdown", "status": self._watch.status})

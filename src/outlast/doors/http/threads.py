@@ -8,12 +8,13 @@ piece, and kept once it is there: no thread ever waits for a client.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from outlast.errors import ServerBusy
+from outlast.errors import NoThread, ServerBusy, Unavailable
 
 if TYPE_CHECKING:
     from outlast.doors.http.identity import Identity
@@ -81,4 +82,17 @@ def _pool(count: int, name: str) -> ThreadPoolExecutor:
 
 
 async def _in(pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(pool, work)
+    """What the work gives, done by one of the threads. Raises NoThread; then it is not done later either."""
+    refused = threading.Event()
+
+    def unless_refused() -> T:
+        if refused.is_set():
+            raise Unavailable(detail="nobody waits for it any more")
+        return work()
+
+    try:
+        future = asyncio.get_running_loop().run_in_executor(pool, unless_refused)
+    except RuntimeError as error:
+        refused.set()  # what could not begin stays in the queue
+        raise NoThread("what was asked for", str(error)) from error
+    return await future

@@ -13,6 +13,7 @@ from outlast.doors.mcp.texts import error_line, inline, lines, outcome_text, run
 from outlast.doors.mcp.uris import run_uri
 from outlast.doors.mcp.values import outcome_value, verdict_value, wait_value
 from outlast.values.codec import jsonable
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.runs.plan import Plan
@@ -116,7 +117,7 @@ class _Work:
         self._came: list[Outcome[Any]] = []
         self._raised: list[BaseException] = []
         self._thread = threading.Thread(target=self._body, name="outlast-mcp-resume", daemon=True)
-        self._thread.start()
+        begin(self._thread, "going on with a run")
 
     def _body(self) -> None:
         try:

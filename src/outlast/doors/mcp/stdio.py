@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 from outlast.doors.mcp.desk import Desk, Sessions
 from outlast.doors.mcp.server import make_server
 from outlast.runs.call_async import in_thread
+from outlast.values import json_text
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
@@ -32,6 +33,7 @@ LAST_SECONDS = 6.0  # after a signal; what has not stopped by then is left behin
 BROKEN_PIPE = 141
 MAKING = ("handoff_store", "task_pause", "workspace_save", "checkpoint_record")  # a home, where there is none
 PIECE = 1 << 16
+MAX_DEPTH = 250  # as deep as a body over HTTP
 
 
 class Home:
@@ -163,6 +165,7 @@ class Wire:
 
     async def _take(self, line: bytes, incoming: Any) -> None:
         try:
+            json_text.check(line, MAX_DEPTH)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError as error:
             await self._refuse(line, error)
@@ -180,6 +183,8 @@ class Wire:
         with suppress(ValueError, RecursionError):
             known = json.loads(line)
             code, says = types.INVALID_REQUEST, "the line is no JSON-RPC message"
+        if isinstance(error, json_text.NotStrict) and known is not None:
+            code, says = types.PARSE_ERROR, f"the line is refused: {error}"
         name = known.get("id") if isinstance(known, dict) else None
         print(f"outlast mcp: {says} ({len(line):,} bytes): {type(error).__name__}", file=sys.stderr, flush=True)
         answer = {"jsonrpc": "2.0", "id": name if isinstance(name, str | int) else None}

@@ -50,6 +50,9 @@ class KeyFile:
         rows = self._rows("key_by_id", (key_id,))
         return rows[0] if rows else None
 
+    def is_any(self) -> bool:
+        return bool(self._rows("any_key", ()))
+
     def all(self) -> list[KeyRow]:
         """Every key, the oldest first."""
         return self._rows("all_keys", ())

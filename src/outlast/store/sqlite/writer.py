@@ -23,6 +23,7 @@ from outlast import failpoints
 from outlast.ledger.journal import Entry
 from outlast.store.contract import Hold, Writing
 from outlast.store.sqlite.transaction import Transaction
+from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     import asyncio
@@ -162,8 +163,8 @@ class Writer:
     def _wake_thread(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="outlast-writer", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="outlast-writer", daemon=True)
+                self._thread = begin(thread, "writing")
         self._wake.put(True)
 
     def _serve(self) -> None:

@@ -16,6 +16,9 @@ CREATE TABLE IF NOT EXISTS keys (
 INSERT INTO keys (id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: any_key
+SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at FROM keys LIMIT 1
+
 -- name: key_by_id
 SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at FROM keys WHERE id = ?
 
