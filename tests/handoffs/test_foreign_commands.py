@@ -34,10 +34,11 @@ class Stranger:
     def __init__(self, desk: Desk) -> None:
         self.desk, self.repo = desk, desk.folder / "clone"
         git(desk.folder, "clone", "-q", str(desk.repo), "clone")
-        self.outlast = Outlast(desk.folder / "elsewhere", clock=desk.clock)
-        desk.opened.append(self.outlast)
 
     def bring(self, *checks: Form, **fields: Any) -> None:
+        """Each time to a home that knows nothing of it yet."""
+        self.outlast = Outlast(self.desk.folder / f"elsewhere-{len(self.desk.opened)}", clock=self.desk.clock)
+        self.desk.opened.append(self.outlast)
         self.desk.store(acceptance_checks=list(checks), **fields)
         file = self.desk.folder / "it.handoff"
         self.desk.outlast.handoff.export(TASK, file, force=True)

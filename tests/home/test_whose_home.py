@@ -321,7 +321,7 @@ def test_an_id_that_is_none_is_not_known(tmp_path: Path, odd: bytes, own_folder:
 
 
 def test_a_name_with_odd_letters_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a\nb", "a%0Ab", "%25", "ä b", "x\udcff"):
+    for name in ("a\nb", "a%0Ab", "%25", "ä b"):
         folder = tmp_path / name
         folder.mkdir()
         with Outlast(folder / ".outlast"):

@@ -161,7 +161,7 @@ def tracks(path: str) -> bool | None:
     above = Path(os.path.dirname(path))
     if top_of(above) is None:
         return False
-    known = _listed(above, "--", f":(literal){os.path.basename(path)}")
+    known = _listed(above, "--", os.path.basename(path))
     return None if known is None else bool(known)
 
 

@@ -23,7 +23,7 @@ from outlast.handoffs.forms import read_check, read_must, rule_of
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, key_of
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.reported import refuse_odd
-from outlast.ledger.verdict import judge
+from outlast.ledger.verdict import Verdict, judge
 from outlast.remote.calls import Given, write
 from outlast.remote.values import reading
 from outlast.values.frozen import dataclass
@@ -120,7 +120,8 @@ class Looking:
         """The same, with whose its commands are as it is seen from here."""
         reasons = [each for each in got.reasons if each.code != "foreign_commands"]
         note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there())
-        return replace(got, verdict=judge([*reasons, *filter(None, [note])]))
+        ordered = judge([*reasons, *filter(None, [note])]).reasons
+        return replace(got, verdict=Verdict(got.verdict.word, ordered))  # a note changes no word
 
     def _stranger(self, handoff: Handoff) -> str:
         """Why the commands of a handoff may not run here unasked; "" when they may."""
