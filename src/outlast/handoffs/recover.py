@@ -16,7 +16,6 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import find as handoffs
-from outlast.handoffs import foreign
 from outlast.handoffs.anchor import Found, refuse_lost
 from outlast.handoffs.answers import Resume, answer_of, operation_of, remembered
 from outlast.handoffs.check_evidence import weighed
@@ -145,7 +144,10 @@ def _again(runtime: Runtime, asked: Asked, how: Recovering, answer: str) -> Reco
 def check(runtime: Runtime, how: Recovering) -> None:
     """Raises HandoffInvalid, NameInvalid, SecretFound for what cannot be asked so."""
     check_id(how.operation_id)
-    foreign.check_agree(how.agree, runs=how.run_checks)
+    if how.agree is not None:
+        from outlast.handoffs.foreign import check_agree
+
+        check_agree(how.agree, runs=how.run_checks)
     if not isinstance(how.why, str):
         raise HandoffInvalid("why", "it is no text", "say why in words")
     if how.why:
@@ -191,8 +193,12 @@ def judged(
 
 def foreign_note(runtime: Runtime, found: Found | None) -> Reason | None:
     """That the commands of a handoff are somebody else's, if it can be read at all."""
-    if found is None or found.broken is not None:
+    if found is None or found.broken is not None or not found.handoff.acceptance_checks:
         return None
+    if runtime.eyes.looks and not (found.arrived or found.handoff.key_id or runtime.adopted):
+        return None  # stored here: there is nothing to load
+    from outlast.handoffs import foreign
+
     return foreign.note_of(found.handoff, foreign.foreign_to(runtime, found))
 
 
@@ -217,6 +223,8 @@ def look_at(
 
 
 def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
+    from outlast.handoffs import foreign
+
     handoff = subject.handoff
     root = runtime.eyes.place(runtime, handoff, repo_root)
     if root is None:
