@@ -199,6 +199,22 @@ def test_never_by_a_hook(theirs: Path, own_folder: Path) -> None:
     assert "IGNORE" in briefing(theirs)  # now somebody said that it is his
 
 
+def test_nor_by_a_model_or_by_completing_a_word(theirs: Path, own_folder: Path) -> None:
+    begun = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begun},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "handoff_recover", "arguments": {}}},
+    ]
+    said = b"".join(json.dumps(each).encode() + b"\n" for each in asked)
+    told = outlast(theirs, "mcp", given=said).stdout.splitlines()[-1]
+    assert "home_not_ours" in told
+    assert not any(word in told for word in ("trusted", "IGNORE", "parser"))
+    words = {"_OUTLAST_COMPLETE": "bash_complete", "COMP_WORDS": "outlast handoff recover ", "COMP_CWORD": "3"}
+    assert "branch:main" not in outlast(theirs, **words).stdout
+    assert not (own_folder / "homes").exists()
+
+
 def test_what_was_in_an_adopted_home_runs_only_when_agreed_to(
     theirs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -47,13 +47,13 @@ def why_not(home: str) -> str:
     wrong = wrong_with(home)
     if wrong or known_as(home):
         return wrong
-    return "this user has not used it before"
+    return "this user has not used it before (`outlast runs` there makes it known)"
 
 
-def check_found(home: str, tell: Callable[[str], None]) -> bool:
+def check_found(home: str, tell: Callable[[str], None] | None) -> bool:
     """Whether a home that was found was not made here, though it is ours now. Raises HomeNotOurs.
 
-    One that is not known yet is adopted, and whoever listens is told so.
+    One that is not known yet is adopted, and whoever listens is told so; if nobody does, it is refused.
     """
     from outlast.errors import HomeNotOurs
 
@@ -64,7 +64,8 @@ def check_found(home: str, tell: Callable[[str], None]) -> bool:
     how = known_as(home)
     if how:
         return how == "adopted"
-    if wrong := _tracked(home):
+    wrong = _tracked(home) if tell is not None else why_not(home)
+    if wrong or tell is None:
         raise HomeNotOurs(home, wrong)
     return _adopt(home, tell)
 

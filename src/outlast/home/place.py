@@ -39,8 +39,10 @@ def find_home(
     return home
 
 
-def look_up(given: str | Path | FoundHome | None = None, *, tell: Callable[[str], None] | None = None) -> FoundHome:
-    """The same, with how it became ours."""
+def look_up(
+    given: str | Path | FoundHome | None = None, *, tell: Callable[[str], None] | None = None, adopt: bool = True
+) -> FoundHome:
+    """The same, with how it became ours. Without `adopt` one that is not known yet is refused too."""
     if isinstance(given, FoundHome):
         return given
     named = given or os.environ.get("OUTLAST_HOME")
@@ -51,7 +53,7 @@ def look_up(given: str | Path | FoundHome | None = None, *, tell: Callable[[str]
     here = _here()
     near = (folder / FOLDER for folder in (here, *here.parents))
     home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
-    return FoundHome(home, ours.check_found(str(home), tell or _warn))
+    return FoundHome(home, ours.check_found(str(home), (tell or _warn) if adopt else None))
 
 
 def _warn(line: str) -> None:

@@ -47,8 +47,8 @@ class Door:
         default_factory=list, compare=False, repr=False
     )  # the home, wherever a flow goes then
 
-    def open(self, *, make: bool = False) -> Outlast:
-        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
+    def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
+        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
         from outlast import Outlast
         from outlast.home.place import check_tenant, look_up, refuse_lost
         from outlast.python.shared import url_of
@@ -59,7 +59,7 @@ class Door:
             there = Outlast(url, tenant=tenant, scope=scope)
             there.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
             return there
-        home = self._opened[0] if self._opened else look_up(self.home, tell=note)
+        home = self._opened[0] if self._opened else look_up(self.home, tell=note, adopt=adopt)
         if not make and not (home.path / tenant / "outlast.db").is_file():
             refuse_lost(home.path, tenant)
             raise self._missing(home.path, tenant)

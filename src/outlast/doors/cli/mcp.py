@@ -78,7 +78,7 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
 
         if door.home and "://" in door.home:
             return Outlast(door.home, tenant=tenant, scope=scope, actor=name)
-        home = look_up(door.home, tell=note)
+        home = look_up(door.home, adopt=False)  # a model says nothing for the user
         if not make and not (home.path / tenant / "outlast.db").is_file():
             raise HomeNotFound(str(home.path))
         return Outlast(home, tenant=tenant, scope=scope, actor=name)

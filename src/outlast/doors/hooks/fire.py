@@ -19,8 +19,8 @@ from outlast.doors.hooks.place import Place, anchor_of, place_of
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
 UNUSED = """\
-Outlast: the home of this project (.outlast) is not used, and nothing of it is shown: {why}. If it is the user's own, \
-`outlast runs` here makes it known, or OUTLAST_HOME names it."""
+Outlast: the home of this project (.outlast) is not used, and nothing of it is shown: {why}. \
+If it is the user's own, OUTLAST_HOME names it."""
 START_SECONDS = 8.0  # a start that takes longer tells nothing
 
 
