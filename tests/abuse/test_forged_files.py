@@ -407,6 +407,13 @@ HOMES: dict[str, Callable[[Bench], str]] = {
 }
 
 CASES = BUNDLES | RUNS | FOLDERS | AGREEMENTS | HOMES
+KEPT = {
+    "bundles": 10,
+    "runs": 1,
+    "folders": 4,
+    "agreements": 0,
+    "homes": 0,
+}  # as what somebody says; the rest is refused
 
 
 def test_there_are_sixty_of_them() -> None:
@@ -432,4 +439,5 @@ def test_each_is_refused_or_testimony_and_no_command_runs(
             bench.close()
         assert not bench.marker.exists(), name
     assert not (tmp_path / "marker").exists()
+    assert seen[TESTIMONY] == KEPT[kind]
     figures(f"forged {kind}", files=len(cases), **seen, commands_run=0, trusted=0)

@@ -123,6 +123,16 @@ def test_an_actor_whom_the_user_trusts_and_one_of_his_own_name_are_his(
             here.handoff.verify(ANCHOR)
 
 
+def test_on_a_server_no_keys_actor_is_at_home(server: Served, repo: Path, marker: Path, own_folder: Path) -> None:
+    """What a flow of the server does, it does for the actor of a key, and with the server's own files."""
+    with client(server, "ann") as ann:
+        store(ann, marker)
+    (own_folder / "stored").unlink()
+    with server.opened() as here, pytest.raises(ForeignCommands):
+        here._acting(actor="ann", key_id="abcdefghjkmn").handoff.verify(ANCHOR)
+    assert not marker.exists()
+
+
 def test_somebody_on_this_machine_without_a_key_is_a_local_actor(server: Served, repo: Path, marker: Path) -> None:
     with Outlast(url(server), actor="ann") as ann:
         assert store(ann, marker).key_id == ""

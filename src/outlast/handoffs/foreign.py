@@ -90,10 +90,10 @@ def foreign_to(runtime: Runtime, found: Found | None) -> str:
 
 def _stranger(runtime: Runtime, found: Found) -> Stranger | None:
     """Who else stored it, as the record shows; None when that was done here."""
-    stored = found.handoff
+    stored, served = found.handoff, bool(runtime.key_id) and runtime.eyes.looks
     if found.arrived:
         return Stranger("they were imported from a file")
-    if stored.key_id and stored.actor != runtime.actor:
+    if stored.key_id and (served or stored.actor != runtime.actor):  # on a server no key's actor is at home
         return Stranger(f"they were stored by {stored.actor!r}, over HTTP by key {stored.key_id}", stored.actor)
     if not runtime.eyes.looks:
         return Stranger(f"they were stored by {stored.actor!r}") if stored.actor != runtime.actor else None

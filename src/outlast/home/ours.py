@@ -75,6 +75,8 @@ def _adopt(home: str, tell: Callable[[str], None]) -> bool:
     if _is_new(home):
         remember(home, "made")
         return False
+    if known_as(home) == "made":  # by another process, just now
+        return False
     why = remember(home, "adopted")
     kept = f"that cannot be remembered: {why}" if why else "that is remembered"
     tell(f"the home {home} was not made here, and is used from now on; {kept}")
