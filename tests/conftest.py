@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import tempfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,21 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
     COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
     os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    CONFIG = tempfile.TemporaryDirectory(prefix="outlast-config-")
+    os.environ["XDG_CONFIG_HOME"] = CONFIG.name
     if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
         os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
+
+
+USERS, _FOLDERS = os.environ["XDG_CONFIG_HOME"], count()
+
+
+@pytest.fixture(autouse=True)
+def own_folder() -> Path:
+    """The user's own folder, where he keeps what he agreed to: each test is a user of its own."""
+    above = Path(USERS, os.environ.get("PYTEST_XDIST_WORKER", "main"), str(next(_FOLDERS)))
+    os.environ["XDG_CONFIG_HOME"] = str(above)
+    return above / "outlast"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
 from outlast.doors.hooks.leave import Left
 from outlast.doors.hooks.place import Place, anchor_of, place_of
 from outlast.handoffs.handoff import Handoff
+from outlast.python.homes import make_home
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer
@@ -62,7 +63,7 @@ class Work:
         git(self.folder, "add", ".")
         git(self.folder, "commit", "-q", "-m", "first")
         self.home = self.folder / ".outlast"
-        self.home.mkdir()
+        make_home(str(self.home))
         (self.home / ".gitignore").write_text("*\n")
 
     # -- the session -----------------------------------------------------------------------------

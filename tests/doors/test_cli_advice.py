@@ -8,6 +8,7 @@ import click
 import pytest
 
 from outlast.doors.cli.group import cli
+from outlast.handoffs.foreign import note_of
 from outlast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
 from outlast.handoffs.verdict import Holder, Known, Observed, Work, reasons_of
 from outlast.ledger.verdict import WEIGHTS, Reason
@@ -63,6 +64,9 @@ def everything(anchor: str, scope: str) -> Iterator[Reason]:
     yield from reasons_of(replace(known, newest=1, superseded_by=anchor, composed=False), None, NOW)
     yield from reasons_of(replace(known, handoff=replace(stored, binding=None), composed=False), None, NOW)
     yield from reasons_of(replace(known, broken="it was changed"), None, NOW)
+    for there in ((), ("--home", "http://127.0.0.1:7777")):
+        note = note_of(stored, "they were imported from a file", *there)
+        yield from reasons_of(replace(known, foreign=note), None, NOW)
     for before, now in ((True, False), (False, True)):
         ran = replace(seen, checks={key_of(CHECK): evidence(now)})
         based = replace(known, handoff=replace(stored, baseline=(evidence(before),)), evidence=())
@@ -120,7 +124,7 @@ def test_every_command_that_a_reason_advises_is_one(anchor: str, scope: str) -> 
     [
         *("claimed", "file_changed", "file_missing", "must_violated", "check_regressed", "evidence_contradicted"),
         *("environment_changed", "self_reported", "checks_not_run", "partial_work", "stale", "superseded", "weak"),
-        *("auto_composed", "unobserved", "maybe_done", "rival", "integrity_broken", "unbound"),
+        *("auto_composed", "unobserved", "foreign_commands", "maybe_done", "rival", "integrity_broken", "unbound"),
     ],
 )
 def test_a_reason_that_a_command_helps_with_names_it_whole(code: str) -> None:

@@ -24,6 +24,7 @@ from outlast.errors import (
     ReplyRefused,
     ServerUnreachable,
 )
+from outlast.handoffs.foreign import digest_of
 from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff
 from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.handoffs.recovered import Recovered
@@ -178,7 +179,7 @@ def test_another_id_or_revision_is_not_the_one_that_was_asked_for(
 def test_checks_that_were_asked_for_run_once(server: Hostile, outlast: Outlast, repo: Path, marker: Path) -> None:
     server.answers = lambda heard: asks("checks", touching(marker)) if "/recover" in heard.path else Answer()
     with pytest.raises(ReplyRefused, match="again"):
-        outlast.handoff.recover("task:x", run_checks=True)
+        outlast.handoff.recover("task:x", run_checks=True, agree=digest_of(touching(marker)))
     assert marker.read_text() == "ran\n"
 
 
@@ -188,7 +189,7 @@ def test_other_checks_are_not_run_in_the_same_call(
     first, then = touching(marker), touching(tmp_path / "second", id="bbbbbbbbbbbb", revision=2)
     server.in_turn(asks("files", first), asks("checks", first), asks("checks", then))
     with pytest.raises(ReplyRefused, match="others"):
-        outlast.handoff.verify("task:x")
+        outlast.handoff.verify("task:x", agree=digest_of(first))
     assert (marker.read_text(), (tmp_path / "second").exists()) == ("ran\n", False)
 
 
@@ -198,7 +199,7 @@ def test_a_revision_that_came_meanwhile_has_its_checks_run_if_they_are_the_same(
     first, then = touching(marker), touching(marker, id="bbbbbbbbbbbb", revision=2)
     server.in_turn(asks("checks", first), asks("checks", then), problem(HandoffInvalid("x", "y", "z"), 422))
     with pytest.raises(HandoffInvalid):
-        outlast.handoff.verify("task:x")
+        outlast.handoff.verify("task:x", agree=digest_of(first))
     assert marker.read_text() == "ran\n" * 2
 
 
@@ -215,7 +216,7 @@ def test_a_check_runs_in_no_folder_outside_of_the_place(
     about = handoff(acceptance_checks=({"run": f"touch {marker}", "cwd": "out"},))
     server.in_turn(asks("checks", about), problem(HandoffInvalid("x", "y", "z"), 422))
     with pytest.raises(HandoffInvalid):
-        outlast.handoff.verify("task:x")
+        outlast.handoff.verify("task:x", agree=digest_of(about))
     assert "leaves the root" in server.observed()[0]["ran"][0]["note"]
     assert not marker.exists()
 

@@ -48,11 +48,11 @@ from outlast.python.workspace import Workspace
 
 SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
     handoff_calls.Store: (Handoffs.store, set()),
-    handoff_calls.Recover: (Handoffs.recover, set()),
-    handoff_calls.Verify: (Handoffs.verify, set()),
+    handoff_calls.Recover: (Handoffs.recover, {"agree"}),
+    handoff_calls.Verify: (Handoffs.verify, {"agree"}),
     handoff_calls.Claim: (Handoffs.claim, set()),
     handoff_calls.Renew: (Handoffs.renew, set()),
-    handoff_calls.Settle: (Handoffs.settle, set()),
+    handoff_calls.Settle: (Handoffs.settle, {"agree"}),
     run_calls.Retry: (Outlast.retry, {"run_id"}),
     run_calls.Skip: (Outlast.skip, {"run_id"}),
     run_calls.Rewind: (Outlast.rewind, {"run_id"}),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from outlast import Outlast
 from outlast.handoffs.recovered import Recovered
 from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 
@@ -581,6 +582,16 @@ def opened_again(desk: Desk) -> Recovered:
     desk.settle("completed")
     desk.store(summary="One thing more")
     return desk.recover()
+
+
+@case("trusted", "foreign_commands")
+def it_came_in_a_file(desk: Desk) -> Recovered:
+    desk.store()
+    desk.outlast.handoff.export(TASK, desk.folder / "it.handoff")
+    elsewhere = Outlast(desk.folder / "elsewhere", clock=desk.clock)
+    desk.opened.append(elsewhere)
+    elsewhere.handoff.import_(desk.folder / "it.handoff")
+    return desk.recover(outlast=elsewhere)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

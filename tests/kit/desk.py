@@ -12,6 +12,7 @@ from typing import Any
 
 from outlast import Outlast
 from outlast.clock import ManualClock
+from outlast.handoffs import foreign
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.recovered import Recovered
 
@@ -100,6 +101,11 @@ class Desk:
 
     def settle(self, outcome: Any, outlast: Outlast | None = None, **how: Any) -> Any:
         return (outlast or self.outlast).handoff.settle(TASK, outcome, **({"repo_root": str(self.repo)} | how))
+
+
+def digest_of(handoff: Handoff) -> str:
+    """What somebody agrees to who wants the commands of a handoff to run."""
+    return foreign.digest_of(handoff)
 
 
 def codes(recovered: Recovered, weights: Sequence[str] = ("contests", "weakens", "notes")) -> set[str]:

@@ -16,13 +16,13 @@
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
     │                 not_applicable, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
-    │                 reply_refused, keys_needed
+    │                 reply_refused, keys_needed, foreign_commands, home_not_ours
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid,
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
-    │                 headers_too_slow, media_type_refused
+    │                 headers_too_slow, media_type_refused, trust_invalid
     ├── Unavailable   store_busy, disk_full, store_read_only, home_read_only, store_failed, store_newer,
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
     │                 server_unreachable, reply_invalid, internal,
@@ -952,6 +952,28 @@ class KeysNeeded(Refused):
         super().__init__(why=why, home=home)
 
 
+class ForeignCommands(Refused):
+    """Raised before commands run that somebody else stored, and that nobody here has agreed to. None was run."""
+
+    code = "foreign_commands"
+    says = "the commands of {anchor!r} are not run: {why}\n{commands}\n  digest {digest}"
+    advice = "read them; to run exactly these, a person says so: {command}"
+
+    def __init__(self, anchor: str, why: str, commands: str, digest: str, command: str) -> None:
+        super().__init__(anchor=anchor, why=why, commands=commands, digest=digest, command=command)
+
+
+class HomeNotOurs(Refused):
+    """Raised for a home that nobody named and that is not this user's: nothing of it was read."""
+
+    code = "home_not_ours"
+    says = "the home {path} is not used: {why}"
+    advice = "if you know it, name it: --home {path}, or OUTLAST_HOME; else remove it, or work elsewhere"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
 # -- invalid -----------------------------------------------------------------------------------------
 
 
@@ -1093,6 +1115,17 @@ class SettingsInvalid(Invalid):
     code = "settings_invalid"
     says = "{path} is not changed: {why}"
     advice = "mend the file, or add the lines of `outlast hook install --print` yourself"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path=path, why=why)
+
+
+class TrustInvalid(Invalid):
+    """Raised when the user's own config says whom to trust in a way that cannot be read: nobody is trusted by it."""
+
+    code = "trust_invalid"
+    says = "{path} cannot be used: {why}"
+    advice = "write it so: `trust: [ann, ben@https://example.org]`"
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path=path, why=why)

@@ -156,6 +156,15 @@ def files(folder: Path) -> list[str] | None:
     return list(dict.fromkeys([*there, *new]))  # a file in conflict is there up to three times
 
 
+def tracks(path: str) -> bool | None:
+    """Whether the repository that a path is in tracks it or something in it; None when git cannot tell."""
+    above = Path(os.path.dirname(path))
+    if top_of(above) is None:
+        return False
+    known = _listed(above, "--", os.path.basename(path))
+    return None if known is None else bool(known)
+
+
 def left_out(root: Path, path: str) -> bool:
     """Whether a path from the root has tracked files, and a sparse checkout leaves them all out."""
     lines = _listed(root, "-t", "--", path)

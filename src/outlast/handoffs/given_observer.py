@@ -18,6 +18,7 @@ from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
+    from outlast.handoffs.foreign import Leave
     from outlast.home.home import Runtime
 
 NOWHERE = Path("/nowhere")  # stands for the root where nobody looks
@@ -79,7 +80,15 @@ class Given:
         return "was not looked at" if sighting is None else sighting.musts.get(key_of(form), "was not looked at")
 
     def run_checks(
-        self, runtime: Runtime, about: Contract, root: Path, *, when: When, by: str, between: Between = None
+        self,
+        runtime: Runtime,
+        about: Contract,
+        root: Path,
+        *,
+        leave: Leave,
+        when: When,
+        by: str,
+        between: Between = None,
     ) -> list[Evidence]:
         stored = about if isinstance(about, Handoff) else None
         sighting = self.sightings.get(stored.id) if stored else None

@@ -198,6 +198,7 @@ class Handoff(Contract):
     rival: str = ""  # who held the claim while somebody else stored this
     rival_id: str = ""  # or stored this earlier revision, which none has superseded yet
     reopened: bool = False  # the anchor was finished before
+    key_id: str = ""  # of the API key by which the actor stored it; "" when that was done here
     replayed: bool = field(default=False, compare=False)  # it was stored before, by the same operation_id
 
     @property

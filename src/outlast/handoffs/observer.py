@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from outlast.errors import HandoffInvalid, RunsOnHost
 
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
+    from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff
     from outlast.handoffs.verdict import Observed
     from outlast.home.home import Runtime
@@ -47,9 +48,17 @@ class Eyes(Protocol):
         """What is wrong with a must that is a rule about a file; "" when it is kept."""
 
     def run_checks(
-        self, runtime: Runtime, about: Contract, root: Path, *, when: When, by: str, between: Between = None
+        self,
+        runtime: Runtime,
+        about: Contract,
+        root: Path,
+        *,
+        leave: Leave,
+        when: When,
+        by: str,
+        between: Between = None,
     ) -> list[Evidence]:
-        """What comes of each check."""
+        """What comes of each check. Nothing runs without leave for exactly these."""
 
 
 class Here:
@@ -94,11 +103,22 @@ class Here:
         return broken_rule(root, rule) if rule is not None else ""
 
     def run_checks(
-        self, runtime: Runtime, about: Contract, root: Path, *, when: When, by: str, between: Between = None
+        self,
+        runtime: Runtime,
+        about: Contract,
+        root: Path,
+        *,
+        leave: Leave,
+        when: When,
+        by: str,
+        between: Between = None,
     ) -> list[Evidence]:
         from outlast.handoffs.checks import run_checks
+        from outlast.handoffs.foreign import digest_of
         from outlast.values.cancel import STOP
 
+        if leave.digest != digest_of(about):
+            raise AssertionError("the checks are not those for which there is leave")
         forms, stop = about.acceptance_checks, STOP.get()
         return run_checks(runtime, forms, root, when=when, by=by, stop=stop, between=between)
 

@@ -46,6 +46,7 @@ _REST = (
     "scope",
     "revision",
     "actor",
+    "key_id",
     "stored_at",
     "expires_at",
     "source",

@@ -51,6 +51,7 @@ class Recovering:
     accept: tuple[str, ...] = ()
     why: str = ""
     claim_id: str | None = None
+    agree: str | None = None  # the digest of commands of somebody else that may run
     operation_id: str | None = None
     tell_losses: bool = True  # a claim that is not given is on the record
     when: Literal["recover", "verify"] = "recover"
@@ -78,7 +79,7 @@ class Moved(Exception):
 def recover(runtime: Runtime, asked: Asked, how: Recovering) -> Recovered:
     """The handoff that was asked for, with its verdict here and now.
 
-    Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid.
+    Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, ForeignCommands.
     """
     check(runtime, how)
     operation = operation_of(asked, how)
@@ -143,6 +144,10 @@ def _again(runtime: Runtime, asked: Asked, how: Recovering, answer: str) -> Reco
 def check(runtime: Runtime, how: Recovering) -> None:
     """Raises HandoffInvalid, NameInvalid, SecretFound for what cannot be asked so."""
     check_id(how.operation_id)
+    if how.agree is not None:
+        from outlast.handoffs.foreign import check_agree
+
+        check_agree(how.agree, runs=how.run_checks)
     if not isinstance(how.why, str):
         raise HandoffInvalid("why", "it is no text", "say why in words")
     if how.why:
@@ -178,11 +183,23 @@ def judged(
     holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how)) if found.lease.holder else None
     blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
     known = weighed(runtime, anchors.known_of(found, holder, blobs))
+    known = replace(known, foreign=foreign_note(runtime, found))
     if composed is not None:
         from outlast.handoffs.recover_run import reasons_of
 
         known = replace(known, given=reasons_of(runtime, composed, how))
     return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
+
+
+def foreign_note(runtime: Runtime, found: Found | None) -> Reason | None:
+    """That the commands of a handoff are somebody else's, if it can be read at all."""
+    if found is None or found.broken is not None or not found.handoff.acceptance_checks:
+        return None
+    if runtime.eyes.looks and not (found.arrived or found.handoff.key_id or runtime.adopted):
+        return None  # stored here: there is nothing to load
+    from outlast.handoffs import foreign
+
+    return foreign.note_of(found.handoff, foreign.foreign_to(runtime, found))
 
 
 def holder_of(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
@@ -206,13 +223,17 @@ def look_at(
 
 
 def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
+    from outlast.handoffs import foreign
+
     handoff = subject.handoff
     root = runtime.eyes.place(runtime, handoff, repo_root)
     if root is None:
         raise runtime.eyes.not_here(handoff)
+    leave = foreign.leave(runtime, subject.found or subject.explicit, handoff, how.agree)
     token = held_by_us(runtime, subject, how)
     between = tokens.renewal(runtime, token)
-    return tuple(runtime.eyes.run_checks(runtime, handoff, root, when=how.when, by=how.actor, between=between))
+    ran = runtime.eyes.run_checks(runtime, handoff, root, leave=leave, when=how.when, by=how.actor, between=between)
+    return tuple(ran)
 
 
 def held_by_us(runtime: Runtime, subject: Subject, how: Recovering) -> str | None:

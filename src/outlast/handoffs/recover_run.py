@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from outlast.handoffs.recover import (
     Judged,
     Moved,
     Recovering,
+    foreign_note,
     holder_of,
     judged,
     look_at,
@@ -69,6 +71,7 @@ def recover(
     given, beside = reasons_of(runtime, composed, how), _beside(runtime, composed, asked, how)
     given += _anchor_held(given, beside)
     known = weighed(runtime, Known(handoff=handoff, newest=handoff.revision, given=given, composed=True))
+    known = replace(known, foreign=foreign_note(runtime, composed.beside))
     verdict = verdict_of(known, seen, runtime.clock.now())
     refuse_unmatched(verdict, how)
     if how.accept and not how.claim:

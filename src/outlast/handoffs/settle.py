@@ -13,6 +13,7 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
 from outlast.handoffs import anchor as anchors
+from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import Found
 from outlast.handoffs.contract import rule_of
@@ -50,6 +51,7 @@ class Settling:
     note: str = ""
     run_checks: bool = True
     claim_id: str | None = None
+    agree: str | None = None  # the digest of commands of somebody else that may run
     operation_id: str | None = None
     task: bool = False  # it is a task's completion, for a session whose claims are its own
 
@@ -67,7 +69,7 @@ class _Shown:
 def settle(runtime: Runtime, asked: Asked, how: Settling) -> Settlement:
     """Settle the newest revision and give the claim back, durable when this returns.
 
-    Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid.
+    Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, ForeignCommands.
     """
     check(runtime, how)
     said = [how.acknowledged, how.missing, how.override, how.note, how.run_checks]
@@ -124,6 +126,7 @@ def _again(answer: str) -> Settlement:
 def check(runtime: Runtime, how: Settling) -> None:
     """Raises HandoffInvalid, NameInvalid, ValueRefused, SecretFound for what nothing can be settled with."""
     check_id(how.operation_id)
+    foreign.check_agree(how.agree, runs=how.run_checks and how.outcome == "completed")
     if how.outcome not in ENDINGS:
         why = f"{how.outcome!r:.100} is no way to settle"
         raise HandoffInvalid("outcome", why, f"use one of {', '.join(ENDINGS)}")
@@ -223,7 +226,8 @@ def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, 
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
         between = renewal(runtime, found.lease.holder if mine else None)
-        ran = eyes.run_checks(runtime, handoff, root, when="settle", by=how.actor, between=between)
+        leave = foreign.leave(runtime, found, handoff, how.agree)
+        ran = eyes.run_checks(runtime, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
     files = eyes.observe(runtime, handoff, root).binding.files if root is not None else None
     lacking = _lacking(runtime, found, root, how, ran, said, files) if how.outcome == "completed" else ()
     if how.outcome == "completed":

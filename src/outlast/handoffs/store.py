@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
 from outlast.handoffs import anchor as anchors
+from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import Found
 from outlast.handoffs.anchor import refuse_lost as refuse_lost
@@ -72,6 +73,8 @@ def store(runtime: Runtime, given: Mapping[str, Any], how: Storing) -> Handoff:
         return _again(runtime, before)
     prepared = _prepare(runtime, contract, masked, said, how)
     refuse_stopped()
+    if runtime.adopted and runtime.eyes.looks:  # what was in such a home before is not ours; this is
+        foreign.stored_here(contract)
     return operations.once(
         runtime, operation, lambda tx: _write(runtime, tx, prepared, how), lambda answer: _again(runtime, answer)
     )
@@ -145,7 +148,8 @@ def _ran(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple
     """What came of the checks, if they are to be run now."""
     if how.baseline is not True:
         return ()
-    return tuple(runtime.eyes.run_checks(runtime, contract, root, when="store", by=how.actor))
+    leave = foreign.own(contract)
+    return tuple(runtime.eyes.run_checks(runtime, contract, root, leave=leave, when="store", by=how.actor))
 
 
 def _anchor(look: Reading, contract: Contract, how: Storing) -> AnchorRow | None:
@@ -290,6 +294,7 @@ def _handoff(
         rival=rival,
         rival_id=rival_id,
         reopened=anchor.status == "finished",
+        key_id=runtime.key_id,
     )
 
 

@@ -61,6 +61,7 @@ class Known:
     given: tuple[Reason, ...] = ()  # what the task's unfinished run gives
     composed: bool = False
     fallen: Mapping[str, str] = field(default_factory=dict)  # refs of its evidence that do not stand, and why
+    foreign: Reason | None = None  # that its commands are somebody else's
     lost: tuple[tuple[str, str, str], ...] = ()  # code, ref and what was found, of evidence that is not what it was
 
 
@@ -77,6 +78,7 @@ def reasons_of(known: Known, seen: Observed | None, at: int) -> list[Reason]:
         return [Reason("integrity_broken", known.broken_record or anchor, "what was stored", known.broken, advice)]
     found = [
         *known.given,
+        *((known.foreign,) if known.foreign else ()),
         *_record(known, at),
         *_evidence(known),
         *_files(known, seen),

@@ -22,12 +22,14 @@ _NOBODY = nobody()
 class Acting(Runtime):
     """A runtime as somebody else sees it. It is made for one request, and never closed."""
 
-    def __init__(self, base: Runtime, *, actor: str | None, scope: str | None, eyes: Eyes = HERE) -> None:
+    def __init__(
+        self, base: Runtime, *, actor: str | None, scope: str | None, eyes: Eyes = HERE, key_id: str = ""
+    ) -> None:
         self.__dict__.update(base.__dict__)
         self._of = base
         self.actor = base.actor if actor is None else check_name("actor", actor)
         self.scope = base.scope if scope is None else check_name("scope", scope)
-        self.eyes = eyes
+        self.eyes, self.key_id = eyes, key_id or base.key_id
         self.tokens = set(base.tokens) if isinstance(base, Acting) else set()
         self.claimer = _NOBODY
 

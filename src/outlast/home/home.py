@@ -16,7 +16,7 @@ from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, Run
 from outlast.handoffs.observer import HERE
 from outlast.home.acceptance import NOTHING_ACCEPTED as NOTHING_ACCEPTED
 from outlast.home.acceptance import Acceptance
-from outlast.home.place import check_name, find_home, make_folders, marker_of, project_of, tenant_folder
+from outlast.home.place import FoundHome, check_name, look_up, make_folders, marker_of, project_of, tenant_folder
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
@@ -55,10 +55,11 @@ class Runtime:
 
     secret_rules = SecretRules()
     key_id = ""  # of the API key in whose name a server acts: what it stores counts among that key's
+    adopted = False  # the home was found, and not made here
 
     def __init__(
         self,
-        home: str | Path | None = None,
+        home: str | Path | FoundHome | None = None,
         *,
         facade: Facade,
         tenant: str = "default",
@@ -69,7 +70,7 @@ class Runtime:
         settings: Settings | None = None,
         store_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.home = find_home(home)
+        self.home, self.adopted = look_up(home)
         self.project = project_of(self.home)
         self.scope, self.actor = check_name("scope", scope), check_name("actor", actor)
         self.tenant, self.ids, self._facade = tenant, ids, facade

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
+from outlast.home import ours
+from outlast.values.frozen import NamedTuple
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
@@ -15,20 +18,48 @@ OWN = ("runs", "keys", "hooks", "settings", "config", "secrets", "flows", "blobs
 _OF_FILES = re.compile(r".*\.(db|db-wal|db-shm|db-journal|ya?ml|json|toml|log|lock|tmp|part|bak)")
 
 
-def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
-    """The home: the one given, else OUTLAST_HOME, else the nearest `.outlast` upward, else one here."""
+class FoundHome(NamedTuple):
+    """A home, and whether it was found rather than named and is not known to have been made here."""
+
+    path: Path
+    adopted: bool = False
+
+
+def find_home(
+    given: str | Path | None = None, *, must_exist: bool = False, tell: Callable[[str], None] | None = None
+) -> Path:
+    """The home: the one given, else OUTLAST_HOME, else the nearest `.outlast` upward, else one here.
+
+    One that nobody named and that is not known yet is adopted, and `tell` is told so.
+    Raises HomeNotOurs for one that nobody named and that is not ours, HomeNotFound.
+    """
+    home = look_up(given, tell=tell).path
+    if must_exist and not home.is_dir():
+        raise HomeNotFound(str(home))
+    return home
+
+
+def look_up(
+    given: str | Path | FoundHome | None = None, *, tell: Callable[[str], None] | None = None, adopt: bool = True
+) -> FoundHome:
+    """The same, with how it became ours. Without `adopt` one that is not known yet is refused too."""
+    if isinstance(given, FoundHome):
+        return given
     named = given or os.environ.get("OUTLAST_HOME")
     if str(named).startswith(("http://", "https://")):
         raise EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
     if named:
-        home = Path(named).expanduser().absolute()
-    else:
-        here = _here()
-        near = (folder / FOLDER for folder in (here, *here.parents))
-        home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
-    if must_exist and not home.is_dir():
-        raise HomeNotFound(str(home))
-    return home
+        return FoundHome(Path(named).expanduser().absolute())
+    here = _here()
+    near = (folder / FOLDER for folder in (here, *here.parents))
+    home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
+    return FoundHome(home, ours.check_found(str(home), (tell or _warn) if adopt else None))
+
+
+def _warn(line: str) -> None:
+    import warnings
+
+    warnings.warn(line, RuntimeWarning, stacklevel=2)
 
 
 def _here() -> Path:
@@ -72,12 +103,24 @@ def refuse_lost(home: Path, tenant: str) -> None:
 def make_folders(home: Path, folder: Path) -> None:
     """A tenant's own folder with what lies in it. Raises StoreReadOnly, unless there is a database to look at."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_home(home)
+        folder.mkdir(exist_ok=True)
         keep_out_of_git(home)
         (folder / "blobs").mkdir(exist_ok=True)
     except OSError as error:
         if not (folder / "outlast.db").exists():
             raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
+
+
+def make_home(home: Path) -> None:
+    """The folder of a home. That it was made here is remembered if it can be found again without its name."""
+    try:
+        home.mkdir(parents=True)
+    except FileExistsError:
+        home.mkdir(exist_ok=True)  # raises for what is no folder
+        return
+    if home.name == FOLDER:
+        ours.remember(str(home), "made")
 
 
 def keep_out_of_git(home: Path) -> None:

@@ -40,7 +40,7 @@ WEAKENS = (
     "maybe_done",
     "environment_changed",
 )
-NOTES = ("head_moved", "other_files_changed", "checks_not_run", "masked")
+NOTES = ("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked")
 
 WEIGHTS: dict[str, str] = {
     **dict.fromkeys(CONTESTS, "contests"),

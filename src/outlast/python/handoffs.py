@@ -112,6 +112,7 @@ class Handoffs:
         accept: Sequence[str] = (),
         why: str = "",
         claim_id: str | None = None,
+        agree: str | None = None,
         actor: str | None = None,
         operation_id: str | None = None,
     ) -> Recovered:
@@ -119,7 +120,8 @@ class Handoffs:
 
         `run_checks` runs its checks and records what came of them. `claim` also claims it if nothing contests, or what
         contests is accepted (`accept=["file_changed:src/a.py"], why=…`); `take` takes it from another claimer.
-        Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid.
+        Commands that somebody else stored run only if `agree` is their digest, or that was agreed to before.
+        Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, ForeignCommands.
         """
         from outlast.handoffs.recover import recover
 
@@ -133,6 +135,7 @@ class Handoffs:
             accept=_words("accept", accept),
             why=why,
             claim_id=_claim(claim_id),
+            agree=agree,
             operation_id=operation_id,
         )
         return recover(self._runtime, asked, how)
@@ -143,12 +146,16 @@ class Handoffs:
         *,
         repo_root: str | None = None,
         claim_id: str | None = None,
+        agree: str | None = None,
         tenant_id: str | None = None,
         scope: str | None = None,
         actor: str | None = None,
         operation_id: str | None = None,
     ) -> Recovered:
-        """Run the checks and record what came of them; nothing is claimed."""
+        """Run the checks and record what came of them; nothing is claimed.
+
+        Raises ForeignCommands for those of somebody else, unless `agree` is their digest.
+        """
         from outlast.handoffs.recover import recover
 
         how = Recovering(
@@ -156,6 +163,7 @@ class Handoffs:
             run_checks=True,
             include_finished=True,
             claim_id=_claim(claim_id),
+            agree=agree,
             operation_id=operation_id,
             when="verify",
         )
@@ -209,6 +217,7 @@ class Handoffs:
         note: str = "",
         run_checks: bool = True,
         claim_id: str | None = None,
+        agree: str | None = None,
         repo_root: str | None = None,
         scope: str | None = None,
         actor: str | None = None,
@@ -218,7 +227,7 @@ class Handoffs:
 
         Completed runs the checks, and is refused (NotSettled) while one of them fails, a file is not as a must says, or
         a must in prose is not `acknowledged` word for word, unless `override` says why it counts all the same.
-        Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid.
+        Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, ForeignCommands.
         """
         from outlast.handoffs.settle import settle
 
@@ -232,6 +241,7 @@ class Handoffs:
             note=note,
             run_checks=run_checks,
             claim_id=_claim(claim_id),
+            agree=agree,
             operation_id=operation_id,
         )
         return settle(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)

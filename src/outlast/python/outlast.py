@@ -13,6 +13,7 @@ from outlast.errors import NameInvalid, RunWaiting
 from outlast.flows.spec import FlowSpec
 from outlast.home.acceptance import Acceptance
 from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
+from outlast.home.place import FoundHome
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.python.started import AsyncStarted, Started
 from outlast.runs.run import Outcome
@@ -36,7 +37,7 @@ JsonMap = Mapping[str, Any]
 class Outlast(Shared):
     """A home, opened: runs flows and knows every run, blocking. Behind a URL it is a server's (`remote/outlast.py`)."""
 
-    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+    def __new__(cls, home: str | Path | FoundHome | None = None, **_: Any) -> Self:
         if cls is Outlast and url_of(home):
             from outlast.remote.outlast import RemoteOutlast
 
@@ -218,7 +219,7 @@ class Outlast(Shared):
 class AsyncOutlast(Shared):
     """The same on an event loop: what runs flows is awaited."""
 
-    def __new__(cls, home: str | Path | None = None, **_: Any) -> Self:
+    def __new__(cls, home: str | Path | FoundHome | None = None, **_: Any) -> Self:
         if cls is AsyncOutlast and url_of(home):
             from outlast.remote.outlast import AsyncRemoteOutlast
 

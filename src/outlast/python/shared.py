@@ -15,6 +15,7 @@ from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
+from outlast.home.place import FoundHome
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.resources.resources import NOTHING
@@ -46,7 +47,7 @@ T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 
 
-def url_of(home: str | Path | None) -> str:
+def url_of(home: str | Path | FoundHome | None) -> str:
     """The URL that a home is behind, given or by OUTLAST_HOME; "" when it is a folder."""
     named = str(home) if home else os.environ.get("OUTLAST_HOME", "")
     return named if named.startswith(("http://", "https://")) else ""
@@ -70,7 +71,7 @@ class Shared:
 
     def __init__(
         self,
-        home: str | Path | None = None,
+        home: str | Path | FoundHome | None = None,
         *,
         key: str | None = None,
         tenant: str = "default",
@@ -102,12 +103,17 @@ class Shared:
         """The folder everything is kept in."""
         return self._runtime.home
 
-    def _acting(self, *, actor: str | None = None, scope: str | None = None, eyes: Eyes = HERE) -> Self:
-        """The same home for somebody else: in another name, with claims of its own. What is open is shared."""
+    def _acting(
+        self, *, actor: str | None = None, scope: str | None = None, eyes: Eyes = HERE, key_id: str = ""
+    ) -> Self:
+        """The same home for somebody else: in another name, with claims of its own. What is open is shared.
+
+        `key_id`: of the API key that says who he is.
+        """
         from outlast.home.caller import Acting
 
         view = object.__new__(type(self))
-        view._runtime = Acting(self._runtime, actor=actor, scope=scope, eyes=eyes)
+        view._runtime = Acting(self._runtime, actor=actor, scope=scope, eyes=eyes, key_id=key_id)
         return view
 
     # -- the person's choices --------------------------------------------------------------------

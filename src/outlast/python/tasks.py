@@ -100,17 +100,21 @@ class TaskSession:
         why: str = "",
         take: bool = False,
         *,
+        agree: str | None = None,
         operation_id: str | None = None,
     ) -> TaskResumed:
         """Claim the task and recover what was handed over, with its verdict. Of many workers one gets it.
 
-        Raises HandoffClaimed (it says who has it), HandoffContested, ClaimLost, TaskRefused, HandoffInvalid.
+        `agree` is the digest of commands of somebody else that may run.
+        Raises HandoffClaimed (it says who has it), HandoffContested, ClaimLost, TaskRefused, HandoffInvalid,
+        ForeignCommands.
         """
         words = (accept,) if isinstance(accept, str) else tuple(accept)
         got = tasks.resume(
             self._runtime,
             self._of,
             run_checks=run_checks,
+            agree=agree,
             accept=words,
             why=why,
             take=take,
@@ -128,11 +132,14 @@ class TaskSession:
         override: str = "",
         note: str = "",
         run_checks: bool = True,
+        agree: str | None = None,
         operation_id: str | None = None,
     ) -> TaskCompleted:
         """Settle the task as completed: its checks are run, and must pass; its runs must be over.
 
-        Raises NotSettled (unless `override` says why it counts all the same), HandoffClaimed, ClaimLost, TaskRefused.
+        `agree` is the digest of commands of somebody else that may run.
+        Raises NotSettled (unless `override` says why it counts all the same), HandoffClaimed, ClaimLost, TaskRefused,
+        ForeignCommands.
         """
         from outlast.tasks.complete import complete
 
@@ -145,6 +152,7 @@ class TaskSession:
             override=override,
             note=note,
             run_checks=run_checks,
+            agree=agree,
             claim_id=self._of.claim_id,
             operation_id=operation_id,
             task=True,

@@ -11,6 +11,7 @@ from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, No
 from outlast.handoffs import settle as settling
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import Asked
+from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
 from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
 from outlast.ledger.verdict import Verdict
@@ -58,13 +59,15 @@ class RemoteHandoffs(Handoffs):
             asked = asked._replace(anchor=given["anchor"], file_path=None, symbol=None)
         given |= {"accept": _words("accept", given["accept"]), "claim_id": _claim(given["claim_id"])}
         self._check(given, claim=given["claim"])
-        wanted = Wanted(asked, checks=bool(given["run_checks"]))
+        agree = agreed(given, runs=bool(given["run_checks"]))
+        wanted = Wanted(asked, checks=bool(given["run_checks"]), agree=agree)
         return self._recovered("/v1/handoff/recover", given, "recover", wanted)
 
     @like(Handoffs.verify)
     def verify(self, given: Given) -> Recovered:
         self._scope(given["scope"], given["tenant_id"])
-        return self._recovered("/v1/handoff/verify", given, "verify", self._wanted(given, checks=True))
+        wanted = self._wanted(given, checks=True, agree=agreed(given, runs=True))
+        return self._recovered("/v1/handoff/verify", given, "verify", wanted)
 
     def _recovered(self, path: str, given: Given, when: When, wanted: Wanted) -> Recovered:
         looking = self._looking(when, given, wanted)
@@ -73,10 +76,10 @@ class RemoteHandoffs(Handoffs):
             self._line.take(got.claim.id)
         return got
 
-    def _wanted(self, given: Given, *, checks: bool = False) -> Wanted:
+    def _wanted(self, given: Given, *, checks: bool = False, agree: str | None = None) -> Wanted:
         """What a call that names an anchor asks for."""
         asked = self._asked(given["anchor"], repo_root=given["repo_root"], scope=given["scope"])
-        return Wanted(asked, checks)
+        return Wanted(asked, checks, agree)
 
     def _check(self, given: Given, *, claim: bool) -> None:
         """Raises what embedded is raised before anything is looked for."""
@@ -105,7 +108,8 @@ class RemoteHandoffs(Handoffs):
         given |= {"evidence": _reports(given["evidence"]), "claim_id": _claim(given["claim_id"])}
         settling.check(self._runtime, settling.Settling(**{name: given[name] for name in _SETTLING}))
         runs = bool(given["run_checks"]) and given["outcome"] == "completed"
-        looking = self._looking("settle", given, self._wanted(given, checks=runs))
+        wanted = self._wanted(given, checks=runs, agree=agreed(given, runs=runs))
+        looking = self._looking("settle", given, wanted)
         try:
             settled = value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
         except NotSettled as error:
@@ -241,6 +245,16 @@ class RemoteHandoffs(Handoffs):
         found = (value_of(each, Listed) for each in items(self._line, "/v1/handoffs", {"scope": scope}))
         unfinished = (one.anchor for one in found if one.standing != "finished")
         return (anchor for anchor, _ in zip(unfinished, range(10), strict=False))
+
+
+def agreed(given: Given, *, runs: bool) -> str | None:
+    """The digest that the caller agrees to, taken out of what is sent: it is no matter of the server's.
+
+    Raises HandoffInvalid.
+    """
+    agree: str | None = given.pop("agree")
+    check_agree(agree, runs=runs)
+    return agree
 
 
 def _refuse_other(found: str, anchor: str) -> None:

@@ -2,23 +2,28 @@
 
 The server says what it needs to know; the call says what it may ask for (`Wanted`). Checks run only if the caller asked
 for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not done.
+And their commands run only if this user stored them from here, agreed to them, or trusts that actor of that server: who
+stored them is the server's word, which alone is not enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
+from outlast.handoffs import foreign
 from outlast.handoffs.find import Asked
 from outlast.handoffs.forms import read_check, read_must, rule_of
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, key_of
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.reported import refuse_odd
+from outlast.ledger.verdict import Verdict, judge
 from outlast.remote.calls import Given, write
 from outlast.remote.values import reading
 from outlast.values.frozen import dataclass
@@ -37,6 +42,7 @@ class Wanted:
 
     asked: Asked
     checks: bool = False
+    agree: str | None = None  # the digest of the commands that may run, whoever stored them
 
     def refuse_other(self, handoff: Handoff) -> None:
         """Raises ReplyRefused for a handoff that was not asked for."""
@@ -91,7 +97,9 @@ class Looking:
         body = self._named(given) | {"looks": bind or runs, "bind": bind}
         while True:
             try:
-                return write(self._line, path, body, headers=self._shown)
+                reply = write(self._line, path, body, headers=self._shown)
+                foreign.stored_here(contract)
+                return reply
             except LookFirst as first:
                 what = str(first.facts.get("what"))
                 if not may.pop(what, False):
@@ -102,10 +110,28 @@ class Looking:
     def seen(self, got: Recovered) -> Recovered:
         """What was asked for, as it was answered. Raises ReplyRefused for another, or if it is trusted unseen."""
         self._wanted.refuse_other(got.handoff)
+        got = self._whose(got)
         root = self._found.get(got.handoff.id, {}).get("root")
         if got.verdict.word == "trusted" and not root:
             raise ReplyRefused(f"{got.anchor!r:.300} is to be trusted, and nobody looked at its files", "look yourself")
         return got
+
+    def _whose(self, got: Recovered) -> Recovered:
+        """The same, with whose its commands are as it is seen from here."""
+        reasons = [each for each in got.reasons if each.code != "foreign_commands"]
+        note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there())
+        ordered = judge([*reasons, *filter(None, [note])]).reasons
+        return replace(got, verdict=Verdict(got.verdict.word, ordered))  # a note changes no word
+
+    def _stranger(self, handoff: Handoff) -> str:
+        """Why the commands of a handoff may not run here unasked; "" when they may."""
+        if not foreign.has_commands(handoff):
+            return ""
+        why = f"they come from {self._line.url}, which says that {handoff.actor!r:.200} stored them"
+        return foreign.stands_against(handoff, foreign.Stranger(why, f"{handoff.actor}@{self._line.url}"))
+
+    def _there(self) -> tuple[str, str]:
+        return "--home", self._line.url
 
     def _named(self, given: Given) -> Given:
         """The same in every try: one write."""
@@ -117,7 +143,7 @@ class Looking:
     def _bound(self, contract: Contract, what: str) -> Given:
         root = self._runtime.eyes.root(self._runtime, contract.repo_root)
         if what == "checks":
-            return {"ran": self._run(contract, root)}
+            return {"ran": self._run(contract, root, foreign.own(contract))}
         binding = self._runtime.eyes.bind(self._runtime, contract, root)
         assert binding is not None
         self._runtime.send_blobs(binding.blobs)
@@ -147,7 +173,7 @@ class Looking:
         root = eyes.place(runtime, handoff, self._wanted.asked.repo_root)
         if root is None:
             return {"handoff_id": handoff.id}
-        ran = self._run(handoff, root) if with_checks else None
+        ran = self._run(handoff, root, self._leave(handoff)) if with_checks else None
         seen = eyes.observe(runtime, handoff, root)  # after the checks: they may write files
         musts = {
             key_of(form): eyes.broken(runtime, handoff, form, root)
@@ -157,10 +183,14 @@ class Looking:
         said = {"handoff_id": handoff.id, "root": str(root), "binding": seen.binding, "relation": seen.relation}
         return said | {"musts": musts, "ran": ran}
 
-    def _run(self, about: Contract, root: Path) -> list[Given]:
+    def _leave(self, handoff: Handoff) -> foreign.Leave:
+        """Raises ForeignCommands."""
+        return foreign.given(handoff, self._stranger(handoff), self._wanted.agree, *self._there())
+
+    def _run(self, about: Contract, root: Path, leave: foreign.Leave) -> list[Given]:
         between = self._renewal(about) if self._line.claims else None
         runtime, eyes = self._runtime, self._runtime.eyes
-        self.ran = eyes.run_checks(runtime, about, root, when=self._when, by=self._by, between=between)
+        self.ran = eyes.run_checks(runtime, about, root, leave=leave, when=self._when, by=self._by, between=between)
         runtime.send_blobs(each.output for each in self.ran if each.output)
         return [_told(each) for each in self.ran]
 

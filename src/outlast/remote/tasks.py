@@ -13,7 +13,7 @@ from outlast.handoffs.handoff import HandoffClaim
 from outlast.home.place import check_name
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.remote.calls import Given, checked_json, cursor_at, items, like, read, write
-from outlast.remote.handoffs import contract_json
+from outlast.remote.handoffs import agreed, contract_json
 from outlast.remote.observe import Looking, Wanted, When
 from outlast.remote.values import handoff_of, reading, recovered_of, value_of
 from outlast.sessions import drafts as session_drafts
@@ -51,8 +51,8 @@ class RemoteTaskSession(TaskSession):
         of = self._of
         return {"task_id": of.task, "scope": of.scope, "actor": of.actor, "claim_id": self.claim_id}
 
-    def _looking(self, when: When, *, checks: bool = False) -> Looking:
-        wanted = Wanted(self._of.asked, checks)
+    def _looking(self, when: When, *, checks: bool = False, agree: str | None = None) -> Looking:
+        wanted = Wanted(self._of.asked, checks, agree)
         return Looking(self._line, self._runtime, when, self.actor, wanted, claims=self.claim_id or "")
 
     def _took(self, claim: HandoffClaim | None) -> None:
@@ -68,9 +68,7 @@ class RemoteTaskSession(TaskSession):
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("recover")
         found = _context(looking.about_handoffs(f"{ONE}/inspect", body).raw)
-        if found.handoff is not None:
-            looking.seen(found.handoff)
-        return found
+        return found if found.handoff is None else replace(found, handoff=looking.seen(found.handoff))
 
     @like(TaskSession.pause_task)
     def pause_task(self, given: Given) -> TaskPaused:
@@ -97,8 +95,9 @@ class RemoteTaskSession(TaskSession):
     def resume_task(self, given: Given) -> TaskResumed:
         accept = given["accept"]
         given["accept"] = (accept,) if isinstance(accept, str) else tuple(accept)
+        agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
-        looking = self._looking("recover", checks=bool(given["run_checks"]))
+        looking = self._looking("recover", checks=bool(given["run_checks"]), agree=agree)
         got = value_of(looking.about_handoffs(f"{ONE}/resume", body).raw, _With)
         recovered = looking.seen(recovered_of(got.recovered))
         if got.claim is None:
@@ -111,8 +110,9 @@ class RemoteTaskSession(TaskSession):
         for name in ("acknowledged", "missing"):
             given[name] = (given[name],) if isinstance(given[name], str) else tuple(given[name])
         given["evidence"] = tuple(given["evidence"])
+        agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
-        looking = self._looking("settle", checks=bool(given["run_checks"]))
+        looking = self._looking("settle", checks=bool(given["run_checks"]), agree=agree)
         try:
             done = value_of(looking.about_handoffs(f"{ONE}/complete", body).raw, TaskCompleted)
         except NotSettled as error:

@@ -201,6 +201,7 @@ def resume(
     of: Of,
     *,
     run_checks: bool,
+    agree: str | None,
     accept: tuple[str, ...],
     why: str,
     take: bool,
@@ -208,11 +209,13 @@ def resume(
 ) -> TaskResumed:
     """Claim the task, and give what was handed over with its verdict. One of many gets it.
 
-    Raises TaskRefused, HandoffClaimed (it says who holds it), HandoffContested, ClaimLost, HandoffInvalid.
+    Raises TaskRefused, HandoffClaimed (it says who holds it), HandoffContested, ClaimLost, HandoffInvalid,
+    ForeignCommands.
     """
     how = Recovering(
         actor=of.actor,
         run_checks=run_checks,
+        agree=agree,
         claim=True,
         take=take,
         accept=accept,

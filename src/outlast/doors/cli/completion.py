@@ -67,7 +67,9 @@ def _quietly(offer: Callable[[Outlast, click.Context], Iterable[tuple[str, str]]
 
         try:
             with _silence():
-                outlast = _door_of(context).open()  # never closed: that would write, and wait for whoever writes
+                outlast = _door_of(context).open(
+                    adopt=False
+                )  # never closed: that would write, and wait for whoever writes
                 found = [(word, text) for word, text in offer(outlast, context) if word.startswith(begun)]
         except Exception:
             return []

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.exits import MAKE_A_HOME
+from outlast.doors.cli.render import note
 from outlast.errors import HomeNotFound, OutlastError
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast import Outlast
+    from outlast.home.place import FoundHome
 
 
 CLAIM = "OUTLAST_CLAIM"  # the id of a claim that is shown by all commands
@@ -41,12 +43,14 @@ class Door:
     tenant: str | None
     scope: str | None
     json: bool
-    _opened: list[Path] = field(default_factory=list, compare=False, repr=False)  # the home, wherever a flow goes then
+    _opened: list[FoundHome] = field(
+        default_factory=list, compare=False, repr=False
+    )  # the home, wherever a flow goes then
 
-    def open(self, *, make: bool = False) -> Outlast:
-        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid."""
+    def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
+        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
         from outlast import Outlast
-        from outlast.home.place import check_tenant, find_home, refuse_lost
+        from outlast.home.place import check_tenant, look_up, refuse_lost
         from outlast.python.shared import url_of
 
         tenant = check_tenant("default" if self.tenant is None else self.tenant)
@@ -55,10 +59,10 @@ class Door:
             there = Outlast(url, tenant=tenant, scope=scope)
             there.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
             return there
-        home = self._opened[0] if self._opened else find_home(self.home)
-        if not make and not (home / tenant / "outlast.db").is_file():
-            refuse_lost(home, tenant)
-            raise self._missing(home, tenant)
+        home = self._opened[0] if self._opened else look_up(self.home, tell=note, adopt=adopt)
+        if not make and not (home.path / tenant / "outlast.db").is_file():
+            refuse_lost(home.path, tenant)
+            raise self._missing(home.path, tenant)
         outlast = Outlast(home, tenant=tenant, scope=scope)
         self._opened.append(home)
         outlast.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))

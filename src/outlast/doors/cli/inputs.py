@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from outlast.doors.cli.render import note
 from outlast.errors import FlowNotFound, InputsInvalid
 from outlast.flows.loading import is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
@@ -29,7 +30,7 @@ def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
 
     Raises FlowNotFound, RecipeInvalid.
     """
-    project = None if url_of(home) else project_of(find_home(home))
+    project = None if url_of(home) else project_of(find_home(home, tell=note))
     folders = [Path.cwd(), *([project] if project else [])]
     if is_recipe(name):
         return flow_file(name, *folders)

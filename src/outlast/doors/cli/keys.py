@@ -87,7 +87,7 @@ def _keys(door: Door) -> Keys:
     from outlast.home.keys import Keys
     from outlast.home.place import find_home
 
-    return Keys(find_home(door.home))
+    return Keys(find_home(door.home, tell=note))
 
 
 def _shown(key: ApiKey) -> dict[str, Any]:

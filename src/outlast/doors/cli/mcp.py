@@ -74,13 +74,13 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
 
     def opened(make: bool) -> Outlast:
         from outlast import Outlast
-        from outlast.home.place import find_home
+        from outlast.home.place import look_up
 
         if door.home and "://" in door.home:
             return Outlast(door.home, tenant=tenant, scope=scope, actor=name)
-        home = find_home(door.home)
-        if not make and not (home / tenant / "outlast.db").is_file():
-            raise HomeNotFound(str(home))
+        home = look_up(door.home, adopt=False)  # a model says nothing for the user
+        if not make and not (home.path / tenant / "outlast.db").is_file():
+            raise HomeNotFound(str(home.path))
         return Outlast(home, tenant=tenant, scope=scope, actor=name)
 
     return opened

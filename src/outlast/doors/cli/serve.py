@@ -10,7 +10,7 @@ import click
 
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import INTERRUPTED
-from outlast.doors.cli.render import emit, say
+from outlast.doors.cli.render import emit, note, say
 from outlast.errors import ExtraMissing, NameInvalid
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict
     from outlast.doors.http.listening import address_of, listen, refuse_open_door
     from outlast.home.place import check_tenant, find_home
 
-    home, tenant = find_home(door.home), check_tenant(door.tenant or "default")
+    home, tenant = find_home(door.home, tell=note), check_tenant(door.tenant or "default")
     refuse_open_door(home, host, require_key=given["require_key"])
     opened = listen(host, port)
     address = address_of(opened)

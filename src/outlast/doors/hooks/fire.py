@@ -18,6 +18,9 @@ from outlast.doors.hooks.place import Place, anchor_of, place_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
+UNUSED = """\
+Outlast: the home of this project (.outlast) is not used, and nothing of it is shown: {why}. \
+If it is the user's own, OUTLAST_HOME names it."""
 START_SECONDS = 8.0  # a start that takes longer tells nothing
 
 
@@ -86,6 +89,10 @@ def _fired(call: Called) -> bytes:
     place = place_of(cwd)
     if not place.exists:
         return b""
+    from outlast.python.homes import why_unused
+
+    if why := why_unused(place.home):
+        return answer(event.client, "start", UNUSED.format(why=why)) if event.kind == "start" else b""
     try:
         return _start(event, place) if event.kind == "start" else _noted(event, place.home)
     except Exception as error:
@@ -179,8 +186,10 @@ def _is_whole(said: bytes) -> bool:
 def _tell(home: str, words: str) -> None:
     """Note something that went wrong before the home was known: in the home that is here, if there is one."""
     try:
+        from outlast.python.homes import why_unused
+
         place = place_of(home or os.getcwd())
-        if place.exists:
+        if place.exists and not why_unused(place.home):
             note(place.home, words)
     except OSError:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
@@ -59,6 +59,11 @@ class Tool:
     reads: bool = False  # it changes nothing
     repeats: bool = False  # the same call again changes nothing more
     writes: tuple[str, ...] = ()  # arguments without which it only reads
+    runs: Literal["", "checks", "flows"] = ""  # commands of a handoff, where the files are; or code of a flow
+
+    def runs_code(self, *, files: bool) -> bool:
+        """Whether a call may change anything anywhere: it can run commands or flows. `files`: those are here."""
+        return self.runs == "flows" or (self.runs == "checks" and files)
 
     def role_for(self, given: Arguments) -> str:
         """The role that this call needs."""

@@ -72,6 +72,7 @@ claim_lost: somebody else continues it; stop. Nothing is stored when there is an
         HandoffStore,
         store,
         outputs.HANDOFF,
+        runs="checks",
     ),
     Tool(
         "handoff_recover",
@@ -92,11 +93,13 @@ never makes up for a weak first pass.
 Errors: handoff_not_found: check the anchor; the nearest ones are named. handoff_ambiguous: choose one of those
 named. finished: its work is done (include_finished=true reads it). handoff_claimed: somebody else continues it;
 wait, or take=true with why if the user says so. claim_lost: stop. runs_on_host: this server runs no checks;
-call without run_checks.""",
+call without run_checks. foreign_commands: somebody else stored its commands, and you cannot agree to them: show
+the user the commands and the command line that agrees, and go on without run_checks.""",
         HandoffRecover,
         recover,
         outputs.RECOVERED,
         writes=("claim", "take", "run_checks", "accept", "claim_id"),
+        runs="checks",
     ),
     Tool(
         "handoff_settle",
@@ -114,10 +117,11 @@ Errors: not_settled: a check fails, was not run, a file is not as a must says, o
 acknowledged word for word; mend what is named and settle again. Only if the user says that it counts all the
 same: override with the reason. handoff_claimed: somebody else holds it. claim_lost: you do not hold it any
 more. finished: it was completed before. handoff_not_found: check the anchor. runs_on_host: this server runs no
-checks; settle where the files are.""",
+checks; settle where the files are. foreign_commands: somebody else stored its commands, and you cannot agree to
+them: show the user the commands and the command line that agrees.""",
         HandoffSettle,
         settle,
         outputs.SETTLEMENT,
-        repeats=True,
+        runs="checks",
     ),
 )

@@ -224,6 +224,7 @@ no_flows: this server runs no flows; resume it where its code is. run_not_found:
         RunResume,
         resume,
         outputs.OUTCOME,
+        runs="flows",
     ),
     Tool(
         "interrupt_list",
@@ -256,5 +257,6 @@ key may not approve; ask the user.""",
         InterruptAnswer,
         answer,
         outputs.ANSWERED,
+        runs="flows",
     ),
 )

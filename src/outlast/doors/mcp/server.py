@@ -66,7 +66,8 @@ class Served:
     def __init__(self, desk_of: DeskOf, without: tuple[str, ...]) -> None:
         self.desk_of = desk_of
         self.schemas: dict[str, dict[str, Any]] = {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
-        self.tools = [_listed(tool, self.schemas[name]) for name, tool in TOOLS.items()]
+        files = "path" not in without
+        self.tools = [_listed(tool, self.schemas[name], files=files) for name, tool in TOOLS.items()]
 
     # -- tools -----------------------------------------------------------------------------------
 
@@ -188,13 +189,14 @@ async def aside(work: Callable[[], T]) -> T:
 # -- in the words of the protocol ----------------------------------------------------------------------
 
 
-def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
+def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
+    runs = tool.runs_code(files=files)
     hints = types.ToolAnnotations(
         title=tool.title,
         read_only_hint=tool.reads,
-        destructive_hint=False,
-        idempotent_hint=tool.reads or tool.repeats,
-        open_world_hint=tool.name == "run_resume",
+        destructive_hint=runs,
+        idempotent_hint=tool.reads or (tool.repeats and not runs),
+        open_world_hint=runs,
     )
     return types.Tool(
         name=tool.name,

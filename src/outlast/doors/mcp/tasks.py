@@ -88,6 +88,7 @@ resumed it.""",
         TaskPause,
         pause,
         outputs.PAUSED,
+        runs="checks",
     ),
     Tool(
         "task_resume",
@@ -102,10 +103,11 @@ Returns the recovered handoff, and your claim: give its id as claim_id to task_p
 task has a run that stopped, run_resume continues it.
 Errors: handoff_claimed: it says who has it; wait, or take=true with why if the user says so. handoff_contested:
 mend what is named, or ask the user and give accept and why. task_not_found: check the id. task_refused: there
-is nothing to resume, or it is completed.""",
+is nothing to resume, or it is completed. foreign_commands: as of handoff_recover.""",
         TaskResume,
         resume,
         outputs.RESUMED,
+        runs="checks",
     ),
     Tool(
         "task_complete",
@@ -118,10 +120,11 @@ for word.
 
 Returns how its handoff was settled, with what came of each check.
 Errors: not_settled: mend what is named, then complete again; override with a reason only if the user says so.
-handoff_claimed or claim_lost: you do not hold it. task_refused: it says why. task_not_found: check the id.""",
+handoff_claimed or claim_lost: you do not hold it. task_refused: it says why. task_not_found: check the id.
+foreign_commands: as of handoff_settle.""",
         TaskComplete,
         complete,
         outputs.COMPLETED,
-        repeats=True,
+        runs="checks",
     ),
 )

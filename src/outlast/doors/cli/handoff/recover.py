@@ -27,6 +27,9 @@ claim_id_option = click.option("--claim-id", metavar="ID", help="Show a claim th
 operation_option = click.option("--operation-id", metavar="ID", help="The same one again does nothing twice.")
 take_option = click.option("--take", is_flag=True, help="Take the claim from who holds it; needs --why.")
 why_option = click.option("--why", default="", metavar="WHY", help="Why; it is on the record.")
+agree_option = click.option(
+    "--agree", metavar="DIGEST", help="Run commands that somebody else stored, if this is their digest."
+)
 accept_option = click.option(
     "--accept",
     multiple=True,
@@ -47,6 +50,7 @@ accept_option = click.option(
 @accept_option
 @why_option
 @claim_id_option
+@agree_option
 @click.option("--include-finished", is_flag=True, help="Also if its work was completed.")
 @click.option("--explain", is_flag=True, help="The reasons as a table.")
 @click.option("--prompt", is_flag=True, help="As a text for an agent.")
@@ -83,6 +87,8 @@ def _refuse_together(
         raise click.UsageError("--tokens is of --prompt; give that too")
     if prompt and explain:
         raise click.UsageError("--prompt and --explain are two ways to show it; give one of them")
+    if given["agree"] is not None and not given["run_checks"]:
+        raise click.UsageError("--agree is for checks that run; give --run-checks too")
     if given["take"] and not given["claim"]:
         raise click.UsageError("--take takes the claim; give --claim too")
 
@@ -129,14 +135,17 @@ def exit_code_of(got: Recovered) -> int:
 @command("verify")
 @anchor_argument()
 @repo_option
+@agree_option
 @click.option("--explain", is_flag=True, help="The reasons as a table.")
-def verify(door: Door, anchor: str, repo_root: str | None, explain: bool) -> int:
+def verify(door: Door, anchor: str, repo_root: str | None, agree: str | None, explain: bool) -> int:
     """Run the checks and record what came of them; nothing is claimed.
+
+    Commands that somebody else stored are shown and not run, until --agree names their digest; that is remembered.
 
     Exits 0 when all of them passed and nothing contests, else 4.
     """
     with door.open() as outlast, checks_shown(door, outlast):
-        got = outlast.handoff.verify(anchor, **_places({"repo_root": repo_root}))
+        got = outlast.handoff.verify(anchor, agree=agree, **_places({"repo_root": repo_root}))
         results = results_of(outlast, got)
     _say(door, got, results, explain=explain)
     return exit_code_of(got) if all(each.passed for each in got.evidence) else REFUSED

@@ -12,7 +12,7 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.handoff.checks import checks_shown
 from outlast.doors.cli.handoff.fields import objects
 from outlast.doors.cli.handoff.names import command_for
-from outlast.doors.cli.handoff.recover import actor_option, claim_id_option, operation_option, repo_option
+from outlast.doors.cli.handoff.recover import actor_option, agree_option, claim_id_option, operation_option, repo_option
 from outlast.doors.cli.render import emit, say
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ STYLES = {"completed": "green", "failed": "red", "released": "yellow"}
 @click.option("--override", default="", metavar="WHY", help="Why it counts as completed all the same.")
 @click.option("-m", "--note", default="", metavar="TEXT", help="What else there is to say.")
 @click.option("--no-checks", is_flag=True, help="Run no checks; those on record must do.")
+@agree_option
 @repo_option
 @claim_id_option
 @operation_option

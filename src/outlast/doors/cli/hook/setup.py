@@ -42,7 +42,7 @@ def install(door: Door, client: Client, user: bool, only_print: bool) -> int:
 
     if door.home is not None:
         raise click.UsageError("hooks use the home of the main worktree; set OUTLAST_HOME for the agent instead")
-    place = _here()
+    place = _here() if user or only_print else _our_place()
     found = installing.install(client, Path(place.top), user=user, write=not only_print)
     if not only_print and not user:
         _make_home(place.home)
@@ -96,7 +96,7 @@ def status(door: Door) -> int:
     """Which agents call Outlast here, the sessions that have not ended, the
     last automatic revisions of this branch, and what went wrong.
     """
-    place = _here()
+    place = _our_place()
     told = {
         "home": place.home if place.exists else "",
         "clients": [_listed(client, place, user) for client in CLIENTS for user in (False, True)],
@@ -205,7 +205,7 @@ def drain(door: Door) -> int:
     from outlast.doors.hooks import leave as leaving
     from outlast.doors.hooks import spool
 
-    place = _here()
+    place = _our_place()
     before = len(spool.waiting(place.home))
     if before:
         with spool.alone(place.home, 30.0) as granted:
@@ -225,8 +225,19 @@ def _here() -> Place:
     return place_of(os.getcwd())
 
 
+def _our_place() -> Place:
+    """The same, if its home is ours or becomes so now. Raises HomeNotOurs."""
+    from outlast.python.homes import check_home
+
+    place = _here()
+    check_home(place.home, note)
+    return place
+
+
 def _make_home(home: str) -> None:
-    os.makedirs(home, exist_ok=True)
+    from outlast.python.homes import make_home
+
+    make_home(home)
     ignore = os.path.join(home, ".gitignore")
     if not os.path.exists(ignore):
         Path(ignore).write_text("*\n")

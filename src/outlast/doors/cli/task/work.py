@@ -15,6 +15,7 @@ from outlast.doors.cli.handoff.fields import OPTIONS, fields_of, files_of, objec
 from outlast.doors.cli.handoff.recover import (
     accept_option,
     actor_option,
+    agree_option,
     claim_id_option,
     operation_option,
     repo_option,
@@ -139,6 +140,7 @@ def _say_paused(door: Door, paused: TaskPaused) -> None:
 @command("resume")
 @task_argument()
 @click.option("--run-checks", is_flag=True, help="Run its checks, and record what came of them.")
+@agree_option
 @take_option
 @accept_option
 @why_option
@@ -187,6 +189,7 @@ def _say_resumed(door: Door, got: TaskResumed) -> None:
 @click.option("--override", default="", metavar="WHY", help="Why it counts as completed all the same.")
 @click.option("-m", "--note", default="", metavar="TEXT", help="What else there is to say.")
 @click.option("--no-checks", is_flag=True, help="Run no checks; those on record must do.")
+@agree_option
 @repo_option
 @claim_id_option
 @operation_option
