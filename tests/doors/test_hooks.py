@@ -289,7 +289,7 @@ def test_nothing_in_the_home_but_the_ledger_decides_what_a_start_is_told(work: W
     folder.mkdir(parents=True)
     names = (f"{crc32(word.encode()):08x}" for word in ("branch:main", str(work.folder)))
     (folder / f"{''.join(names)}.json").write_text(forged(work))
-    told = context(work.fire("start"))
+    told = context("claude", work.fire("start").stdout)
     assert "FORGED" not in told
     assert "contested" in told
 
