@@ -134,10 +134,12 @@ def _known(top: str) -> dict[str, str]:
     here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
     mark = (found, *map(_mark, (top, found.own, f"{found.common}/config", f"{found.own}/config.worktree")))
     if mark not in _settings:
-        _agree(found)
         told = _told(found, here)
-        if any(key.startswith("include") for scope, key, _ in told if scope in _OWN):
-            return here | _replaced(_told_with_includes(found, here, told))
+        includes = any(key.startswith("include") for scope, key, _ in told if scope in _OWN)
+        _check_includes(found, told)
+        _agree(found)
+        if includes:  # then these files are not all that its settings rest on
+            return here | _replaced(_told(found, here, "--includes"))
         if len(_settings) > 64:
             _settings.clear()
         _settings[mark] = _replaced(told)
@@ -229,15 +231,21 @@ def _told(found: Repository, here: Mapping[str, str], *more: str) -> Told:
     return [(scope, *setting.partition("\n")[::2]) for scope, setting in zip(fields, fields, strict=True)]
 
 
-def _told_with_includes(found: Repository, here: Mapping[str, str], told: Told) -> Told:
-    """The same with what the repository's settings include, if all of it lies in the repository. Raises Unusable."""
+def _check_includes(found: Repository, told: Told) -> None:
+    """What the repository's settings include lies in the repository, and includes nothing more. Raises Unusable."""
     for scope, key, value in told:
         if scope in _OWN and key.startswith("include"):
             base = found.common if scope == "local" else found.own
-            path = repository.followed(os.path.join(base, os.path.expanduser(value)))
-            if not is_safe(found.top) and not (found.holds(path) and _is_plain(found, path)):
+            path = _followed(os.path.join(base, os.path.expanduser(value)))
+            if not (found.holds(path) and _is_plain(found, path)) and not is_safe(found.top):
                 raise Unusable(f"its settings include {value!r}")
-    return _told(found, here, "--includes")
+
+
+def _followed(path: str) -> str:
+    try:
+        return repository.followed(path)
+    except LeadsOut as error:
+        raise Unusable(str(error)) from error
 
 
 def _is_plain(found: Repository, path: str) -> bool:
