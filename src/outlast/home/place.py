@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
+from outlast.home.privacy import close_home
+from outlast.values.private import make_folder, make_home, write_file
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
@@ -68,9 +70,11 @@ def refuse_lost(home: Path, tenant: str) -> None:
 def make_folders(home: Path, folder: Path) -> None:
     """A tenant's own folder with what lies in it. Raises StoreReadOnly, unless there is a database to look at."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_home(home)
+        close_home(home)
+        make_folder(folder)
         keep_out_of_git(home)
-        (folder / "blobs").mkdir(exist_ok=True)
+        make_folder(folder / "blobs")
     except OSError as error:
         if not (folder / "outlast.db").exists():
             raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
@@ -80,7 +84,7 @@ def keep_out_of_git(home: Path) -> None:
     """Nothing of a home belongs in a repository."""
     ignore = home / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n")
+        write_file(ignore, b"*\n")
 
 
 def check_name(kind: str, name: str) -> str:
