@@ -55,7 +55,7 @@ crash: setup
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \
-		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py
+		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py tests/abuse
 
 # Installs node and two npm packages into a temporary folder, and asks them.
 conformance: setup

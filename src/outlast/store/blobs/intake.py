@@ -22,7 +22,7 @@ from outlast.store.blobs import chunks
 from outlast.store.blobs.chunks import CHUNK_BYTES, LISTED_FROM, Chunk
 from outlast.store.blobs.folder import Blobs, translated
 from outlast.values.frozen import NamedTuple
-from outlast.values.private import open_file
+from outlast.values.private import make_folder, open_file
 
 RAW, ZLIB = "raw", "zlib"
 SMALLEST = 4096  # what is smaller takes a block of the disk anyway
