@@ -98,6 +98,14 @@ def test_no_tool_looks_at_a_folder_outside(call: Caller, place: Place, tool: str
         assert (problem["code"], problem["path"]) == ("handoff_invalid", "repo_root")
 
 
+@pytest.mark.parametrize("field", ["acceptance_checks", "must_keep"])
+@pytest.mark.parametrize("file", [".env", "settings.md", "lib/server.pem"])
+def test_no_form_tells_what_is_in_a_secrets_file(call: Caller, field: str, file: str) -> None:
+    work = contract(target_files=[], acceptance_checks=[]) | {field: [{"file": file, "contains": "TOKEN=1"}]}
+    problem = call.problem("handoff_store", anchor="task:guess", **work)
+    assert (problem["code"], problem["path"]) == ("handoff_invalid", f"{field}[0].file")
+
+
 def test_another_work_tree_of_the_repository_is_the_project_too(call: Caller, place: Place) -> None:
     root = place.folder.parent / "worktree"
     work = contract(target_files=["lib/notes.md"], acceptance_checks=[], repo_root=str(root))

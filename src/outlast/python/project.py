@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,7 @@ from outlast.files.place import folder_at
 from outlast.home.place import project_of
 from outlast.secrets.find import is_secret_file
 
+_CONTENT = {"contains", "sha256"}  # rules that tell of content
 INSIDE = "name a file of this project, or give the content itself"
 
 
@@ -77,6 +79,18 @@ class Project:
             remedy = "give a folder of it, or of another work tree of its repository; or leave it out"
             raise HandoffInvalid("repo_root", f"{given!r:.200} is not inside {self.root or 'any project'}", remedy)
         return real
+
+    def check_forms(self, field: str, forms: Iterable[object], root: str) -> None:
+        """No form tells what is in a secrets file, guess by guess. Raises HandoffInvalid."""
+        for place, form in enumerate(forms):
+            file = str(form.get("file", "")) if isinstance(form, Mapping) and {*form} & _CONTENT else ""
+            if file and (
+                is_secret_file(file) or is_secret_file(str(self._real(os.path.join(root or str(self.root), file))))
+            ):
+                remedy = "check that it exists, or name another file"
+                raise HandoffInvalid(
+                    f"{field}[{place}].file", f"{file!r:.200} is named like a file with secrets", remedy
+                )
 
     def _is_inside(self, real: str) -> bool:
         return self.root is not None and repository.is_below(real, str(self.root))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from outlast.python.project import Project
     from outlast.python.tasks import TaskSession
 
+FORMS = {"acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"}  # may name files
 Sessions = dict[tuple[str, str], "TaskSession"]
 
 
@@ -33,10 +34,13 @@ class Desk:
     project: Project | None = None  # whose files a path means; None: no path means any
 
     def given(self, asked: Arguments, *without: str) -> dict[str, Any]:
-        """The arguments of a call, its folder checked: one of the project. Raises HandoffInvalid."""
+        """The arguments of a call, what it names in files checked: all of the project. Raises HandoffInvalid."""
         said = asked.given(*without)
-        if self.project is not None and "repo_root" in said:
-            said["repo_root"] = self.project.folder(said["repo_root"])
+        if self.project is not None:
+            if "repo_root" in said:
+                said["repo_root"] = self.project.folder(said["repo_root"])
+            for field in FORMS & {*said}:
+                self.project.check_forms(field, said[field], said.get("repo_root", ""))
         return said
 
     def session(self, task: str, opened: bool = False, **who: Any) -> TaskSession:
