@@ -133,32 +133,30 @@ def _known(top: str) -> dict[str, str]:
     found = _found(top)
     here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
     mark = (found, *map(_mark, (top, found.own, f"{found.common}/config", f"{found.own}/config.worktree")))
-    if mark not in _settings:
+    known = _settings.get(mark)
+    if known is None:
         told = _told(found, here)
-        includes = any(key.startswith("include") for scope, key, _ in told if scope in _OWN)
         _check_includes(found, told)
         _agree(found)
-        if includes:  # then these files are not all that its settings rest on
-            return here | _replaced(_told(found, here, "--includes"))
+        if any(key.startswith("include") for scope, key, _ in told if scope in _OWN):
+            return here | _replaced(_told(found, here, "--includes"))  # the files above are not all that it rests on
+        known = _replaced(told)
         if len(_settings) > 64:
             _settings.clear()
-        _settings[mark] = _replaced(told)
-    return here | _settings[mark]
+        _settings[mark] = known
+    return here | known
 
 
 def _mark(path: str) -> tuple[int, ...]:
-    """What changes with a file; nobody can set the last of it."""
+    """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
+    import stat
+
     try:
         seen = os.stat(path)
     except OSError:
         return ()
-    return seen.st_uid, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns if not _is_folder(seen) else 0
-
-
-def _is_folder(seen: os.stat_result) -> bool:
-    import stat
-
-    return stat.S_ISDIR(seen.st_mode)
+    kept = (seen.st_uid, seen.st_dev, seen.st_ino)
+    return kept if stat.S_ISDIR(seen.st_mode) else (*kept, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def _found(top: str) -> Repository:
