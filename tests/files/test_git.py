@@ -99,7 +99,7 @@ def test_commit_branch_and_changes_come_from_one_question(tmp_path: Path, monkey
         *(Changed(path, "changed") for path in ("changed", "deleted", "moved", "to", "staged")),
         Changed("new/", "untracked"),
     }
-    assert questions(log) == ["rev-parse", "config", "status"]  # the first two once for each process
+    assert questions(log) == ["config", "rev-parse", "status"]  # the first two once for each process
 
 
 def questions(log: Path) -> list[str]:
@@ -477,12 +477,12 @@ def test_whose_a_repository_is_and_its_settings_are_asked_for_once_and_again_whe
     log = logged(tmp_path, monkeypatch)
     assert asked.look(root)
     assert asked.look(root)
-    assert questions(log) == ["rev-parse", "config", "status", "status"]
+    assert questions(log) == ["config", "rev-parse", "status", "status"]
     append(root / ".git" / "config", evil)
     log.unlink()
     assert asked.look(root)
     assert asked.patch(root, ["a.py"], 1 << 20)
-    assert questions(log) == ["rev-parse", "config", "status", "diff"]
+    assert questions(log) == ["config", "rev-parse", "status", "diff"]
 
 
 @pytest.mark.parametrize("what", ["pipe", "large", "broken"])
