@@ -1,11 +1,9 @@
 """Row 7: how long a coding agent waits for a hook: the whole process, from its start to its end."""
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from measure import Ask, Rounds, Sample, environment
 from plan import Plan
 from report import Goal, Row, milliseconds, times
 
-from outlast.doors.hooks import briefing, spool
+from outlast.doors.hooks import spool
 
 GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "init.defaultBranch=main")
 BARE = "bare Python"
@@ -26,8 +24,7 @@ def hooks(plan: Plan) -> Row:
     asks: dict[str, Ask] = {
         BARE: partial(_timed, [sys.executable, "-P", "-c", ""], b""),
         **{f"`{kind}`": partial(session.fire, kind) for kind in ("stop", "compact", "end")},
-        "`start`, nothing moved since": partial(session.fire, "start", session.prepare),
-        "`start`, looked up": partial(session.fire, "start", session.unprepare),
+        "`start`": partial(session.fire, "start"),
     }
     taken = Rounds()
     taken.take(asks, 1)  # compiles what was not compiled
@@ -61,24 +58,12 @@ class _Session:
         self.transcript = folder.with_suffix(".jsonl")
         self.transcript.write_text(json.dumps({"type": "assistant", "message": {"content": [call]}}) + "\n")
 
-    def fire(self, kind: str, before: Callable[[], None] = lambda: None) -> Sample:
-        before()
+    def fire(self, kind: str) -> Sample:
         said = {"session_id": "bench", "transcript_path": str(self.transcript), "cwd": str(self.folder)}
         given = json.dumps({**said, "hook_event_name": NAMES[kind]}).encode()
         sample = _timed([sys.executable, "-P", "-m", "outlast", "hook", kind, "--client", "claude"], given)
         self._idle()
         return sample
-
-    def prepare(self) -> None:
-        if not os.path.exists(self._briefing()):
-            self.fire("end")
-
-    def unprepare(self) -> None:
-        self.prepare()
-        os.unlink(self._briefing())
-
-    def _briefing(self) -> str:
-        return briefing.path_of(str(self.home), "branch:main", os.path.realpath(self.folder))
 
     def _idle(self) -> None:
         """Until everything is stored: it is not what the agent waits for."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.files import ask_git
 from outlast.files import git as asked
 from outlast.files.git import Changed
 
@@ -98,7 +99,13 @@ def test_commit_branch_and_changes_come_from_one_question(tmp_path: Path, monkey
         *(Changed(path, "changed") for path in ("changed", "deleted", "moved", "to", "staged")),
         Changed("new/", "untracked"),
     }
-    assert len(log.read_text().splitlines()) == 1
+    assert questions(log) == ["config", "rev-parse", "status"]  # the first two once for each process
+
+
+def questions(log: Path) -> list[str]:
+    """What git was asked, in order."""
+    words = ("rev-parse", "config", "status", "diff")
+    return [next(word for word in line.split() if word in words) for line in log.read_text().splitlines()]
 
 
 def test_before_the_first_commit_there_is_a_branch_and_no_commit(tmp_path: Path) -> None:
@@ -463,18 +470,19 @@ def test_the_users_own_filters_stay_also_where_the_repository_names_them_too(
     assert not (tmp_path / "ran").exists()
 
 
-def test_filters_are_asked_for_once_and_only_where_there_may_be_any(
+def test_whose_a_repository_is_and_its_settings_are_asked_for_once_and_again_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, evil = with_filter(tmp_path)
     log = logged(tmp_path, monkeypatch)
     assert asked.look(root)
-    assert len(log.read_text().splitlines()) == 1
+    assert asked.look(root)
+    assert questions(log) == ["config", "rev-parse", "status", "status"]
     append(root / ".git" / "config", evil)
     log.unlink()
     assert asked.look(root)
     assert asked.patch(root, ["a.py"], 1 << 20)
-    assert [" config " in line for line in log.read_text().splitlines()] == [True, False, False]
+    assert questions(log) == ["config", "rev-parse", "status", "diff"]
 
 
 @pytest.mark.parametrize("what", ["pipe", "large", "broken"])
@@ -486,7 +494,7 @@ def test_settings_that_cannot_be_read_do_no_harm(tmp_path: Path, monkeypatch: py
         os.mkfifo(config)
     else:
         append(config, "#" * (2 << 20) + "\n" + evil if what == "large" else evil + "[")
-    monkeypatch.setattr(asked, "GIT_SECONDS", 1.0)
+    monkeypatch.setattr(ask_git, "GIT_SECONDS", 1.0)
     state = asked.look(root)
     assert (state is not None) == (what == "large")
     assert not (tmp_path / "ran").exists()
@@ -569,7 +577,7 @@ def test_of_a_broken_repository_nothing_is_known_and_the_outer_one_is_not_asked(
 def test_a_git_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = repository(tmp_path / "repo", a="1")
     log = logged(tmp_path, monkeypatch, before=f'sleep 60 & echo $! > "{tmp_path}/pid"; wait')
-    monkeypatch.setattr(asked, "GIT_SECONDS", 2.0)
+    monkeypatch.setattr(ask_git, "GIT_SECONDS", 2.0)
     assert asked.look(root) is None
     assert log.exists()
     deadline = time.monotonic() + 20

@@ -197,9 +197,10 @@ def watch(event, args):
         if not path.is_absolute() or (root in path.parents and ".git" not in path.parts):  # its settings are read
             opened.append(path.name)
     elif event in ("os.listdir", "os.scandir"):
-        listed.append(str(args[0]))
+        listed.extend([str(args[0])] if ".git" not in Path(args[0]).parts else [])  # that is checked first
     elif event == "subprocess.Popen":
-        spawned.append([word for word in args[1] if word in ("status", "ls-files", "diff", "merge-base", "cat-file")])
+        asked = [word for word in args[1] if word in ("status", "ls-files", "diff", "merge-base", "cat-file")]
+        spawned.extend([asked] if asked else [])  # not: whose it is, and its settings
 
 sys.addaudithook(watch)
 told = []

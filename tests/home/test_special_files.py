@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from outlast.flows.yaml.cache import known
 from tests.kit.families import add_run, age_blobs
 
 from outlast import Outlast
 from outlast.errors import IntegrityBroken, OutlastError, SecretPatternInvalid, StoreForeign, StoreLost
-from outlast.flows.yaml.cache import known
 from outlast.home.keys import Keys
 from outlast.values.plain import NotPlain, open_plain, read_plain
 

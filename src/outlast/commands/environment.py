@@ -18,6 +18,7 @@ from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Replay
 from outlast.values.codec import encode, pack_json
+from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.commands.step import CommandAttempt, CommandWork
@@ -67,7 +68,7 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
 
 
 def _written(path: Path, value: Any) -> Path:
-    path.write_bytes(encode(value))
+    write_file(path, encode(value))
     return path
 
 

@@ -19,6 +19,7 @@ from outlast.ledger.journal import Row, decode_header
 from outlast.runs.call import GOOD
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
+from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -102,7 +103,7 @@ def write_mirror(runtime: Runtime, run_id: str) -> Path:
     row = runtime.row(run_id)
     rows = runtime.store.read(lambda look: look.journal_of(row.key))
     folder = folder_of(runtime, row.id, row.flow)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     name = iterated if is_recipe(row.flow) else _Counted()
     _Folder(folder, name).write(receipts_of(row.id, row.flow, rows, runtime.blobs.get))
     return folder
@@ -190,7 +191,7 @@ class _Folder:
     def _put(self, kind: str, name: str, value: Any) -> None:
         folder = self.path / kind
         if folder not in self._made:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._made.add(folder)
         _write(folder / name, encode(value) + b"\n")
 
@@ -220,7 +221,7 @@ def _write(path: Path, content: bytes) -> None:
     """Write a file whole. Whoever reads finds the old one or the new one, also after a kill in between."""
     temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
     try:
-        temporary.write_bytes(content)
+        write_file(temporary, content)
         os.replace(temporary, path)
     except OSError:
         with suppress(OSError):

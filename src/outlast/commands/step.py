@@ -25,6 +25,7 @@ from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain
+from outlast.values.private import make_folder
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -128,7 +129,7 @@ class CommandWork:
         folder = work_folder(execution.runtime, execution.id, attempt.asked.call, attempt.number)
         if folder.exists():
             _remove(folder)
-        folder.mkdir(parents=True)
+        make_folder(folder)
         env = words.environment(self, execution, attempt, folder)
         made = CommandAttempt(self, execution, attempt, folder, env)
         attempt.facts = {**(attempt.facts or {}), "group": made.held.group.to_facts()}
@@ -139,7 +140,7 @@ class CommandWork:
         run_id = key.rpartition("-")[0]
         folder = self.setting.runtime.folder / "work" / run_id / f"probe-{key}"
         _remove(folder)
-        folder.mkdir(parents=True)
+        make_folder(folder)
         try:
             env = words.inherited(self) | {"OUTLAST_RUN": run_id, "OUTLAST_EFFECT_KEY": key, "OUTLAST_STEP": self.id}
             aside = f"exec 2> {shlex.quote(str(folder / 'errors'))}\n"  # what it prints there is no part of the result

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.secrets.stream import Masking
 from outlast.values.plain import open_plain
+from outlast.values.private import open_file
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Transcript:
         self.failure: str | None = None  # why the file is incomplete
         self.left_open = False  # something outside the command's group still had the pipe when we stopped reading
         self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = open_file(path, os.O_RDWR | os.O_APPEND)
         try:
             self._reader, self._writer = os.pipe()
         except OSError:

@@ -19,7 +19,7 @@
     │                 reply_refused, keys_needed, foreign_commands, home_not_ours
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
-    │                 secret_pattern_invalid,
+    │                 secret_pattern_invalid, home_settings_invalid,
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
     │                 headers_too_slow, media_type_refused, trust_invalid
@@ -1157,6 +1157,17 @@ class SecretPatternInvalid(Invalid):
     """Raised when a rule of one's own for secrets cannot be used: nothing is opened with it."""
 
     code = "secret_pattern_invalid"
+    says = "{path}: {why}"
+    advice = "{remedy}"
+
+    def __init__(self, path: str, why: str, remedy: str) -> None:
+        super().__init__(path=path, why=why, remedy=remedy)
+
+
+class HomeSettingsInvalid(Invalid):
+    """Raised when the settings of a home cannot be read or name what is none: nothing is opened with them."""
+
+    code = "home_settings_invalid"
     says = "{path}: {why}"
     advice = "{remedy}"
 

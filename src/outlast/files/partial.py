@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from posixpath import relpath
 
+from outlast.files.ask_git import ask
 from outlast.files.changes import (
     GIT_PATHS,
     Left,
@@ -23,7 +24,6 @@ from outlast.files.changes import (
     readable,
     to_facts,
 )
-from outlast.files.git import ask
 from outlast.files.patterns import never
 from outlast.files.restore import Restored, restore
 from outlast.files.snapshot import look, look_and_keep

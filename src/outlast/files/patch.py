@@ -118,8 +118,8 @@ def sections_of(patch: bytes, left_out: Collection[str]) -> list[Section]:
     """
     bodies = re.split(rb"(?m)^(?=diff --git )", patch)[1:]
     with _room() as folder:
-        alone = {"GIT_CEILING_DIRECTORIES": os.path.dirname(folder)}  # inside of a repository, paths are cut
-        answer = git.ask(Path(folder), "apply", "--numstat", "-z", "--", _file(folder, patch), settings=alone)
+        file = _file(folder, patch)
+        answer = git.ask(Path(folder), "apply", "--numstat", "-z", "--", file, alone=True)  # else paths are cut
     names = [line.split("\t", 2)[2] for line in answer.fields] if answer and not answer.exit else []
     if len(names) != len(bodies):
         raise Unreadable
@@ -244,5 +244,4 @@ def _went_well(answer: Answer | None) -> bool:
 
 def _ask(top: Path, *command: str, **settings: str) -> Answer | None:
     """Ask about this work tree and no other."""
-    here = {"GIT_WORK_TREE": str(top), "GIT_CEILING_DIRECTORIES": str(top.parent)}
-    return git.ask(top, *command, settings=here | settings)
+    return git.ask(top, *command, top=top, settings=settings)

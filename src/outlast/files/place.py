@@ -228,7 +228,7 @@ def folder_at(root: Path, names: Sequence[str], *, make: bool = False) -> Iterat
         for name in names:
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=handle)
+                    os.mkdir(name, 0o700 if name == STAGING else 0o777, dir_fd=handle)
                     os.fsync(handle)
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
             os.close(handle)

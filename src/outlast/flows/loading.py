@@ -20,7 +20,6 @@ from outlast.errors import FlowNotFound, RunsOnImport
 
 _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
 RECIPES = (".yaml", ".yml")  # how the names of flow files end
-KNOWN_RECIPES = "recipes"  # the folder of a tenant in which understood ones are kept
 _here = threading.local()  # `loading`: the flow whose module this thread is loading
 _one_at_a_time = threading.RLock()  # a second thread must not find a module that is half loaded
 _FILE = "__outlast_file__"  # in a module that was loaded from a file: its full path

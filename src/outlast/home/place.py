@@ -9,7 +9,10 @@ from pathlib import Path
 
 from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
 from outlast.home import ours
+from outlast.home.privacy import close_home
+from outlast.values import private
 from outlast.values.frozen import NamedTuple
+from outlast.values.private import make_folder, write_file
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
@@ -104,9 +107,10 @@ def make_folders(home: Path, folder: Path) -> None:
     """A tenant's own folder with what lies in it. Raises StoreReadOnly, unless there is a database to look at."""
     try:
         make_home(home)
-        folder.mkdir(exist_ok=True)
+        close_home(home)
+        make_folder(folder)
         keep_out_of_git(home)
-        (folder / "blobs").mkdir(exist_ok=True)
+        make_folder(folder / "blobs")
     except OSError as error:
         if not (folder / "outlast.db").exists():
             raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
@@ -114,12 +118,7 @@ def make_folders(home: Path, folder: Path) -> None:
 
 def make_home(home: Path) -> None:
     """The folder of a home. That it was made here is remembered if it can be found again without its name."""
-    try:
-        home.mkdir(parents=True)
-    except FileExistsError:
-        home.mkdir(exist_ok=True)  # raises for what is no folder
-        return
-    if home.name == FOLDER:
+    if private.make_home(home) and home.name == FOLDER:
         ours.remember(str(home), "made")
 
 
@@ -127,7 +126,7 @@ def keep_out_of_git(home: Path) -> None:
     """Nothing of a home belongs in a repository."""
     ignore = home / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n")
+        write_file(ignore, b"*\n")
 
 
 def check_name(kind: str, name: str) -> str:

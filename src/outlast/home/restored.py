@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outlast.values.plain import read_plain
+from outlast.values.private import open_file
 
 FILE = "restored.json"
 
@@ -31,6 +32,6 @@ def restoration_of(home: Path) -> Restoration | None:
 
 def write_restoration(home: Path, what: Restoration) -> None:
     """Note it in a home that is being made."""
-    handle = os.open(home / FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    handle = open_file(home / FILE, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
     with open(handle, "wb") as file:
         file.write(msgspec.json.encode(what) + b"\n")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from outlast.home.ours import check_found, remember, why_not
+from outlast.values import private
 
 
 def why_unused(home: str) -> str:
@@ -21,8 +22,5 @@ def check_home(home: str, tell: Callable[[str], None]) -> None:
 
 def make_home(home: str) -> None:
     """The folder of a home; that it was made here is remembered. Raises OSError."""
-    try:
-        os.makedirs(home)
-    except FileExistsError:
-        return
-    remember(home, "made")
+    if private.make_home(home):
+        remember(home, "made")

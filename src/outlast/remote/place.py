@@ -23,6 +23,7 @@ from outlast.remote.observer import OwnEyes
 from outlast.secrets.own import read_own
 from outlast.store.blobs.folder import Blobs
 from outlast.values.digest import digest
+from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line, Who
@@ -88,9 +89,9 @@ class RemoteBlobs(Blobs):
         name = digest(content)
         path = self.path(name)
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             temporary = path.with_name(f".{name}.{threading.get_ident()}")
-            temporary.write_bytes(content)  # not synced: what counts is kept by the server
+            write_file(temporary, content)  # not synced: what counts is kept by the server
             temporary.replace(path)
         return name
 

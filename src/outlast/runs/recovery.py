@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows.code import defines, digest_function, parse
-from outlast.flows.loading import KNOWN_RECIPES, is_recipe
+from outlast.flows.loading import is_recipe
 from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs.call import Ledger, fold, labels
@@ -115,7 +115,7 @@ def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
     path = (runtime.project or Path()) / file
     if is_recipe(file):
-        return _command_now(path, qualname, runtime.folder / KNOWN_RECIPES)
+        return _command_now(path, qualname)
     try:
         tree = parse(path.read_bytes())
     except OSError:
@@ -123,12 +123,12 @@ def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
     return digest_function(tree, qualname) if tree else None
 
 
-def _command_now(path: Path, step: str, known_in: Path) -> str | None:
+def _command_now(path: Path, step: str) -> str | None:
     from outlast.flows.yaml.flow import find_recipe
     from outlast.flows.yaml.model import code_of_step
 
     try:
-        recipe = find_recipe(path.name, path.parent, known_in=known_in).recipe
+        recipe = find_recipe(path.name, path.parent).recipe
         return (code_of_step(recipe, step) or GONE) if recipe is not None else None
     except OutlastError:
         return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import FlowNotFound, InputsConflict, NoThread, RunFinished
-from outlast.flows.loading import KNOWN_RECIPES, is_recipe, load
+from outlast.flows.loading import is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import refuse_loop
 from outlast.home.place import check_name
@@ -253,7 +253,7 @@ def flow(runtime: Runtime, source: str) -> FlowSpec:
     if is_recipe(source):
         from outlast.flows.yaml.flow import find_recipe
 
-        return find_recipe(source, runtime.project or Path.cwd(), known_in=runtime.folder / KNOWN_RECIPES)
+        return find_recipe(source, runtime.project or Path.cwd())
     found = load(source, runtime.project or Path.cwd())
     spec = getattr(found, "spec", None)
     if not isinstance(spec, FlowSpec):

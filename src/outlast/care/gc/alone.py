@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from outlast.errors import GcRunning, HomeReadOnly, StoreFailed
+from outlast.values.private import open_file
 
 FILE = "gc.lock"
 
@@ -19,7 +20,7 @@ def alone(folder: Path) -> Iterator[None]:
     """No gc meanwhile in a tenant's folder: the lock goes with the process that holds it. Raises GcRunning."""
     path = folder / FILE
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        handle = open_file(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         why = error.strerror or str(error)
         refused = HomeReadOnly if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StoreFailed

@@ -14,6 +14,7 @@ from outlast.errors import Conflict, Invalid, StoreReadOnly
 from outlast.ids import random_id
 from outlast.store.blobs.folder import PIECE_BYTES, sync_folder, translated
 from outlast.values.frozen import NamedTuple
+from outlast.values.private import own_file
 
 T = TypeVar("T")
 SUFFIX = ".outlast.zip"
@@ -60,7 +61,7 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], T]) -> tuple[T, Written]:
     """Write a file under another name and give it its own once it is durable. What `fill` gave, and the file."""
     temporary = path.with_name(f".{random_id()}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=own_file) as file:
             given = fill(file)
             file.flush()
             os.fsync(file.fileno())

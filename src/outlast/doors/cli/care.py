@@ -66,10 +66,11 @@ def doctor(door: Door, quick: bool) -> int:
     try:
         with door.open() as outlast:
             known |= home_facts(outlast)
+            around = _around(outlast)
     except HomeNotFound as error:
         return _without_home(door, known, error)
     known |= {"verified": not quick} | about_home(door, known)
-    problems = problems_of(known)
+    problems = [*problems_of(known), *around]
     for tenant in [] if quick else known["tenants"]:
         problems += broken_in(door, tenant)
     if door.json:
@@ -129,6 +130,17 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
     known = outlast.facts()
     known["database"] = known.pop("path")
     return {**known, "waits": len(outlast.interrupts())}
+
+
+def _around(outlast: Outlast) -> list[str]:
+    """What is not sound around the home; a server's is looked at where it is."""
+    from outlast.errors import EmbeddedOnly
+    from outlast.python.surroundings import problems_around
+
+    try:
+        return problems_around(outlast.home)
+    except EmbeddedOnly:
+        return []
 
 
 def problems_of(known: dict[str, Any]) -> list[str]:

@@ -24,10 +24,8 @@ def main(home: str) -> None:
         with spool.alone(home, LIFE_SECONDS) as granted:
             if granted and spool.waiting(home):
                 from outlast.doors.hooks.leave import drain
-                from outlast.doors.hooks.preparing import prepare
 
-                for event in drain(home):
-                    prepare(home, event)
+                drain(home)
     except Exception as error:
         note(home, f"the clerk: {words_of(error)}")
 

@@ -21,6 +21,7 @@ STDIN_BYTES = 16 << 20
 UNUSED = """\
 Outlast: the home of this project (.outlast) is not used, and nothing of it is shown: {why}. \
 If it is the user's own, OUTLAST_HOME names it."""
+DATABASE = "default/outlast.db"
 START_SECONDS = 8.0  # a start that takes longer tells nothing
 
 
@@ -110,7 +111,7 @@ def _noted(event: HookEvent, home: str) -> bytes:
 
 def _start(event: HookEvent, place: Place) -> bytes:
     """Remember the session and tell it what was handed over."""
-    from outlast.doors.hooks import briefing, sessions
+    from outlast.doors.hooks import sessions
 
     anchor = anchor_of(place, event.task)
     if not anchor and place.git:
@@ -120,9 +121,7 @@ def _start(event: HookEvent, place: Place) -> bytes:
     if not anchor:
         note(place.home, f"{event.name} start: no branch is checked out; set OUTLAST_TASK to name the work")
         return b""
-    text = briefing.ready(event, place, anchor)
-    if text is None:
-        text = _looked_up(event, place, anchor)
+    text = _looked_up(event, place, anchor) if _may_tell(place.home) else ""
     try:
         if event.session:
             sessions.write(place.home, sessions.again(place.home, event, anchor, place.top))
@@ -131,8 +130,15 @@ def _start(event: HookEvent, place: Place) -> bytes:
     return answer(event.client, "start", text)
 
 
+def _may_tell(home: str) -> bool:
+    """Whether anything was ever stored, or waits to be: else there is nothing to load and to look at."""
+    from outlast.doors.hooks import sessions, spool
+
+    return os.path.exists(os.path.join(home, DATABASE)) or bool(spool.waiting(home)) or any(sessions.all_of(home))
+
+
 def _looked_up(event: HookEvent, place: Place, anchor: str) -> str:
-    """The same, slower: everything is loaded, and the ledger and the files are looked at."""
+    """What was handed over, with its verdict now: the ledger and the files are looked at, every time."""
     from threading import Timer
 
     late = Timer(START_SECONDS, _give_up, (event, place.home))

@@ -6,6 +6,7 @@ import os
 import time
 
 from outlast.values.plain import open_plain
+from outlast.values.private import open_file, write_file
 
 LOG = "hooks.log"
 MOST_BYTES = 64 << 10
@@ -18,7 +19,7 @@ def note(home: str, words: str) -> None:
     path = os.path.join(home, LOG)
     try:
         _make_room(path)
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        handle = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             os.write(handle, line)
         finally:
@@ -35,8 +36,7 @@ def _make_room(path: str) -> None:
         file.seek(-MOST_BYTES // 2, os.SEEK_END)
         kept = file.read().partition(b"\n")[2]
     beside = f"{path}.{os.getpid()}"
-    with open(beside, "wb") as file:
-        file.write(kept)
+    write_file(beside, kept)
     os.replace(beside, path)
 
 

@@ -1,7 +1,9 @@
 """Where a session works: its work tree, its branch, and the home that all work trees of the repository share.
 
-Read from git's own files, since asking git takes longer than all the rest. Where these do not tell (reftable, files
-that cannot be read) the answer is empty, and whoever has time asks git.
+Read from git's own files, since asking git takes longer than all the rest, and only from plain ones that lie where they
+should (`files/repository.py`). Where these do not tell (reftable, files that cannot be read) the answer is empty, and
+whoever has time asks git. A repository that leads out of itself tells nothing here, unless git's own settings call it
+safe.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from outlast.files import repository
+from outlast.files.repository import LeadsOut, Repository, line_of
+
 FOLDER = ".outlast"
-_POINTER_BYTES = 4096
 
 
 class Place(NamedTuple):
@@ -30,11 +34,13 @@ class Place(NamedTuple):
 def place_of(cwd: str) -> Place:
     """Where a folder is. Raises OSError when it cannot be reached."""
     here = os.path.realpath(cwd or os.getcwd())
-    top = _top_of(here)
+    top = repository.top_of(here)
     if top is None:
         return Place(here, _home_of(here))
-    own = _git_folder(top)
-    return Place(top, _home_of(_main_of(top, own)), own, _branch_in(own))
+    found = _repository(top)
+    if found is None:
+        return Place(top, _home_of(top))
+    return Place(top, _home_of(_main_of(found)), found.own, _branch_in(found.own))
 
 
 def anchor_of(place: Place, task: str) -> str:
@@ -63,51 +69,38 @@ def _home_of(folder: str) -> str:
     return os.path.join(folder, FOLDER)
 
 
-def _top_of(here: str) -> str | None:
-    while True:
-        inner = os.path.join(here, ".git")
-        if os.path.isfile(inner) or os.path.lexists(os.path.join(inner, "HEAD")):
-            return here
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
+def _repository(top: str) -> Repository | None:
+    """The repository, if it may be read; only for one that leads out git is asked whether it is safe all the same."""
+    try:
+        found = repository.find(top)
+        try:
+            repository.check(found)
+        except LeadsOut as error:
+            if error.always or not _is_safe(top):
+                return None
+    except (LeadsOut, OSError):
+        return None
+    return found
 
 
-def _git_folder(top: str) -> str:
-    inner = os.path.join(top, ".git")
-    pointed = _pointer(inner).removeprefix("gitdir: ") if os.path.isfile(inner) else ""
-    return os.path.join(top, pointed) if pointed else inner
+def _is_safe(top: str) -> bool:
+    from outlast.files.ask_git import is_safe
+
+    return is_safe(top)
 
 
-def _main_of(top: str, own: str) -> str:
+def _main_of(found: Repository) -> str:
     """The main work tree, whose home all others use. Of a bare repository, which has none: its own folder."""
-    common = shared_git(own)
-    if common == own:
-        return top
-    return os.path.dirname(common) if os.path.basename(common) == ".git" else common
-
-
-def shared_git(own: str) -> str:
-    """The git folder that all work trees share, of which a linked one has only a part."""
-    shared = _pointer(os.path.join(own, "commondir"))
-    return os.path.realpath(os.path.join(own, shared)) if shared else own
+    if found.common == found.own:
+        return found.top
+    return os.path.dirname(found.common) if os.path.basename(found.common) == ".git" else found.common
 
 
 def _branch_in(own: str) -> str:
     """The branch that is checked out, or that is being rebased."""
     for name in ("HEAD", "rebase-merge/head-name", "rebase-apply/head-name"):
-        said = _pointer(os.path.join(own, name)).removeprefix("ref: ")
+        said = line_of(os.path.join(own, name)).removeprefix("ref: ")
         branch = said.removeprefix("refs/heads/")
         if branch != said and branch != ".invalid":
             return branch
     return ""
-
-
-def _pointer(path: str) -> str:
-    """The one line of a file of git's."""
-    try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(_POINTER_BYTES)).strip("\n\r ")
-    except OSError:
-        return ""

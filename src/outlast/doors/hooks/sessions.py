@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from outlast.doors.hooks.events import CLIENTS, HookEvent
 from outlast.values.plain import read_plain
+from outlast.values.private import make_folder, write_file
 
 FOLDER = ".hooks/sessions"
 MOST = 1000  # files that are looked at
@@ -45,12 +46,11 @@ def file_of(event: HookEvent) -> str:
 def write(home: str, session: Session) -> None:
     """Remember it, whole or not at all. Raises OSError."""
     folder = os.path.join(home, FOLDER)
-    os.makedirs(folder, 0o700, exist_ok=True)
+    make_folder(folder)
     path = os.path.join(folder, session.file)
     beside = f"{path}.{os.getpid()}"
     said: dict[str, Any] = {**session._asdict(), "event": session.event._asdict()}
-    with open(beside, "wb") as file:
-        file.write(json.dumps(said).encode())
+    write_file(beside, json.dumps(said).encode())
     os.replace(beside, path)
 
 

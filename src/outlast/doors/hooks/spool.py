@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from outlast.doors.hooks.events import HookEvent, NotAnEvent, pack, unpack
 from outlast.values.plain import read_plain
+from outlast.values.private import make_folder, open_file
 
 FOLDER = ".hooks/spool"
 LOCK = ".hooks/lock"
@@ -29,12 +30,12 @@ class SpoolFull(NotAnEvent):
 def add(home: str, event: HookEvent) -> str:
     """Note an event: on disk when this returns. Gives its name. Raises OSError, SpoolFull."""
     folder = os.path.join(home, FOLDER)
-    os.makedirs(folder, 0o700, exist_ok=True)
+    make_folder(folder)
     if len(os.listdir(folder)) >= MOST:
         raise SpoolFull(f"{MOST} events wait in {folder} and nobody takes them in; try `outlast hook drain`")
     name = f"{time.time_ns():020d}-{os.getpid()}"
     path = os.path.join(folder, name)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle = open_file(path, os.O_WRONLY | os.O_EXCL)
     try:
         os.write(handle, pack(event))
         os.fsync(handle)
@@ -89,8 +90,8 @@ def failed(home: str, name: str) -> bool:
 @contextmanager
 def alone(home: str, seconds: float) -> Iterator[bool]:
     """Be the only one who takes events in. Gives whether that was granted in time. Raises OSError."""
-    os.makedirs(os.path.join(home, os.path.dirname(LOCK)), 0o700, exist_ok=True)
-    handle = os.open(os.path.join(home, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    make_folder(os.path.join(home, os.path.dirname(LOCK)))
+    handle = open_file(os.path.join(home, LOCK), os.O_RDWR)
     try:
         yield _locked(handle, time.monotonic() + seconds)
     finally:

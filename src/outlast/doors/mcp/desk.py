@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
     from outlast.handoffs.recovered import Recovered
     from outlast.python.outlast import Outlast
+    from outlast.python.project import Project
     from outlast.python.tasks import TaskSession
 
+FORMS = {"acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"}  # may name files
 Sessions = dict[tuple[str, str], "TaskSession"]
 
 
@@ -29,7 +31,17 @@ class Desk:
 
     outlast: Outlast
     sessions: Sessions | None = None
-    files: bool = False  # whether a path means a file of who calls
+    project: Project | None = None  # whose files a path means; None: no path means any
+
+    def given(self, asked: Arguments, *without: str) -> dict[str, Any]:
+        """The arguments of a call, what it names in files checked: all of the project. Raises HandoffInvalid."""
+        said = asked.given(*without)
+        if self.project is not None:
+            if "repo_root" in said:
+                said["repo_root"] = self.project.folder(said["repo_root"])
+            for field in FORMS & {*said}:
+                self.project.check_forms(field, said[field], said.get("repo_root", ""))
+        return said
 
     def session(self, task: str, opened: bool = False, **who: Any) -> TaskSession:
         """The caller's session at a task: over stdio the one it had before, with what it claimed."""

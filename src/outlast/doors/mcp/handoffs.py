@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 def store(desk: Desk, asked: HandoffStore) -> Answer:
     """Store the next revision under an anchor."""
-    handoff = desk.outlast.handoff.store(**asked.given())
+    handoff = desk.outlast.handoff.store(**desk.given(asked))
     whole = handoff_uri(handoff.scope, handoff.anchor)
     return Answer(stored_text(handoff, whole), handoff_value(handoff), whole)
 
 
 def recover(desk: Desk, asked: HandoffRecover) -> Answer:
     """Recover a handoff with its verdict, and claim it if asked to."""
-    got = desk.outlast.handoff.recover(**asked.given("tokens"))
+    got = desk.outlast.handoff.recover(**desk.given(asked, "tokens"))
     whole = uri_of(got)
     return Answer(recovered_text(got, whole, asked.given().get("tokens")), recovered_value(got), whole)
 
 
 def settle(desk: Desk, asked: HandoffSettle) -> Answer:
     """Say how the work ended."""
-    done = desk.outlast.handoff.settle(**asked.given())
+    done = desk.outlast.handoff.settle(**desk.given(asked))
     whole = f"handoff_recover with anchor={inline(done.anchor)}, include_finished=true"
     return Answer(settled_text(done), jsonable(done), whole)
 

@@ -22,6 +22,8 @@ from mcp.shared.message import SessionMessage
 
 from outlast.doors.mcp.desk import Desk, Sessions
 from outlast.doors.mcp.server import make_server
+from outlast.errors import EmbeddedOnly
+from outlast.python.project import Project
 from outlast.runs.call_async import in_thread
 from outlast.values import json_text
 
@@ -42,6 +44,7 @@ class Home:
     def __init__(self, open_: Callable[[bool], Outlast]) -> None:
         self._open, self._lock = open_, threading.Lock()
         self._hold: Outlast | None = None
+        self._project: Project | None = None
         self._sessions: Sessions = {}
 
     def desk(self, request: Any, role: str, what: str) -> Desk:
@@ -50,7 +53,8 @@ class Home:
             if self._hold is None:
                 self._hold = self._open(what in MAKING)
                 self._hold.listen(None, lambda line: print(line, file=sys.stderr, flush=True))
-        return Desk(self._hold, self._sessions, files=True)
+                self._project = _project_of(self._hold)
+        return Desk(self._hold, self._sessions, self._project)
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the runs of this process to stop."""
@@ -60,6 +64,14 @@ class Home:
     def close(self) -> None:
         if self._hold is not None:
             self._hold.close()
+
+
+def _project_of(outlast: Outlast) -> Project:
+    """The project that this process was started in. A server's home is no folder here."""
+    try:
+        return Project(outlast.home)
+    except EmbeddedOnly:
+        return Project()
 
 
 def serve(open_: Callable[[bool], Outlast]) -> int:

@@ -16,14 +16,14 @@ from outlast.values.codec import jsonable
 WHO = ("scope", "claim_id", "repo_root")
 
 
-def _who(asked: Arguments, *names: str) -> dict[str, Any]:
-    return {name: value for name, value in asked.given().items() if name in names}
+def _who(desk: Desk, asked: Arguments, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in desk.given(asked).items() if name in names}
 
 
 def pause(desk: Desk, asked: TaskPause) -> Answer:
     """Store what whoever resumes the task needs, and give the claim back."""
-    session = desk.session(asked.task, opened=True, **_who(asked, "scope", "claim_id"))
-    paused = session.pause_task(**asked.given("task", "scope", "claim_id"))
+    session = desk.session(asked.task, opened=True, **_who(desk, asked, "scope", "claim_id"))
+    paused = session.pause_task(**desk.given(asked, "task", "scope", "claim_id"))
     whole = handoff_uri(paused.handoff.scope, paused.handoff.anchor)
     text = lines(
         f"Task {inline(paused.task)} paused; nobody holds it.",
@@ -38,7 +38,7 @@ def pause(desk: Desk, asked: TaskPause) -> Answer:
 
 def resume(desk: Desk, asked: TaskResume) -> Answer:
     """Claim the task and recover what was handed over."""
-    session = desk.session(asked.task, **_who(asked, *WHO))
+    session = desk.session(asked.task, **_who(desk, asked, *WHO))
     got = session.resume_task(**asked.given("task", "tokens", *WHO))
     whole = uri_of(got.recovered)
     text = lines(
@@ -59,7 +59,7 @@ def resume(desk: Desk, asked: TaskResume) -> Answer:
 
 def complete(desk: Desk, asked: TaskComplete) -> Answer:
     """Settle the task as completed."""
-    session = desk.session(asked.task, **_who(asked, *WHO))
+    session = desk.session(asked.task, **_who(desk, asked, *WHO))
     done = session.complete_task(**asked.given("task", *WHO))
     was = "was completed already" if done.replayed else "completed"
     text = lines(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
+from typing import IO
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import ArgumentsInvalid, CheckpointRecord, WorkspaceRecall, WorkspaceSave
@@ -18,8 +19,8 @@ WAYS = ("content", "content_base64", "path")
 
 def save(desk: Desk, asked: WorkspaceSave) -> Answer:
     """Save content under a name."""
-    content = _content(desk, asked)
-    saved = desk.outlast.workspace.save(content=content, **asked.given(*WAYS))
+    with _content(desk, asked) as content:
+        saved = desk.outlast.workspace.save(content=content, **asked.given(*WAYS))
     uri = artifact_uri(saved.ref)
     was = "was there already, nothing was written:" if saved.replayed else "saved as"
     text = lines(
@@ -29,19 +30,21 @@ def save(desk: Desk, asked: WorkspaceSave) -> Answer:
     return Answer(text, {**jsonable(saved), "uri": uri}, uri)
 
 
-def _content(desk: Desk, asked: WorkspaceSave) -> str | bytes | Path:
-    """What is to be saved, in the one way in which it was given."""
+def _content(desk: Desk, asked: WorkspaceSave) -> AbstractContextManager[str | bytes | IO[bytes]]:
+    """What is to be saved, in the one way in which it was given: a file is open until it was read."""
     given = {name: value for name, value in asked.given().items() if name in WAYS}
-    ways = WAYS if desk.files else WAYS[:2]
+    ways = WAYS if desk.project else WAYS[:2]
     if len(given) != 1:
         named = " and ".join(given) or "none of them"
         raise ArgumentsInvalid("content", f"{named} was given", f"give exactly one of {', '.join(ways)}")
     ((way, value),) = given.items()
     if way == "content_base64":
-        return _decoded(value)
-    if way == "path" and not desk.files:
+        return nullcontext(_decoded(value))
+    if way != "path":
+        return nullcontext(str(value))
+    if desk.project is None:
         raise ArgumentsInvalid("path", "this server reads no files", "give content, or content_base64")
-    return Path(value) if way == "path" else str(value)
+    return desk.project.open(value)
 
 
 def _decoded(text: str) -> bytes:

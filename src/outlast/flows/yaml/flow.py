@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import KNOWN_RECIPES, RECIPES
+from outlast.flows.loading import RECIPES
 from outlast.flows.spec import FlowSpec, Signature
-from outlast.flows.yaml.cache import key_of, known, remember
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe
 from outlast.runs.context import CURRENT
@@ -24,7 +23,6 @@ class RecipeSpec(FlowSpec):
 
     recipe: Recipe | None = None
     file: Path = Path()
-    key: str = ""  # of the bytes it was read from; empty when they changed meanwhile
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
@@ -44,35 +42,34 @@ class RecipeSpec(FlowSpec):
         return self.bind((), inputs)
 
 
-def find_recipe(source: str, *folders: Path, known_in: Path | None = None) -> RecipeSpec:
-    """The flow that a file holds, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
+def find_recipe(source: str, *folders: Path) -> RecipeSpec:
+    """The flow that a file holds now, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
 
-    `known_in` is where a home keeps what it has understood before.
+    The file is read and checked every time: nothing else decides what runs.
     """
     place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
     paths = [Path(os.path.realpath(folder / place)) for folder in folders or (Path.cwd(),)]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    key = key_of(path)
-    recipe = (known(key, known_in) if known_in is not None else None) or _read(path)
+    recipe = _read(path)
     if source != place and source != f"{place}:{recipe.name}":
         raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
-    return recipe_spec(recipe, path, key if key == key_of(path) else "")
+    return recipe_spec(recipe, path)
 
 
 def _read(path: Path) -> Recipe:
-    from outlast.flows.yaml.read import read_recipe  # late: a file that is known needs no parser
+    from outlast.flows.yaml.read import read_recipe  # late: the parser is loaded with the first file
 
     return read_recipe(path)
 
 
-def recipe_spec(recipe: Recipe, path: Path, key: str = "") -> RecipeSpec:
+def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
     def body(run: Any, **inputs: Any) -> dict[str, Any]:
         return _perform(spec, inputs)
 
     source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
-    spec = RecipeSpec(body, recipe.name, source, False, signature, recipe, path, key)
+    spec = RecipeSpec(body, recipe.name, source, False, signature, recipe, path)
     return spec
 
 
@@ -86,7 +83,6 @@ def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     execution = frame.execution
     secrets = demand_secrets(spec.recipe, os.environ)
     setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
-    remember(spec.key, spec.recipe, execution.runtime.folder / KNOWN_RECIPES)
     performance = Performance(execution, spec.recipe, setting, spec.source)
     try:
         return performance.perform()

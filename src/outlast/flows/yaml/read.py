@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ __all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "rea
 
 def read_recipe(path: Path) -> Recipe:
     """The flow that a file describes. Raises FlowNotFound when there is none, RecipeInvalid with every mistake."""
-    return parse_recipe(content_of(path), str(path))
+    return _parsed(content_of(path), str(path))
 
 
 def content_of(path: Path) -> bytes:
@@ -55,6 +56,12 @@ def _content(path: Path) -> bytes:
     finally:
         os.close(at)
     raise Unreadable(0, f"it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}", "name a flow file")
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: bytes, file: str) -> Recipe:
+    """The same bytes are parsed once in a process: a resume asks for each step of them."""
+    return parse_recipe(text, file)
 
 
 def parse_recipe(text: bytes, file: str) -> Recipe:

@@ -19,6 +19,7 @@ from outlast import failpoints
 from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed, StoreReadOnly
 from outlast.values.digest import digest
 from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
+from outlast.values.private import make_folder, open_file
 
 PIECE_BYTES = 1 << 20
 
@@ -67,10 +68,10 @@ class Blobs:
         return True
 
     def _write(self, path: Path, pieces: Iterable[bytes]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", opener=open_file) as file:
                 for piece in pieces:
                     file.write(piece)
                 file.flush()
@@ -93,7 +94,7 @@ class Blobs:
     def place(self, temporary: Path, name: str) -> None:
         """Give a file beside the blobs, whose content has that digest, its name; durable when this returns."""
         path = self.path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         sync_file(temporary)
         if failpoints.armed:
             failpoints.armed("blob.written")

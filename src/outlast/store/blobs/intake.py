@@ -22,6 +22,7 @@ from outlast.store.blobs import chunks
 from outlast.store.blobs.chunks import CHUNK_BYTES, LISTED_FROM, Chunk
 from outlast.store.blobs.folder import Blobs, translated
 from outlast.values.frozen import NamedTuple
+from outlast.values.private import make_folder, open_file
 
 RAW, ZLIB = "raw", "zlib"
 SMALLEST = 4096  # what is smaller takes a block of the disk anyway
@@ -60,7 +61,7 @@ class Intake:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs, self._found, self.size = blobs, sha256(), 0
         self._path = _beside(blobs)
-        self._file = open(self._path, "wb")  # noqa: SIM115  # closed by `close`
+        self._file = open(self._path, "wb", opener=open_file)  # noqa: SIM115  # closed by `close`
 
     def write(self, piece: bytes) -> None:
         """Take the next piece. Raises DiskFull, StoreFailed."""
@@ -153,7 +154,7 @@ def _beside(blobs: Blobs) -> Path:
     """The path of a file beside the blobs that is no blob yet."""
     name = secrets.token_hex(32)
     path = blobs.folder / name[:2] / f".{name}.{os.getpid()}.{threading.get_ident()}"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     return path
 
 
@@ -171,7 +172,7 @@ def _squeezed(raw: Path, packed: Path, size: int) -> tuple[str, list[Chunk]] | N
     """Pack a file, chunk by chunk: the digest of what came of it, and its chunks. None if that saves no quarter."""
     found, seen, made = sha256(), 0, 0
     parts: list[Chunk] = []
-    with open(raw, "rb") as source, open(packed, "wb") as file:
+    with open(raw, "rb") as source, open(packed, "wb", opener=open_file) as file:
         while piece := source.read(CHUNK_BYTES):
             seen += len(piece)
             out = zlib.compress(piece, _LEVEL)

@@ -25,6 +25,7 @@ from outlast import failpoints
 from outlast.errors import HomeReadOnly
 from outlast.store.blobs.folder import Blobs, translated
 from outlast.values.frozen import NamedTuple
+from outlast.values.private import make_folder
 
 GRACE_SECONDS = 3600.0
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -84,7 +85,7 @@ class Trash:
         """Move a blob to the trash. False when somebody turned out to need it: then it is in its place."""
         place = self.folder / name
         try:
-            self.folder.mkdir(exist_ok=True)
+            make_folder(self.folder)
             os.replace(self.blobs.path(name), place)
             _reached("sweep.trashed")
             if is_needed(name) or not self._is_old(place.stat()):
@@ -105,7 +106,7 @@ class Trash:
             _reached("sweep.restored")
             place.unlink(missing_ok=True)
             return
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         os.replace(place, path)
         _reached("sweep.restored")
         os.utime(path)

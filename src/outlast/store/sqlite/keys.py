@@ -1,8 +1,7 @@
-"""API keys of a home: one small file beside the tenants, readable by its owner only. Every write is synced."""
+"""API keys of a home: one small file beside the tenants, as private as the home. Every write is synced."""
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from outlast.store.sqlite.presence import remember
 from outlast.store.statements import key_statements
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import kind_of
+from outlast.values.private import make_file, make_home
 
 FILE = "keys.db"
 BUSY_MS = 10_000
@@ -115,13 +115,12 @@ class KeyFile:
             raise StoreLost(str(self.path), "is gone or empty", f"{self._marker} says that one was made")
 
     def _make(self) -> None:
-        """The file, for its owner only from its first byte on."""
+        """The file, as private as the home from its first byte on."""
         self._refuse_lost()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_home(self.path.parent)
             refuse_network(self.path.parent)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            os.chmod(self.path, 0o600)
+            make_file(self.path)
         except OSError as error:
             raise StoreReadOnly(str(self.path), error.strerror or str(error)) from error
 

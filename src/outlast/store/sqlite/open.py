@@ -36,6 +36,7 @@ from outlast.store.sqlite.presence import inspect, refuse_lost, remember, why_un
 from outlast.store.sqlite.transaction import Reader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
+from outlast.values.private import make_file
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -91,6 +92,7 @@ class SqliteStore:
             if not _open.get(self._file):
                 inspect(path, marker)
             make()
+            self._make()  # under the lock: closing a file ends the locks that this process has on it
             _open[self._file] = _open.get(self._file, 0) + 1
         try:
             self._open_file(path)
@@ -277,6 +279,11 @@ class SqliteStore:
     def _refuse_forked(self) -> None:
         if self._file in _inherited:
             raise StoreForked(self.path)
+
+    def _make(self) -> None:
+        """The file, as private as its folder from its first byte on; SQLite makes those beside it alike."""
+        with suppress(OSError):  # what cannot be made is told by who opens it
+            make_file(self.path)
 
     def _connect_writer(self) -> Transaction:
         connection = self._connect()

@@ -20,6 +20,7 @@ from outlast.store.sqlite.migrate import APPLICATION_ID
 from outlast.store.statements import migrations
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import kind_of, read_plain
+from outlast.values.private import make_file, make_folder
 
 MAGIC = b"SQLite format 3\x00"
 _TRIES = 3  # another process may make, grow or close it while we look
@@ -158,6 +159,5 @@ def remember(marker: Path) -> None:
     if os.path.lexists(marker):
         return
     with suppress(OSError):
-        marker.parent.mkdir(mode=0o700, exist_ok=True)
-        handle = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.close(handle)
+        make_folder(marker.parent)
+        make_file(marker)

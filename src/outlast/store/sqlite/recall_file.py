@@ -18,6 +18,7 @@ import apsw
 from outlast.store.sqlite.recall_index import RecallIndex
 from outlast.store.statements import schema
 from outlast.values.plain import kind_of
+from outlast.values.private import make_file, make_folder, open_file
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
 FORMAT = 1  # of the file and of what it was made by (words, stems): another one is built anew
@@ -59,9 +60,10 @@ def with_index(path: Path, work: Callable[[RecallIndex], T]) -> T:
 
 
 def _on_file(path: Path, work: Callable[[RecallIndex], T]) -> T:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     if kind_of(path):
         raise _NotOurs
+    make_file(path)
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         _prepare(connection)
@@ -119,6 +121,7 @@ def _replace(path: Path) -> None:
                 return
         fresh = path.with_suffix(".new")
         _unlink(fresh)
+        make_file(fresh)
         with closing(apsw.Connection(str(fresh))) as connection:
             _prepare(connection)
         _unlink(path, only_beside=True)  # a log that belongs to the old file would be read into the new one
@@ -136,9 +139,7 @@ def _unlink(path: Path, *, only_beside: bool = False) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    lock = os.open(
-        path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
-    )
+    lock = open_file(path.with_suffix(".lock"), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

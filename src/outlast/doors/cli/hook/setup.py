@@ -13,6 +13,7 @@ from outlast.doors.cli.exits import SUCCEEDED
 from outlast.doors.cli.render import counted, emit, note, say
 from outlast.doors.hooks.events import CLIENTS, Client
 from outlast.values.plain import read_plain
+from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.doors.hooks.install import Installed
@@ -240,7 +241,7 @@ def _make_home(home: str) -> None:
     make_home(home)
     ignore = os.path.join(home, ".gitignore")
     if not os.path.exists(ignore):
-        Path(ignore).write_text("*\n")
+        write_file(ignore, b"*\n")
 
 
 # -- events: `outlast.doors.hooks.fire` takes them before click is loaded; here is only their help --------

@@ -1,0 +1,375 @@
+"""Asking git: the one place from which it is started, with one environment.
+
+The `git` program of the PATH is asked, and only asked: no lock is taken, nothing is fetched, and no program runs that a
+repository's own settings name: no hook, file monitor, pager, external diff, text conversion or filter. Filters of the
+user's own settings (Git LFS) do run: which file has one is for git to say, which program it is only for the user.
+
+A repository is found and checked first (`repository.py`), then git is asked whether it is ours to use and which
+settings it has, and everything after that with those very folders. What may not be used is not known, like what git
+cannot tell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outlast.files import repository
+from outlast.files.repository import LeadsOut, Repository
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
+
+GIT_SECONDS = 30.0
+PAUSE_SECONDS = 60.0  # for which a repository that took too long is not asked again
+ANSWER_BYTES = 64 << 20  # what git says beyond that is not believed to be an answer
+
+_QUIET = (
+    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit", "protocol.allow=never"),
+    *("core.pager=cat", "core.editor=false", "core.askPass=false", "core.sshCommand=false", "credential.helper="),
+    *("core.alternateRefsCommand=false", "gpg.program=false", "submodule.recurse=false", "core.untrackedCache=false"),
+    "diff.autoRefreshIndex=false",  # that would write the index, and lock it against the user meanwhile
+)
+_ASKING = {
+    "LC_ALL": "C",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # a git that does not know the line above fetches what a partial clone lacks
+    "GIT_LITERAL_PATHSPECS": "1",
+}
+# Of the caller's own settings these stay; GIT_DIR, GIT_INDEX_FILE and the like speak of another repository.
+_STAYS = r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
+_OWN = ("local", "worktree")  # settings of the repository, and of one of its work trees
+_USERS = re.compile(r"filter\..*|core\.(?:attributesfile|excludesfile)", re.DOTALL)  # only the user's own count
+
+
+class Answer(NamedTuple):
+    """What git said. Not `whole`: it was more than was asked for, and nothing of it is here."""
+
+    exit: int
+    out: bytes
+    whole: bool = True
+
+    @property
+    def fields(self) -> list[str]:
+        """What stands between the NULs."""
+        return [os.fsdecode(field) for field in self.out.split(b"\0") if field]
+
+
+def ask(
+    folder: Path,
+    *command: str,
+    top: Path | None = None,
+    alone: bool = False,
+    seconds: float | None = None,
+    limit_bytes: int = ANSWER_BYTES,
+    settings: Mapping[str, str] | None = None,
+) -> Answer | None:
+    """What git says in a folder of a work tree, or `alone`, as if there were no repository around.
+
+    None when it cannot be started, is killed or takes longer than it may, and when the repository may not be used.
+    """
+    given = dict(settings or {})
+    if alone:
+        return _ask(folder, command, _nowhere(folder) | given, seconds, limit_bytes)
+    found = top or _top_of(folder)
+    try:
+        known = _known(str(found)) if found else _nowhere(folder)
+    except Unusable:
+        return None
+    return _ask(folder, command, known | given, seconds, limit_bytes)
+
+
+def why_refused(folder: Path) -> str:
+    """What of the repository around a folder leads out, so that git is not asked about it; "" when nothing does."""
+    top = _top_of(folder)
+    try:
+        if top is not None:
+            _found(str(top))
+    except Unusable as error:
+        return str(error)
+    return ""
+
+
+def found() -> bool:
+    """Whether there is a git to ask at all."""
+    return _program() is not None
+
+
+def _top_of(folder: Path) -> Path | None:
+    top = repository.top_of(folder)
+    return Path(top) if top is not None else None
+
+
+# -- the repository ----------------------------------------------------------------------------------
+
+
+class Unusable(Exception):
+    """A repository that may not be used, or of which git cannot tell what it would run."""
+
+
+_settings: dict[tuple[object, ...], dict[str, str]] = {}  # of repositories, by all that these rest on
+_slow: dict[str, float] = {}  # when each of these may be asked again
+
+
+def _nowhere(folder: Path) -> dict[str, str]:
+    return {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))}
+
+
+def _known(top: str) -> dict[str, str]:
+    """The environment in which git uses this very repository, and none of its programs. Raises Unusable."""
+    from time import monotonic
+
+    if _slow.get(top, 0.0) > monotonic():
+        raise Unusable("it took too long a moment ago")
+    found = _found(top)
+    here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
+    mark = (found, *map(_mark, (top, found.own, f"{found.common}/config", f"{found.own}/config.worktree")))
+    known = _settings.get(mark)
+    if known is None:
+        told = _told(found, here)
+        _check_includes(found, told)
+        _agree(found)
+        if any(key.startswith("include") for scope, key, _ in told if scope in _OWN):
+            return here | _replaced(_told(found, here, "--includes"))  # the files above are not all that it rests on
+        known = _replaced(told)
+        if len(_settings) > 64:
+            _settings.clear()
+        _settings[mark] = known
+    return here | known
+
+
+def _mark(path: str) -> tuple[int, ...]:
+    """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
+    import stat
+
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return ()
+    kept = (seen.st_uid, seen.st_dev, seen.st_ino)
+    return kept if stat.S_ISDIR(seen.st_mode) else (*kept, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+def _found(top: str) -> Repository:
+    """The repository, checked. Raises Unusable."""
+    try:
+        found = repository.find(top)
+        try:
+            repository.check(found)
+        except LeadsOut as error:
+            if error.always or not is_safe(top):
+                raise
+    except LeadsOut as error:
+        advice = "" if error.always else f"; if you trust it: git config --global --add safe.directory {top}"
+        raise Unusable(f"{error}{advice}") from error
+    except OSError as error:
+        raise Unusable(str(error)) from error
+    return found
+
+
+def is_safe(top: str) -> bool:
+    """Whether the user's own settings of git name a repository as safe, whatever it leads to."""
+    command = ("config", "--null", "--show-scope", "--type=path", "--get-all", "safe.directory")
+    answer = _ask(Path("/"), command, {"GIT_CEILING_DIRECTORIES": "/", "GIT_DIR": os.devnull})
+    if answer is None or answer.exit or not answer.whole:
+        return False
+    named: list[str] = []
+    fields = iter(answer.out.split(b"\0")[:-1])
+    for scope, value in zip(fields, fields, strict=False):
+        if scope.decode() not in _OWN:
+            named = [*named, os.fsdecode(value)] if value else []  # an empty one forgets those before it
+    return any(each == "*" or _is_under(each, top) for each in named)
+
+
+def _is_under(named: str, top: str) -> bool:
+    if named.endswith("/*"):
+        return repository.is_below(top, os.path.realpath(named[:-2]))
+    return os.path.realpath(named) == top
+
+
+def _agree(found: Repository) -> None:
+    """Git finds the same folders by itself, and they are no stranger's. Raises Unusable."""
+    answer = _ask(Path(found.top), ("rev-parse", "--absolute-git-dir", "--git-common-dir"), _nowhere(Path(found.top)))
+    said = os.fsdecode(answer.out) if answer and not answer.exit and answer.whole else ""
+    common = said.removeprefix(f"{found.own}\n").removesuffix("\n")  # a folder's name may have any sign in it
+    if not said.startswith(f"{found.own}\n") or os.path.realpath(os.path.join(found.top, common)) != found.common:
+        _remember_slow(found.top, answer)
+        raise Unusable("git does not use it: it is broken, or belongs to somebody else")
+
+
+def _remember_slow(top: str, answer: Answer | None) -> None:
+    from time import monotonic
+
+    if answer is None:
+        _slow[top] = monotonic() + PAUSE_SECONDS
+
+
+# -- its settings ------------------------------------------------------------------------------------
+
+Told = list[tuple[str, str, str]]  # scope, key, value
+
+
+def _told(found: Repository, here: Mapping[str, str], *more: str) -> Told:
+    """All settings that hold in the repository, as git reads them. Raises Unusable."""
+    command = ("config", "--null", "--show-scope", *(more or ("--no-includes",)), "--list")
+    answer = _ask(Path(found.top), command, here)
+    if answer is None or answer.exit or not answer.whole:
+        _remember_slow(found.top, answer)
+        raise Unusable("git cannot tell which settings it has")
+    fields = iter(os.fsdecode(answer.out).split("\0")[:-1])
+    return [(scope, *setting.partition("\n")[::2]) for scope, setting in zip(fields, fields, strict=True)]
+
+
+def _check_includes(found: Repository, told: Told) -> None:
+    """What the repository's settings include lies in the repository, and includes nothing more. Raises Unusable."""
+    for scope, key, value in told:
+        if scope in _OWN and key.startswith("include"):
+            base = found.common if scope == "local" else found.own
+            path = _followed(os.path.join(base, os.path.expanduser(value)))
+            if not (found.holds(path) and _is_plain(found, path)) and not is_safe(found.top):
+                raise Unusable(f"its settings include {value!r}")
+
+
+def _followed(path: str) -> str:
+    try:
+        return repository.followed(path)
+    except LeadsOut as error:
+        raise Unusable(str(error)) from error
+
+
+def _is_plain(found: Repository, path: str) -> bool:
+    """Whether an included file includes nothing itself."""
+    if not os.path.isfile(path):
+        return not os.path.lexists(path)
+    command = ("config", "--null", "--file", path, "--no-includes", "--name-only", "--list")
+    answer = _ask(Path(found.top), command, _nowhere(Path(found.top)))
+    return answer is not None and not answer.exit and not any(key.startswith("include") for key in answer.fields)
+
+
+def _replaced(told: Told) -> dict[str, str]:
+    """The user's own values, or none, in the place of the repository's: an environment that says so."""
+    users = {key: value for scope, key, value in told if scope not in _OWN}
+    own = sorted({key for scope, key, _ in told if scope in _OWN and _USERS.fullmatch(key)})
+    first = _count()
+    said: dict[str, str] = {}
+    for number, key in enumerate(own, first):
+        said[f"GIT_CONFIG_KEY_{number}"] = key
+        said[f"GIT_CONFIG_VALUE_{number}"] = users.get(key, _without(key))
+    return said | ({"GIT_CONFIG_COUNT": str(first + len(own))} if own else {})
+
+
+def _count() -> int:
+    given = os.environ.get("GIT_CONFIG_COUNT", "")
+    return int(given) if given.isdecimal() else 0
+
+
+def _without(key: str) -> str:
+    """What holds where nobody sets it."""
+    files = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
+    if key not in files:
+        return ""
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(folder, "git", files[key])
+
+
+# -- the process -------------------------------------------------------------------------------------
+
+
+def _ask(
+    folder: Path,
+    command: Sequence[str],
+    settings: Mapping[str, str],
+    seconds: float | None = None,
+    limit_bytes: int = ANSWER_BYTES,
+) -> Answer | None:
+    import subprocess
+
+    words = [word for setting in _QUIET for word in ("-c", setting)]
+    environment = {name: value for name, value in os.environ.items() if not _is_elsewhere(name)}
+    if not (program := _program()):
+        return None
+    try:
+        process = subprocess.Popen(
+            [program, "--no-pager", *words, *command],
+            cwd=folder,
+            env=environment | _ASKING | dict(settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # what git starts is ended with it
+        )
+    except (OSError, ValueError):  # no such folder, or a NUL in a path
+        return None
+    answer = _answer(process, GIT_SECONDS if seconds is None else seconds, limit_bytes)
+    if seconds is None and "GIT_WORK_TREE" in settings:
+        _remember_slow(settings["GIT_WORK_TREE"], answer)
+    return answer
+
+
+def _is_elsewhere(name: str) -> bool:
+    return name.startswith("GIT_") and not re.fullmatch(_STAYS, name)
+
+
+def _program() -> str | None:
+    """The git of the PATH. A PATH with `.` in it must not find one in the repository."""
+    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    found = (os.path.join(place, "git") for place in places)
+    return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
+
+
+def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> Answer | None:
+    import subprocess
+    from time import monotonic
+
+    deadline = monotonic() + seconds
+    try:
+        out = _read(process, deadline, limit_bytes)
+        if out is None:
+            return Answer(0, b"", whole=False)
+        exit = process.wait(max(0.0, deadline - monotonic()))
+        return Answer(exit, out) if exit >= 0 else None
+    except (TimeoutError, subprocess.TimeoutExpired):
+        return None
+    finally:
+        _end(process)
+
+
+def _read(process: subprocess.Popen[bytes], deadline: float, limit_bytes: int) -> bytes | None:
+    """All that it prints; None when that is more than so many bytes. Raises TimeoutError."""
+    from selectors import EVENT_READ, DefaultSelector
+    from time import monotonic
+
+    assert process.stdout is not None
+    parts: list[bytes] = []
+    size = 0
+    with DefaultSelector() as ready:
+        ready.register(process.stdout, EVENT_READ)
+        while ready.select(max(0.0, deadline - monotonic())):
+            part = os.read(process.stdout.fileno(), 1 << 16)
+            if not part:
+                return b"".join(parts)
+            size += len(part)
+            if size > limit_bytes:
+                return None
+            parts.append(part)
+    raise TimeoutError
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    import signal
+
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,204 @@
+"""Where a repository is: its git folder, and the one that its work trees share. Found without asking git, and checked.
+
+What is asked of git afterwards is asked with these very folders, so that git and we never read different ones. A folder
+of git's that leads out (a link, a pointer that is not pointed back at, an object store elsewhere) is somebody else's
+word for where to read: `LeadsOut`, which `git.py` lets pass only where git's own `safe.directory` names the
+repository. What leads into /proc, /dev or /sys, and pipes and devices, pass never. No file is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+_SHARED_MEMORY = "/dev/shm"  # a file system like any other
+_LINE_BYTES = 4096
+_ALTERNATES_BYTES = 1 << 16
+_ENTRIES = 5000  # of refs that are looked at: git reads one as a commit's id, and nothing else of it
+_HOPS = 40
+_RUNS_NOT = "hooks"  # git is told that they are elsewhere
+
+
+class Repository(NamedTuple):
+    """A work tree with its git folders, each by its real path."""
+
+    top: str
+    own: str  # the work tree's own git folder
+    common: str  # that of all work trees
+
+    def holds(self, path: str) -> bool:
+        return any(is_below(path, folder) for folder in (self.top, self.own, self.common))
+
+
+class LeadsOut(Exception):
+    """Something of a repository leads out of it. `always`: where nothing may lead."""
+
+    def __init__(self, path: str, where: str, *, always: bool = False) -> None:
+        super().__init__(path, where, always)
+        self.path, self.where, self.always = path, where, always
+
+    def __str__(self) -> str:
+        return f"{self.path!r} {self.where}"
+
+
+def top_of(folder: str | os.PathLike[str]) -> str | None:
+    """The top of the work tree that a folder is in; None outside of git. Looks for `.git` upward, as git does."""
+    here = os.path.realpath(folder)
+    while not _is_top(here):
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+    return here
+
+
+def _is_top(folder: str) -> bool:
+    inner = os.path.join(folder, ".git")
+    return os.path.isfile(inner) or (os.path.isdir(inner) and os.path.lexists(os.path.join(inner, "HEAD")))
+
+
+def find(top: str) -> Repository:
+    """The repository with this top, wherever its folders are. Raises LeadsOut for what never passes, OSError."""
+    inner = os.path.join(top, ".git")
+    own = followed(inner)
+    if not os.path.isdir(own):
+        said = line_of(inner)
+        own = followed(os.path.join(top, said.removeprefix("gitdir: "))) if said.startswith("gitdir: ") else ""
+    if not own or not os.path.isdir(own):
+        raise LeadsOut(inner, "is no folder of git's, and leads to none", always=True)
+    shared = line_of(os.path.join(own, "commondir"))
+    return Repository(top, own, followed(os.path.join(own, shared)) if shared else own)
+
+
+def check(repository: Repository) -> None:
+    """Raises LeadsOut for the first thing that leads out of the repository."""
+    top, own, common = repository
+    if not is_below(own, top) and not _is_named_back(repository):
+        raise LeadsOut(os.path.join(top, ".git"), f"leads to {own!r}, which does not know of this folder")
+    if common != own and os.path.dirname(own) != os.path.join(common, "worktrees"):
+        raise LeadsOut(os.path.join(own, "commondir"), f"leads to {common!r}, which has no such work tree")
+    for folder in dict.fromkeys((own, common)):
+        _check_entries(repository, _entries(folder))
+    _check_alternates(repository, os.path.join(common, "objects"))
+
+
+def _is_named_back(repository: Repository) -> bool:
+    """Whether the git folder knows this work tree: as a linked one, or as a submodule of the one around it."""
+    top, own, common = repository
+    back = line_of(os.path.join(own, "gitdir"))
+    if common != own and back and followed(os.path.join(own, back)) == os.path.join(top, ".git"):
+        return True
+    around = top_of(os.path.dirname(top))
+    return around is not None and _is_module(own, around)
+
+
+def _is_module(own: str, around: str) -> bool:
+    """Whether a git folder lies where the repository around keeps those of its submodules."""
+    try:
+        outer = find(around)
+        check(outer)
+    except (LeadsOut, OSError):
+        return False
+    return any(is_below(own, os.path.join(each, "modules")) for each in (outer.own, outer.common))
+
+
+# -- links -------------------------------------------------------------------------------------------
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """What git reads of its folder, but for the objects themselves: they are known by their digests."""
+    yield from (entry for entry in _scanned(folder) if entry.name != _RUNS_NOT)
+    for name in ("info", "objects", "objects/info", "objects/pack"):
+        yield from _scanned(os.path.join(folder, name))
+    left, folders = _ENTRIES, [os.path.join(folder, "refs")]
+    while folders and left > 0:
+        for entry in _scanned(folders.pop()):
+            left -= 1
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+
+
+def _scanned(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _check_entries(repository: Repository, entries: Iterator[os.DirEntry[str]]) -> None:
+    for entry in entries:
+        if entry.is_symlink():
+            where = followed(entry.path)
+            if not repository.holds(where):
+                raise LeadsOut(entry.path, f"leads out, to {where!r}")
+            _check_kind(entry.path, where)
+        elif not entry.is_file(follow_symlinks=False) and not entry.is_dir(follow_symlinks=False):
+            _check_kind(entry.path, entry.path)
+
+
+def _check_kind(path: str, where: str) -> None:
+    """Nothing that keeps who opens it waiting. A socket cannot be opened, and git itself makes one."""
+    with suppress(FileNotFoundError):
+        kind = os.lstat(where).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISSOCK(kind)):
+            raise LeadsOut(path, "is a pipe or a device", always=True)
+
+
+def _check_alternates(repository: Repository, objects: str) -> None:
+    path = os.path.join(objects, "info", "alternates")
+    for line in _text(path, _ALTERNATES_BYTES).splitlines():
+        where = followed(os.path.join(objects, line)) if line and line[0] != "#" else objects
+        if not repository.holds(where):
+            raise LeadsOut(path, f"leads out, to {where!r}")
+
+
+def followed(path: str) -> str:
+    """Where a path leads in the end, link by link. Raises LeadsOut if one of them leads into the system's own files."""
+    done, left, hops = "/", [*reversed(path.split("/"))], 0
+    while left:
+        name = left.pop()
+        done, here = (os.path.dirname(done), "") if name == ".." else (done, name if name != "." else "")
+        if not here:
+            continue
+        done = os.path.join(done, here)
+        if _is_system(done) or hops > _HOPS:
+            raise LeadsOut(path, f"leads to {done!r}", always=True)
+        with suppress(OSError):  # no link, or nothing at all
+            to = os.readlink(done)
+            done, hops = "/" if to.startswith("/") else os.path.dirname(done), hops + 1
+            left.extend(reversed(to.split("/")))
+    return done
+
+
+def _is_system(path: str) -> bool:
+    return path in ("/proc", "/sys") or (os.path.dirname(path) == "/dev" and path != _SHARED_MEMORY)
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def line_of(path: str) -> str:
+    """The one line of a plain file of git's; "" for whatever is none, links among them."""
+    return _text(path, _LINE_BYTES).strip("\n\r ")
+
+
+def _text(path: str, limit: int) -> str:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.fsdecode(os.read(handle, limit)) if stat.S_ISREG(os.fstat(handle).st_mode) else ""
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
