@@ -330,7 +330,7 @@ def loaded(work: Work, kind: str) -> list[str]:
 
 
 WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "home", "home.ours", "home.user")}
-OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.private")}
+OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.plain", "values.private")}
 
 
 def test_a_hook_that_notes_loads_neither_the_runtime_nor_click(work: Work) -> None:

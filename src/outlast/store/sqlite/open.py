@@ -32,7 +32,7 @@ from outlast.ledger.journal import Entry
 from outlast.store.contract import Hold, Reading, Room, Writing
 from outlast.store.sqlite.migrate import migrate, refuse_foreign
 from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
-from outlast.store.sqlite.presence import inspect, refuse_lost, remember, why_unwritable
+from outlast.store.sqlite.presence import NO_TABLES, inspect, refuse_lost, remember, why_unwritable
 from outlast.store.sqlite.transaction import Reader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
@@ -288,7 +288,7 @@ class SqliteStore:
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
         with _closed_on_error(connection):
-            migrate(connection, self.path, lambda: refuse_lost(Path(self.path), self._marker, "has no tables"))
+            migrate(connection, self.path, lambda: refuse_lost(Path(self.path), self._marker, NO_TABLES))
             connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
         return Transaction(connection, self._sql)
 

@@ -23,6 +23,7 @@ from outlast.values.plain import kind_of, read_plain
 from outlast.values.private import make_file, make_folder
 
 MAGIC = b"SQLite format 3\x00"
+NO_TABLES = "has no tables"
 _TRIES = 3  # another process may make, grow or close it while we look
 
 
@@ -97,7 +98,7 @@ def _judge(path: Path, marker: Path | None, raw: bytes, size: int) -> None:
     if header.application != APPLICATION_ID:
         if header.tables or header.application:
             raise StoreForeign(str(path), "it is a database of another program")
-        refuse_lost(path, marker, "has no tables")
+        refuse_lost(path, marker, NO_TABLES)
         return
     known = migrations("sqlite")[-1][0]
     if header.version > known:
@@ -129,16 +130,17 @@ def why_unwritable(path: Path) -> str:
 
 def refuse_lost(path: Path, marker: Path | None, how: str) -> None:
     """Raises StoreLost when something shows that there was a database."""
-    for evidence in _evidence(path, marker):
+    for evidence in _evidence(path, marker, log=how != NO_TABLES):
         if how == "is gone" and path.exists():  # another process has made it, and what we saw is its
             return
         raise StoreLost(str(path), how, evidence)
 
 
-def _evidence(path: Path, marker: Path | None) -> Iterator[str]:
+def _evidence(path: Path, marker: Path | None, log: bool) -> Iterator[str]:
+    """A log speaks for a file that is gone. Beside one without tables it may be left of making it."""
     if marker is not None and os.path.lexists(marker):
         yield f"{marker} says that one was made"
-    if _has(f"{path}-wal"):
+    if log and _has(f"{path}-wal"):
         yield f"its log {path.name}-wal is there"
     folder = path.parent
     for name in ("blobs", "work", "recall"):
