@@ -24,6 +24,7 @@ from outlast.doors.mcp.desk import Desk, Sessions
 from outlast.doors.mcp.server import make_server
 from outlast.runs.call_async import in_thread
 from outlast.values import json_text
+from outlast.values.visible import visible
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
@@ -49,7 +50,7 @@ class Home:
         with self._lock:
             if self._hold is None:
                 self._hold = self._open(what in MAKING)
-                self._hold.listen(None, lambda line: print(line, file=sys.stderr, flush=True))
+                self._hold.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
         return Desk(self._hold, self._sessions, files=True)
 
     def stop(self, *, now: bool = False) -> None:
