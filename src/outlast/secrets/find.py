@@ -15,16 +15,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from outlast.errors import SecretFound
-from outlast.secrets.rules import (
-    LOOKED_AT,
-    RULES,
-    Rule,
-    by_pattern,
-    has_secret_word,
-    is_password,
-    looks_real,
-    name_kind,
-)
+from outlast.secrets.colours import without_colours
+from outlast.secrets.logins import is_login
+from outlast.secrets.real import LOOKED_AT, looks_real
+from outlast.secrets.rules import RULES, Rule, by_pattern, has_secret_word, is_password, name_kind
 from outlast.secrets.tokens import WORD
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
@@ -62,7 +56,20 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
     near = _near(text, rules)
     if not near:
         return
-    spans = sorted((start, -end, rule.kind) for rule in near for start, end in rule.look(text))
+    spans = _spans(text, near)
+    if "\x1b[" in text:  # a colour may stand within a name or a secret, and where a word begins
+        plain = without_colours(text)
+        spans += [(*plain.place(start, -end), kind) for start, end, kind in _spans(plain.text, near)]
+    yield from _joined(sorted(spans))
+
+
+def _spans(text: str, rules: tuple[Rule, ...]) -> list[tuple[int, int, str]]:
+    """Where each secret begins, where it ends (below zero: the longest comes first), and its kind."""
+    return [(start, -end, rule.kind) for rule in rules for start, end in rule.look(text)]
+
+
+def _joined(spans: list[tuple[int, int, str]]) -> Iterator[Found]:
+    """Those that overlap are one."""
     open_: Found | None = None
     for start, negative, kind in spans:
         if open_ is not None and start < open_.end:
@@ -78,6 +85,7 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
 def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
     hints = _hints_of(rules)
+    text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
     lowered = text.lower()
     found = [rule for hint, rule in hints.cased if hint in text]
     found += [rule for hint, rule in hints.other if hint in lowered]
@@ -213,8 +221,8 @@ def _clean(value: Any, place: Place, name: str, looking: _Looking) -> Any:
 
 def _clean_text(text: str, place: Place, name: str, looking: _Looking) -> str:
     kind = name_kind(name) if name else ""
-    if kind and looks_real(text[:LOOKED_AT], password=is_password(kind)):
-        looking.report(place, kind, 1)
+    if (kind and looks_real(text[:LOOKED_AT], password=is_password(kind))) or (name == "auth" and is_login(text)):
+        looking.report(place, kind or "a login in base64", 1)
         return MASK
     found = list(find(text, looking.rules))
     if found:
@@ -325,10 +333,11 @@ def _tokens(raw: bytes, place: Place) -> Iterator[tuple[re.Match[bytes], Place, 
 _SECRET_FILES = re.compile(
     r"""\.env(?:rc|\..*)? | .+\.env | \.?secrets?\..* | .*\.(?:pem|key|p12|pfx|keystore|jks|kdbx|ppk|tfstate)
     | id_(?:rsa|dsa|ecdsa|ed25519).* | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.htpasswd | \.my\.cnf
-    | \.git-credentials | (?:.*\.)?credentials(?:\.(?:json|ya?ml|toml|ini|csv|txt))? | .*service[-_]account.*\.json""",
+    | \.git-credentials | (?:.*\.)?credentials(?:\.(?:json|ya?ml|toml|ini|csv|txt))?""",
     re.VERBOSE | re.DOTALL,
 )
-_PUBLIC = re.compile(r".*\.pub|.*\.(?:example|sample|template|dist|tmpl)(?:\..*)?", re.DOTALL)
+_SERVICE = re.compile(r"service[-_]account")
+_PUBLIC = re.compile(r"\.(?:pub\Z|(?:example|sample|template|dist|tmpl)(?:\.|\Z))")
 _PROGRAMS = "py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp|cs|swift|md|rst"
 _PROGRAM = re.compile(rf"secrets?(?:\.[a-z]+)*\.(?:{_PROGRAMS})")
 
@@ -336,6 +345,7 @@ _PROGRAM = re.compile(rf"secrets?(?:\.[a-z]+)*\.(?:{_PROGRAMS})")
 def is_secret_file(path: str) -> bool:
     """Whether a file's name says that its content must never be kept. Programs (`find.py`) are no such files."""
     name = path.rstrip("/").rsplit("/", 1)[-1].lower()
-    if _PUBLIC.fullmatch(name) or _PROGRAM.fullmatch(name):
+    if _PUBLIC.search(name) or _PROGRAM.fullmatch(name):
         return False
-    return _SECRET_FILES.fullmatch(name) is not None
+    of_service = name.endswith(".json") and _SERVICE.search(name) is not None
+    return of_service or _SECRET_FILES.fullmatch(name) is not None
