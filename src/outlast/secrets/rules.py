@@ -11,9 +11,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from outlast.secrets.logins import look_for_basic, look_for_cookies, look_for_logins, look_for_signed
+from outlast.secrets.logins import (
+    BASIC_HINTS,
+    COOKIE_HINTS,
+    SIGNED_HINTS,
+    look_for_basic,
+    look_for_cookies,
+    look_for_logins,
+    look_for_signed,
+)
 from outlast.secrets.real import LOOKED_AT, SHORTEST, is_passphrase, is_sent, is_url_password, looks_real
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
+from outlast.secrets.words import places
 
 Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
@@ -50,7 +59,7 @@ def by_token(token: Token) -> Rule:
         compiled = _compiled(token.pattern)
         group = min(compiled.groups, 1)
         at = 0  # where the last one ended: what begins within it is part of it
-        for place in (place - offset for place in _places(text, token.hints) for offset in token.offsets):
+        for place in (place - offset for place in places(text, token.hints) for offset in token.offsets):
             found = compiled.match(text, place) if place >= at else None
             if found is None:
                 continue
@@ -64,17 +73,6 @@ def by_token(token: Token) -> Rule:
 @lru_cache(maxsize=512)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)  # when it is first needed: most are never
-
-
-def _places(text: str, words: Iterable[str]) -> list[int]:
-    """Where these words are in a text."""
-    found = []
-    for word in words:
-        at = text.find(word)
-        while at >= 0:
-            found.append(at)
-            at = text.find(word, at + 1)
-    return sorted(found)
 
 
 def _is_no_filler(text: str) -> bool:
@@ -133,7 +131,7 @@ def _look_for_named(text: str) -> Iterator[Span]:
     if not has_flags and ":" not in text and "=" not in text:  # nothing has a value
         return
     lowered, at = _lowered(text), 0
-    for place in _places(lowered, _WORDS):
+    for place in places(lowered, _WORDS):
         name = _name_at(lowered, place, has_flags) if place >= at else None
         span = _value_at(text, name) if name is not None else None
         if span is not None:
@@ -213,9 +211,9 @@ RULES: tuple[Rule, ...] = (
     by_pattern("authorization", "an Authorization header", _SENT, "uthorization", "UTHORIZATION", real=is_sent),
     by_pattern("bearer", "a bearer token", r"\b[Bb]earer[ \t]+([\w.~+/=-]{20,})", "earer", real=is_sent),
     by_pattern("url_password", "a password in a URL", _IN_URL, "://", real=is_url_password),
-    Rule("basic", "a login in base64", look_for_basic, ("asic", "auth", "AUTH"), cased=True),
+    Rule("basic", "a login in base64", look_for_basic, BASIC_HINTS, cased=True),
     Rule("login", "a login", look_for_logins, ("curl", "password"), cased=True),
-    Rule("cookie", "a cookie", look_for_cookies, ("ookie", "OOKIE"), cased=True),
-    Rule("signed_url", "a signature", look_for_signed, ("ignature=", "sig=", "hmac="), cased=True),
+    Rule("cookie", "a cookie", look_for_cookies, COOKIE_HINTS, cased=True),
+    Rule("signed_url", "a signature", look_for_signed, SIGNED_HINTS, cased=True),
     Rule("named", "a password, token or key", _look_for_named, _WORDS),
 )

@@ -76,7 +76,7 @@ def _read(home: str, anchor: str, top: str) -> dict[str, Any] | None:
     try:
         with open_plain(path_of(home, anchor, top)) as file:
             kept = json.loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     fits = isinstance(kept, dict) and [kept.get(each) for each in ("version", "anchor", "top")] == [
         __version__,
