@@ -7,9 +7,8 @@ every function takes other rules, such as `(*RULES, by_pattern("ours", "one of o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import count
 from typing import Any, NoReturn
 
 import msgspec
@@ -241,17 +240,28 @@ def _clean_number(value: int, place: Place, name: str, looking: _Looking) -> int
 
 def _clean_object(value: dict[Any, Any], place: Place, looking: _Looking) -> dict[Any, Any]:
     clean: dict[Any, Any] = {}
+    names = _Names(value)
     for key, item in value.items():
         inner = _clean(item, (place, str(key)), str(key), looking)
         kept = _clean_text(key, place, "", looking) if isinstance(key, str) else key
-        clean[kept if kept == key else _numbered(kept, {*clean, *value})] = inner
+        clean[kept if kept == key else names.new(kept)] = inner
     return clean
 
 
-def _numbered(key: str, taken: Container[str]) -> str:
-    """A masked key that takes no other's place: `***`, `*** (2)`."""
-    numbers = (key if number == 1 else f"{key} ({number})" for number in count(1))
-    return next(each for each in numbers if each not in taken)
+class _Names:
+    """Names for masked keys that take no other's place: `***`, `*** (2)`."""
+
+    def __init__(self, taken: Iterable[Any] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def new(self, key: str) -> str:
+        number = self._numbers.get(key, 1)
+        while (name := key if number == 1 else f"{key} ({number})") in self._taken:
+            number += 1
+        self._numbers[key] = number + 1
+        self._taken.add(name)
+        return name
 
 
 def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
@@ -292,14 +302,14 @@ def _clean_raw(raw: bytes, place: Place, looking: _Looking) -> bytes:
     """JSON text with its secrets masked and every other byte as it was, keys that come twice included."""
     decode(raw)
     parts, at = [], 0
-    masked_keys: set[str] = set()
+    names = _Names()
     for token, where, name in _tokens(raw, place):
         value = decode(token[0])
         clean = _clean(value, where, name or "", looking)
         if clean == value:
             continue
         if name is None:
-            masked_keys.add(clean := _numbered(clean, masked_keys))
+            clean = names.new(clean)
         parts += [raw[at : token.start()], encode(clean)]
         at = token.end()
     return b"".join([*parts, raw[at:]])

@@ -10,7 +10,7 @@ from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterator
 
-from outlast.secrets.real import LOOKED_AT, is_mixed, is_sent, is_url_password, looks_real, stands_for_one
+from outlast.secrets.real import LOOKED_AT, SHORTEST, is_mixed, is_url_password, looks_real, stands_for_one
 from outlast.secrets.words import places
 
 Span = tuple[int, int]
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 _NEAR = 400  # characters behind `curl` in which its options are looked for
 _USER = re.compile(r"(?<=[\s\"'])(?:-u|-U|--user|--proxy-user)[ \t=]{0,3}[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{3,200})")
 _PASSWORD = re.compile(r"password[ \t]{1,9}(\S{3,200})([ \t]{0,9}$)?", re.MULTILINE)
-_LOGIN = re.compile(r"\blogin[ \t]{1,9}\S{1,128}[ \t]{1,9}\Z")
+_LOGIN = re.compile(r"\b(?:machine[ \t]{1,9}\S{1,128}|default)[ \t]{1,9}login[ \t]{1,9}\S{1,128}[ \t]{1,9}\Z")
 
 
 def look_for_logins(text: str) -> Iterator[Span]:
@@ -34,8 +34,8 @@ def look_for_logins(text: str) -> Iterator[Span]:
 
 def _is_netrc(text: str, found: re.Match[str]) -> bool:
     """Behind a login any password counts; on a line of its own, as netrc may have it, one that looks real."""
-    if _LOGIN.search(text, max(0, found.start() - 160), found.start()):
-        return is_url_password(found[1])
+    if _LOGIN.search(text, max(0, found.start() - 320), found.start()):
+        return len(found[1]) >= SHORTEST and is_url_password(found[1])
     begins = text[text.rfind("\n", max(0, found.start() - 20), found.start()) + 1 : found.start()]
     alone = found[2] is not None and len(begins) < 20 and not begins.strip(" \t")
     return alone and looks_real(found[1], password=True, quoted=False)
@@ -91,7 +91,7 @@ def look_for_cookies(text: str) -> Iterator[Span]:
 
 
 def _is_cookie(value: str) -> bool:
-    return len(value) >= 12 and is_sent(value)
+    return len(value) >= 12 and looks_real(value)
 
 
 # -- signed URLs -------------------------------------------------------------------------------------
