@@ -129,7 +129,7 @@ def test_a_pattern_that_some_answer_could_make_slow_is_refused_when_it_is_asked(
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"^[a-z]+-[0-9]+$", r"^\d{4}-\d\d$", r"^[^@\s]+@[^@\s]+$", "[A-Z]{3}", r"^v?\d+(\.\d+)*$"]
+    "pattern", [r"^[a-z]+-[0-9]+$", r"^[^@\s]+@[^@\s]+$", "[A-Z]{3}", r"^v?\d+(\.\d+)*$"]
 )
 def test_a_pattern_that_no_answer_makes_slow_is_taken(pattern: str) -> None:
     refuse_schema({"type": "string", "pattern": pattern})
