@@ -1,4 +1,4 @@
-"""Which refs stand in what unfinished work says: found wherever they stand, looked up without reading all of it again."""
+"""Which refs stand in what unfinished work says: found wherever they stand, and looked up without reading all of it."""
 
 import time
 

@@ -128,8 +128,6 @@ def test_a_pattern_that_some_answer_could_make_slow_is_refused_when_it_is_asked(
         refuse_schema({"type": "object", "properties": {"name": {"type": "string", "pattern": pattern}}})
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"^[a-z]+-[0-9]+$", r"^[^@\s]+@[^@\s]+$", "[A-Z]{3}", r"^v?\d+(\.\d+)*$"]
-)
+@pytest.mark.parametrize("pattern", [r"^[a-z]+-[0-9]+$", r"^[^@\s]+@[^@\s]+$", "[A-Z]{3}", r"^v?\d+(\.\d+)*$"])
 def test_a_pattern_that_no_answer_makes_slow_is_taken(pattern: str) -> None:
     refuse_schema({"type": "string", "pattern": pattern})
