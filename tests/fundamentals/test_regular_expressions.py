@@ -77,9 +77,13 @@ def modules() -> Iterator[tuple[str, Any, ast.Module]]:
 @functools.cache
 def found() -> tuple[Found, ...]:
     """Every pattern of the package."""
-    all_ = {}
-    for path, module, tree in modules():
-        uses = uses_in(tree)
+    all_, read = {}, list(modules())
+    shared: dict[str, set[str]] = {}  # how patterns are used by those who import them
+    for _, _, tree in read:
+        for name, how in uses_in(tree).items():
+            shared.setdefault(name, set()).update(how if not name.startswith("_") else ())
+    for path, module, tree in read:
+        uses = {name: how | shared.get(name, set()) for name, how in (shared | uses_in(tree)).items()}
         for one in (*written(path, module, tree), *kept(path, module, uses)):
             known = all_.get((one.pattern, one.flags), one)
             all_[one.pattern, one.flags] = known._replace(uses=known.uses | one.uses)
