@@ -71,6 +71,19 @@ async def gathers(run: AsyncRun) -> list[int]:
     return list(await asyncio.gather(*(run.step(wait_for, number) for number in (1, 2, 3, 4))))
 
 
+@step
+async def block(name: str) -> str:
+    """Hold the event loop: nothing else of it runs meanwhile."""
+    say("waits", name)
+    os.read(0, 1)
+    return name
+
+
+@flow
+async def blocks_its_loop(run: AsyncRun) -> list[str]:
+    return [await run.step(block, "the loop"), "done"]
+
+
 if __name__ == "__main__":
     home, name, args, settings = sys.argv[1:]
     try:

@@ -1,6 +1,7 @@
 """One owner: who may go on with a run when its owner lives, is dead, is silent, or wakes up too late."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from outlast import Outlast, Run, flow, step
 from outlast.clock import ManualClock, SystemClock
 from outlast.errors import LeaseLost, RunHeld, StoreForked
+from outlast.home.settings import Settings
 from outlast.testing import audit
 from outlast.testing.children import Tell, in_child
 
@@ -131,6 +133,21 @@ def taken_over(start: Start) -> Actor:
         if line[0] != "refused":
             return actor
         assert line[1] == "run_held"
+
+
+def test_an_owner_whose_event_loop_is_blocked_for_several_leases_keeps_its_run(home: Path, start: Start) -> None:
+    """What renews the lease is a thread of its own: it does not wait for the loop."""
+    first = start("blocks_its_loop", **SHORT_LEASE)
+    first.hear("waits")
+    until = time.monotonic() + 6 * SHORT_LEASE["lease_seconds"]
+    with Outlast(home, settings=Settings(**SHORT_LEASE)) as outlast:
+        (run,) = outlast.runs()
+        while time.monotonic() < until:
+            with pytest.raises(RunHeld):
+                outlast.resume(run.id)
+    first.go_on()
+    assert first.hear("outcome") == ["outcome", "succeeded", ["the loop", "done"]]
+    assert {epoch for _, _, epoch in entries(home)} == {1}
 
 
 def test_an_owner_that_beats_keeps_its_run_longer_than_one_lease(home: Path, start: Start) -> None:

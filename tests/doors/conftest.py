@@ -19,6 +19,7 @@ from outlast.clock import ManualClock
 from outlast.doors.cli.inputs import find_flow
 
 from ..ready import environment, hear, run
+from .terminal import Open, Terminal
 
 FLOWS = """
 import asyncio, os, time
@@ -259,3 +260,16 @@ def in_doubt(cli: Cli) -> Callable[[], str]:
         return cli.here("flows.py:report", topic="ai", env={"DIE": "1"})
 
     return make
+
+
+@pytest.fixture
+def at_terminal(cli: Cli) -> Iterator[Open]:
+    opened: list[Terminal] = []
+
+    def make(*words: str, **env: str) -> Terminal:
+        opened.append(Terminal(cli, *words, **env))
+        return opened[-1]
+
+    yield make
+    for terminal in opened:
+        terminal.close()

@@ -14,7 +14,7 @@ from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
 from outlast.runs.waits.schema import wrong_with
 
 from ..crash.command_folder import Folder
-from .test_cli_terminal import Terminal
+from .terminal import Terminal
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

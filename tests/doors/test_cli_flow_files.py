@@ -13,7 +13,7 @@ import pytest
 from outlast.doors.cli.render import width
 
 from .conftest import environment
-from .test_cli_terminal import Terminal
+from .terminal import Terminal
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer, Cli

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from outlast.commands.logs import logs as logs_of
-from outlast.doors.cli.logs import harmless
+from outlast.doors.cli.live import harmless
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -29,7 +29,7 @@ def test_what_is_recorded_is_told_listed_and_shown_whole(cli: "Cli", made: tuple
     ref = told.out.split()[0]
     assert (told.code, told.out) == (0, f"{ref} recorded\n")
     shown = cli("workspace", "records", ref)
-    assert shown.out.startswith("From a file: ünï\nand a second line\n")
+    assert shown.out.startswith("  From a file: ünï\n  and a second line\n")
     assert all(word in shown.out for word in (seen, "tides", "pinned", "note"))
     listed = cli("workspace", "records").out
     assert [listed.index(word) for word in (ref, decision, seen)] == sorted(map(listed.index, (ref, decision, seen)))

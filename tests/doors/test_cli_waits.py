@@ -13,7 +13,7 @@ from outlast import Interrupt, Outlast, Run, flow
 from outlast.runs.inbox import inbox
 
 from ..crash.command_folder import Folder
-from .test_cli_terminal import Open, Terminal
+from .terminal import Open, Terminal
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -10,6 +10,7 @@ import pytest
 
 from outlast import Run, flow
 from outlast.errors import AnswerInvalid, ValueRefused
+from outlast.runs.waits.schema import refuse_schema
 
 from ..kit.place import KNOBS, Place
 from .test_waits import only_wait, work
@@ -119,3 +120,14 @@ def test_an_old_answer_that_its_type_takes_no_more_is_asked_for_again_after_a_re
     place.outlast.answer(only_wait(place.outlast.resume(outcome.run_id)), {"n": 2})
     del KNOBS["raise"]
     assert place.outlast.resume(outcome.run_id).unwrap() == "Even(n=2)"
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"^(a|aa)+$", r"\s+$", r"^.*x.*y$", 7])
+def test_a_pattern_that_some_answer_could_make_slow_is_refused_when_it_is_asked(pattern: object) -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        refuse_schema({"type": "object", "properties": {"name": {"type": "string", "pattern": pattern}}})
+
+
+@pytest.mark.parametrize("pattern", [r"^[a-z]+-[0-9]+$", r"^[^@\s]+@[^@\s]+$", "[A-Z]{3}", r"^v?\d+(\.\d+)*$"])
+def test_a_pattern_that_no_answer_makes_slow_is_taken(pattern: str) -> None:
+    refuse_schema({"type": "string", "pattern": pattern})

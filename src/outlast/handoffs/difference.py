@@ -14,6 +14,7 @@ from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
 from outlast.handoffs.verdict import label_of
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import dataclass
+from outlast.values.visible import visible
 
 FileChange = Literal["changed", "created", "removed", "kind"]  # kind: the content may be the same, what it is is not
 Action = Literal["same", "write", "remove", "conflict", "not kept"]
@@ -264,7 +265,7 @@ def name_of(path: str) -> str:
 
 def printable(text: str) -> str:
     """The text with control and direction characters written out; line ends and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return visible(text, keep="\n\t")
 
 
 def _file_lines(file: FileDiff) -> Iterator[str]:

@@ -177,6 +177,7 @@ _WORD = re.compile(r"[a-z][a-z'-]*")
 _FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"`[^`\n]*`")
 _SHORTENED = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf)\.")
+_LABEL = re.compile(r"^(?:next(?: steps?| actions?)?|todo|then|resume)\s*:\s*", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<=[^\n]{50})(?<![.!?:;])\n(?=[a-z(])")
 _LIKE_A_PATH = re.compile(r"(?<!\S)[^\s./]*(?:[./]|(?<=Makefile)|(?<=Dockerfile))\S*")  # all that `is_path` may take
 
@@ -359,8 +360,7 @@ def last_order(text: str) -> str:
     """The last sentence that tells the reader to do something; "" when there is none."""
     plain = ((sentence, _plain(sentence)) for sentence in sentences_of(text))
     orders = [sentence for sentence, said in plain if _commands(said.lower()) and tense_of(said) == "forward"]
-    label = r"^(?:next(?: steps?| actions?)?|todo|then|resume)\s*:\s*"
-    return re.sub(label, "", orders[-1], flags=re.IGNORECASE) if orders else ""
+    return _LABEL.sub("", orders[-1]) if orders else ""
 
 
 # -- paths and commands in a text --------------------------------------------------------------------
@@ -397,7 +397,7 @@ def is_path(word: str) -> bool:
 def paths_in(text: str) -> list[str]:
     """The paths that a text mentions, each once, in their order; without line numbers, inside the root only."""
     words = (
-        re.sub(r":\d.*$", "", word).lstrip("*").rstrip(".:!?*") for word in re.split(r"[\s\"'`(){}\[\]<>,;|=]+", text)
+        re.sub(r":\d.*", "", word).lstrip("*").rstrip(".:!?*") for word in re.split(r"[\s\"'`(){}\[\]<>,;|=]+", text)
     )
     inside = (word.removeprefix("./") for word in words if is_path(word) and not word.startswith(("/", "~")))
     return list(dict.fromkeys(word for word in inside if ".." not in word.split("/")))

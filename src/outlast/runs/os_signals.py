@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from outlast.values.threads import begin
 from outlast.values.user_code import CALLERS
+from outlast.values.visible import visible
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -220,7 +221,7 @@ def under_way(runtime: Runtime) -> str:
     names = [f"{asked.call.scope}{asked.spec.name}" for asked in found]
     shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
     more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + more
+    return visible(shown) + more
 
 
 def _tell(line: str) -> None:

@@ -7,24 +7,17 @@ every function takes other rules, such as `(*RULES, by_pattern("ours", "one of o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import count
 from typing import Any, NoReturn
 
 import msgspec
 
 from outlast.errors import SecretFound
-from outlast.secrets.rules import (
-    LOOKED_AT,
-    RULES,
-    Rule,
-    by_pattern,
-    has_secret_word,
-    is_password,
-    looks_real,
-    name_kind,
-)
+from outlast.secrets.colours import without_colours
+from outlast.secrets.logins import is_login
+from outlast.secrets.real import LOOKED_AT, looks_real
+from outlast.secrets.rules import RULES, Rule, by_pattern, has_secret_word, is_password, name_kind
 from outlast.secrets.tokens import WORD
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
@@ -62,7 +55,20 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
     near = _near(text, rules)
     if not near:
         return
-    spans = sorted((start, -end, rule.kind) for rule in near for start, end in rule.look(text))
+    spans = _spans(text, near)
+    if "\x1b[" in text:  # a colour may stand within a name or a secret, and where a word begins
+        plain = without_colours(text)
+        spans += [(*plain.place(start, -end), kind) for start, end, kind in _spans(plain.text, near)]
+    yield from _joined(sorted(spans))
+
+
+def _spans(text: str, rules: tuple[Rule, ...]) -> list[tuple[int, int, str]]:
+    """Where each secret begins, where it ends (below zero: the longest comes first), and its kind."""
+    return [(start, -end, rule.kind) for rule in rules for start, end in rule.look(text)]
+
+
+def _joined(spans: list[tuple[int, int, str]]) -> Iterator[Found]:
+    """Those that overlap are one."""
     open_: Found | None = None
     for start, negative, kind in spans:
         if open_ is not None and start < open_.end:
@@ -78,6 +84,7 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
 def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
     hints = _hints_of(rules)
+    text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
     lowered = text.lower()
     found = [rule for hint, rule in hints.cased if hint in text]
     found += [rule for hint, rule in hints.other if hint in lowered]
@@ -213,8 +220,8 @@ def _clean(value: Any, place: Place, name: str, looking: _Looking) -> Any:
 
 def _clean_text(text: str, place: Place, name: str, looking: _Looking) -> str:
     kind = name_kind(name) if name else ""
-    if kind and looks_real(text[:LOOKED_AT], password=is_password(kind)):
-        looking.report(place, kind, 1)
+    if (kind and looks_real(text[:LOOKED_AT], password=is_password(kind))) or (name == "auth" and is_login(text)):
+        looking.report(place, kind or "a login in base64", 1)
         return MASK
     found = list(find(text, looking.rules))
     if found:
@@ -233,17 +240,28 @@ def _clean_number(value: int, place: Place, name: str, looking: _Looking) -> int
 
 def _clean_object(value: dict[Any, Any], place: Place, looking: _Looking) -> dict[Any, Any]:
     clean: dict[Any, Any] = {}
+    names = _Names(value)
     for key, item in value.items():
         inner = _clean(item, (place, str(key)), str(key), looking)
         kept = _clean_text(key, place, "", looking) if isinstance(key, str) else key
-        clean[kept if kept == key else _numbered(kept, {*clean, *value})] = inner
+        clean[kept if kept == key else names.new(kept)] = inner
     return clean
 
 
-def _numbered(key: str, taken: Container[str]) -> str:
-    """A masked key that takes no other's place: `***`, `*** (2)`."""
-    numbers = (key if number == 1 else f"{key} ({number})" for number in count(1))
-    return next(each for each in numbers if each not in taken)
+class _Names:
+    """Names for masked keys that take no other's place: `***`, `*** (2)`."""
+
+    def __init__(self, taken: Iterable[Any] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def new(self, key: str) -> str:
+        number = self._numbers.get(key, 1)
+        while (name := key if number == 1 else f"{key} ({number})") in self._taken:
+            number += 1
+        self._numbers[key] = number + 1
+        self._taken.add(name)
+        return name
 
 
 def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
@@ -284,14 +302,14 @@ def _clean_raw(raw: bytes, place: Place, looking: _Looking) -> bytes:
     """JSON text with its secrets masked and every other byte as it was, keys that come twice included."""
     decode(raw)
     parts, at = [], 0
-    masked_keys: set[str] = set()
+    names = _Names()
     for token, where, name in _tokens(raw, place):
         value = decode(token[0])
         clean = _clean(value, where, name or "", looking)
         if clean == value:
             continue
         if name is None:
-            masked_keys.add(clean := _numbered(clean, masked_keys))
+            clean = names.new(clean)
         parts += [raw[at : token.start()], encode(clean)]
         at = token.end()
     return b"".join([*parts, raw[at:]])
@@ -325,10 +343,11 @@ def _tokens(raw: bytes, place: Place) -> Iterator[tuple[re.Match[bytes], Place, 
 _SECRET_FILES = re.compile(
     r"""\.env(?:rc|\..*)? | .+\.env | \.?secrets?\..* | .*\.(?:pem|key|p12|pfx|keystore|jks|kdbx|ppk|tfstate)
     | id_(?:rsa|dsa|ecdsa|ed25519).* | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.htpasswd | \.my\.cnf
-    | \.git-credentials | (?:.*\.)?credentials(?:\.(?:json|ya?ml|toml|ini|csv|txt))? | .*service[-_]account.*\.json""",
+    | \.git-credentials | (?:.*\.)?credentials(?:\.(?:json|ya?ml|toml|ini|csv|txt))?""",
     re.VERBOSE | re.DOTALL,
 )
-_PUBLIC = re.compile(r".*\.pub|.*\.(?:example|sample|template|dist|tmpl)(?:\..*)?", re.DOTALL)
+_SERVICE = re.compile(r"service[-_]account")
+_PUBLIC = re.compile(r"\.(?:pub\Z|(?:example|sample|template|dist|tmpl)(?:\.|\Z))")
 _PROGRAMS = "py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|rb|php|c|h|cc|cpp|cs|swift|md|rst"
 _PROGRAM = re.compile(rf"secrets?(?:\.[a-z]+)*\.(?:{_PROGRAMS})")
 
@@ -336,6 +355,7 @@ _PROGRAM = re.compile(rf"secrets?(?:\.[a-z]+)*\.(?:{_PROGRAMS})")
 def is_secret_file(path: str) -> bool:
     """Whether a file's name says that its content must never be kept. Programs (`find.py`) are no such files."""
     name = path.rstrip("/").rsplit("/", 1)[-1].lower()
-    if _PUBLIC.fullmatch(name) or _PROGRAM.fullmatch(name):
+    if _PUBLIC.search(name) or _PROGRAM.fullmatch(name):
         return False
-    return _SECRET_FILES.fullmatch(name) is not None
+    of_service = name.endswith(".json") and _SERVICE.search(name) is not None
+    return of_service or _SECRET_FILES.fullmatch(name) is not None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import SecretPatternInvalid
 from outlast.home.settings import Settings
+from outlast.values.json_text import doubled
 from outlast.values.plain import read_plain
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def read_own(home: Path, settings: Settings) -> tuple[Rule, ...]:
     from outlast.secrets.own_patterns import own_rules
 
     found = (*own_rules(given, "Settings.secret_patterns"), *(_in_file(path) if os.path.lexists(path) else ()))
-    names = [rule.name for rule in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise SecretPatternInvalid(f"{path}: {name}", "the settings have a rule of this name too", "rename one")
+    if name := doubled(rule.name for rule in found):
+        raise SecretPatternInvalid(f"{path}: {name}", "the settings have a rule of this name too", "rename one")
     return found
 
 

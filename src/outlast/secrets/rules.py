@@ -10,14 +10,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
+from outlast.secrets.logins import (
+    BASIC_HINTS,
+    COOKIE_HINTS,
+    SIGNED_HINTS,
+    look_for_basic,
+    look_for_cookies,
+    look_for_logins,
+    look_for_signed,
+)
+from outlast.secrets.real import LOOKED_AT, SHORTEST, is_passphrase, is_sent, is_url_password, looks_real
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
+from outlast.secrets.words import places
 
 Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
-SHORTEST = 6  # characters of a value that has only its name against it
-LOOKED_AT = 200  # characters of a value that are judged; what was found real reaches to its end all the same
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +58,13 @@ def by_token(token: Token) -> Rule:
     def look(text: str) -> Iterator[Span]:
         compiled = _compiled(token.pattern)
         group = min(compiled.groups, 1)
-        for place in (place - offset for place in _places(text, token.hints) for offset in token.offsets):
-            found = compiled.match(text, place) if place >= 0 else None
-            if found is not None and _is_no_filler(found[group]):
+        at = 0  # where the last one ended: what begins within it is part of it
+        for place in (place - offset for place in places(text, token.hints) for offset in token.offsets):
+            found = compiled.match(text, place) if place >= at else None
+            if found is None:
+                continue
+            at = found.end()
+            if _is_no_filler(found[group]):
                 yield found.span(group)
 
     return Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
@@ -63,81 +75,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)  # when it is first needed: most are never
 
 
-def _places(text: str, words: Iterable[str]) -> list[int]:
-    """Where these words are in a text."""
-    found = []
-    for word in words:
-        at = text.find(word)
-        while at >= 0:
-            found.append(at)
-            at = text.find(word, at + 1)
-    return sorted(found)
-
-
 def _is_no_filler(text: str) -> bool:
     """Not the end of `ghp_xxxxxxxxxxxxxxxx`."""
     return len(set(text[-16:])) > 1 or text[-1] not in "xX0*."
-
-
-# -- values that look real ---------------------------------------------------------------------------
-
-_PLACEHOLDER = re.compile(
-    r"""[<\[({|>] | \$[A-Za-z_]\w*\Z | %\w*% | [!&*][a-z]+\Z   # <token>, $VAR, {{ value }}, code
-    | (?:\.{1,2}|~)?/(?:[\w.@-]+/)*[\w.@-]*\Z | [\w.@/-]+\.[a-z]{1,5}\Z   # a path
-    | (?:arn|sha\d+|md5|vault|file|env|ref)[:-]               # says where it is, or what its digest is
-    | \d{4}-\d\d-\d\d | (.)\1*\Z                              # a date; one character over and over
-    | (?:your|my|the|some|insert|replace|enter|put|set|change|need|not|no)[_ -]
-    | (?:change_?me|placeholder|example|sample|dummy|fake|test|redacted|masked|hidden|removed|todo|none|null|xxx)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_TEMPLATE = re.compile(r"\*\*|\.\.\.|…|••|\$[{(]|\{\{|\{[\w.]*\}|://|%\(|\(\?")  # filled in later, cut, a pattern
-_CODE = re.compile(
-    r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|(?:password|passwd|pwd|secret|token|key)_?\d?", re.IGNORECASE
-)
-_NAMING = re.compile(r"(?:[A-Za-z]{2,}|\d{1,4}|v\d+)(?:[-_./:](?:[A-Za-z]{2,}|\d{1,4}|v\d+))+")
-_SEPARATORS = re.compile(r"[-_./:\s]|[*?!,;:]+\Z")
-
-
-def looks_real(value: str, *, password: bool = False, quoted: bool = True) -> bool:
-    """Whether the value of something that is named like a secret looks like one."""
-    core = _SEPARATORS.sub("", value)
-    if len(value) < SHORTEST or (core.isalpha() and not _is_jumbled(core)) or stands_for_one(value):
-        return False
-    if not quoted and _CODE.fullmatch(value):
-        return False
-    if len(words := value.split()) > 1:  # prose, unless one of its words is no word
-        return any(is_mixed(word) and not stands_for_one(word) for word in words)
-    if password:
-        return len(core) >= 4
-    return (is_mixed(value) and not _NAMING.fullmatch(value)) or _is_jumbled(core)
-
-
-def stands_for_one(value: str) -> bool:
-    """Whether a value only shows where a secret belongs, or where one is."""
-    return _PLACEHOLDER.match(value) is not None or _TEMPLATE.search(value) is not None
-
-
-def is_mixed(text: str) -> bool:
-    """Letters and digits in one, as words seldom have them."""
-    digits = sum(map(str.isdigit, text))
-    return len(text) >= 8 and digits >= 2 and sum(map(str.isalpha, text)) >= 2
-
-
-def _is_jumbled(text: str) -> bool:
-    """Large and small letters without the order that a name has."""
-    changes = sum(one.isupper() != two.isupper() for one, two in pairwise(text))
-    return len(text) >= 16 and changes * 3 >= len(text)
-
-
-def _is_sent(text: str) -> bool:
-    """What stands behind `Bearer`."""
-    text = text[:LOOKED_AT]
-    return not stands_for_one(text) and (is_mixed(text) or _is_jumbled(text))
-
-
-def _is_url_password(text: str) -> bool:
-    words = ("pass", "passwd", "password", "secret", "pwd", "pw", "token")
-    return len(text) >= 3 and not stands_for_one(text) and text.lower() not in words
 
 
 # -- named values: password=…, "client_secret": "…", --token … ---------------------------------------
@@ -191,7 +131,7 @@ def _look_for_named(text: str) -> Iterator[Span]:
     if not has_flags and ":" not in text and "=" not in text:  # nothing has a value
         return
     lowered, at = _lowered(text), 0
-    for place in _places(lowered, _WORDS):
+    for place in places(lowered, _WORDS):
         name = _name_at(lowered, place, has_flags) if place >= at else None
         span = _value_at(text, name) if name is not None else None
         if span is not None:
@@ -225,6 +165,8 @@ def _value_at(text: str, name: re.Match[str]) -> Span | None:
     """Where the value behind a name is, if it looks real."""
     opening = _OPENING.match(text, name.end())
     start, mark = (opening.end(), opening[1][0]) if opening else (name.end(), "")
+    if not mark and is_password(_kind_of(name[1])) and (phrase := _phrase_at(text, start)):
+        return phrase
     seen = _BODIES[mark].match(text, start, start + LOOKED_AT)
     if seen is None or len(seen[0]) < SHORTEST:
         return None
@@ -232,6 +174,12 @@ def _value_at(text: str, name: re.Match[str]) -> Span | None:
         return None
     whole = _BODIES[mark].match(text, start)
     return (start, whole.end()) if whole and (mark or not _is_code(text, name, seen)) else None
+
+
+def _phrase_at(text: str, start: int) -> Span | None:
+    """Words to the end of the line that are a passphrase."""
+    line = text[start : start + LOOKED_AT].partition("\n")[0].rstrip()
+    return (start, start + len(line)) if is_passphrase(line.split()) else None
 
 
 def _is_code(text: str, name: re.Match[str], seen: re.Match[str]) -> bool:
@@ -260,8 +208,12 @@ _IN_URL = r"://[^\s/?#:@\"'<>]{0,128}:([^\s/?#\"'<>]{1,256})@(?!sha\d)"
 RULES: tuple[Rule, ...] = (
     Rule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",), cased=True),
     *map(by_token, (*TOKENS, *more_tokens())),
-    by_pattern("authorization", "an Authorization header", _SENT, "uthorization", "UTHORIZATION", real=_is_sent),
-    by_pattern("bearer", "a bearer token", r"\b[Bb]earer[ \t]+([\w.~+/=-]{20,})", "earer", real=_is_sent),
-    by_pattern("url_password", "a password in a URL", _IN_URL, "://", real=_is_url_password),
+    by_pattern("authorization", "an Authorization header", _SENT, "uthorization", "UTHORIZATION", real=is_sent),
+    by_pattern("bearer", "a bearer token", r"\b[Bb]earer[ \t]+([\w.~+/=-]{20,})", "earer", real=is_sent),
+    by_pattern("url_password", "a password in a URL", _IN_URL, "://", real=is_url_password),
+    Rule("basic", "a login in base64", look_for_basic, BASIC_HINTS, cased=True),
+    Rule("login", "a login", look_for_logins, ("curl", "password"), cased=True),
+    Rule("cookie", "a cookie", look_for_cookies, COOKIE_HINTS, cased=True),
+    Rule("signed_url", "a signature", look_for_signed, SIGNED_HINTS, cased=True),
     Rule("named", "a password, token or key", _look_for_named, _WORDS),
 )

@@ -13,6 +13,7 @@ from functools import lru_cache
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
+from outlast.secrets.colours import without_colours
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BEFORE_BYTES = 256  # of what was let through in the same line: the name of a va
 LONG_WORD = 16  # characters of a word that may become a token, whatever it begins with
 _MASK = b"***"
 _SETS_APART = (":", "=", "--")  # a value from its name
-_OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-"  # characters that tokens have
+_OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-\x1b[;"  # characters that tokens have, and colours within them
 _KEY_BEGINS = b"-----BEGIN "
 _OPEN_KEY = re.compile(
     rb"-----BEGIN [A-Z0-9 ]{0,40}"
@@ -121,7 +122,9 @@ def _open_bytes(line: str, rules: tuple[Rule, ...]) -> int:
     end = line[len(line.rstrip(_OF_WORDS)) :]
     if len(end) >= LONG_WORD or any(map(end.__contains__, hints.in_words)):
         return len(end)
-    return max(_begun(end, hints.in_words), _begun(line[-80:], hints.cased))
+    plain = without_colours(line[-160:]).text if "\x1b[" in line else line
+    word = plain[len(plain.rstrip(_OF_WORDS)) :]
+    return max(_begun(word, hints.in_words), _begun(plain[-80:], hints.cased))
 
 
 def _begun(end: str, hints: tuple[str, ...]) -> int:

@@ -58,7 +58,8 @@ _DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
 _CHANGES = re.compile(r"\b(insert|update|delete|drop|alter|truncate|replace)\b", re.IGNORECASE)
 _HARMLESS = re.compile(r"/dev/|/tmp/|\$\{?TMPDIR|\$\{?OUTLAST_|&?[0-9-]$|\$\(mktemp")
 _KEYED = re.compile(r"idempotency[-_ ]?key", re.IGNORECASE)
-_SECRET = re.compile(r"\$\{?([A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z0-9_]*)\b")
+_VARIABLE = re.compile(r"\$\{?([A-Z][A-Z0-9_]*+)\b")
+_SECRET = re.compile(r".(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL)")
 
 
 def signs_in(command: str, writes: Iterable[str] = (), *, restores: bool = False) -> tuple[str, ...]:
@@ -79,7 +80,8 @@ def files_written(command: str) -> tuple[str, ...]:
 
 def secrets_used(command: str) -> tuple[str, ...]:
     """Variables whose names say that they are secrets."""
-    found = [name for name in _SECRET.findall(command) if not name.startswith("OUTLAST_") or name == "OUTLAST_API_KEY"]
+    named = [name for name in _VARIABLE.findall(command) if _SECRET.search(name)]
+    found = [name for name in named if not name.startswith("OUTLAST_") or name == "OUTLAST_API_KEY"]
     return tuple(dict.fromkeys(found))
 
 

@@ -7,6 +7,7 @@ in a value, also inside a sentence or in JSON that is kept as a text. Rather too
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,15 +28,49 @@ if TYPE_CHECKING:
 PAGE = 200
 READ_BYTES = 64 << 20  # of a blob; an unfinished run with a larger one may name anything
 _MARK = PREFIX.removesuffix(":").encode()
-_ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_LONGEST = 2048  # characters of a ref, and more
+_KEPT_BYTES = 256 << 20  # of what follows where a ref may begin; an unfinished run with more may name anything
+
+
+class Beginnings:
+    """Texts in which refs may stand, kept so that one is looked up without reading them all again.
+
+    Kept is what follows each place where a ref begins: a ref stands there if one of them begins with it.
+    """
+
+    def __init__(self) -> None:
+        self.too_many = False  # they are not kept any more
+        self._found: set[str] = set()
+        self._sorted: list[str] = []
+        self._size = 0
+
+    def update(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            at = text.find(PREFIX)
+            while at >= 0 and not self.too_many:
+                self._add(text[at : at + _LONGEST])
+                at = text.find(PREFIX, at + 1)
+
+    def _add(self, beginning: str) -> None:
+        if beginning not in self._found:
+            self._found.add(beginning)
+            self._size += len(beginning)
+            self.too_many = self._size > _KEPT_BYTES
+
+    def __contains__(self, ref: str) -> bool:
+        if len(self._sorted) != len(self._found):
+            self._sorted = sorted(self._found)
+        at = bisect_left(self._sorted, ref)
+        return at < len(self._sorted) and self._sorted[at].startswith(ref)
 
 
 @dataclass(slots=True)
 class Mentions:
     """What was found, and how far it was read: reading on adds what was written since."""
 
-    runs: set[str] = field(default_factory=set)  # texts in which refs stand
-    handoffs: set[str] = field(default_factory=set)
+    runs: Beginnings = field(default_factory=lambda: Beginnings())
+    handoffs: Beginnings = field(default_factory=lambda: Beginnings())
     checkpoints: set[str] = field(default_factory=set)  # refs
     under_way: frozenset[str] = frozenset()  # refs that records and links of steps under way name
     unread: bool = False  # a blob was too large to be read: it may name any of them
@@ -47,9 +82,9 @@ class Mentions:
     def by(self, ref: str) -> str:
         """Who names a ref: `run`, `handoff`, `checkpoint`, or nobody."""
         plain = _plain(ref)
-        if self.unread or ref in self.under_way or any(plain in text for text in self.runs):
+        if self.unread or self.runs.too_many or ref in self.under_way or plain in self.runs:
             return "run"
-        if any(plain in text for text in self.handoffs):
+        if self.handoffs.too_many or plain in self.handoffs:
             return "handoff"
         return "checkpoint" if ref in self.checkpoints else ""
 
@@ -149,5 +184,5 @@ def _plain(text: str) -> str:
     r"""A text without escapes, however often it was written as JSON inside of JSON: `\"` is `"`, `\u00e9` is `é`."""
     if "\\" not in text:
         return text
-    found = _ESCAPED.sub(lambda each: chr(int(each[1], 16)), text)
-    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\\", "")
+    found = _ESCAPED.sub(lambda each: chr(int(each[1], 16)), text).replace("\\", "")
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -12,6 +12,7 @@ import shlex
 import stat
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -322,7 +323,7 @@ class Archive(Generic[M]):
         for name in sorted({*names} ^ {MANIFEST, *self._members}):
             raise self.invalid(name, "it is not in the manifest" if name in self._sizes else "it is missing")
         if len(names) != len(set(names)) or len(self._members) != len(self.manifest.members):
-            raise self.invalid(max(names, key=names.count), "it is there more than once")
+            raise self.invalid(Counter(names).most_common(1)[0][0], "it is there more than once")
         for info in self._infos:
             if stat.S_ISLNK(info.external_attr >> 16) or info.is_dir():
                 raise self.invalid(info.filename, "it is no plain file")

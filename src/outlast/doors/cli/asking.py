@@ -164,7 +164,7 @@ def _complete(choice: str) -> dict[str, Any] | None:
         text = _line("  its result, as JSON: ")
         try:
             answer["result"] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             hint = f'; for text write "{text}"' if text and '"' not in text else ""
             note(f"  that is not JSON{hint}")
             return None

@@ -84,7 +84,7 @@ def pause(door: Door, run_id: str) -> int:
 def _json(what: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         hint = f"; for text write '\"{text}\"'" if text.isprintable() and '"' not in text else ""
         raise click.UsageError(f"{what} {text!r} is not JSON ({error}){hint}") from error
 

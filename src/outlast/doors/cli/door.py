@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.exits import MAKE_A_HOME
-from outlast.doors.cli.render import note
+from outlast.doors.cli.render import RAW, note
 from outlast.errors import HomeNotFound, OutlastError
 from outlast.values.frozen import dataclass
 
@@ -106,6 +106,14 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], click.
 
     return made
 
+
+raw_option = click.option(
+    "--raw",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, given: context.meta.update({RAW: given}),
+    help="Show what commands print as it is: it may steer the terminal.",
+)
 
 SHARED = (
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),

@@ -14,7 +14,7 @@ import click
 
 from outlast.doors.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, exit_code, told
 from outlast.doors.cli.group import cli
-from outlast.doors.cli.render import CLOSED, emit, note
+from outlast.doors.cli.render import CLOSED, emit, note, note_all
 from outlast.errors import OutlastError
 
 
@@ -67,8 +67,7 @@ def _run(given: list[str], *, as_json: bool) -> int:
             emit({"error": error.to_dict()})
         else:
             for text in (f"error: {told(error)} [{error.code}]", *getattr(error, "__notes__", ())):
-                for line in text.splitlines():
-                    note(line)
+                note_all(text)
         return exit_code(error)
     except (KeyboardInterrupt, click.Abort):
         if as_json:

@@ -150,7 +150,7 @@ def _readings(text: str, kinds: list[str]) -> Iterator[Any]:
         return
     if "boolean" in kinds and text.lower() in YES_AND_NO:
         yield YES_AND_NO[text.lower()]
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         yield json.loads(text)
     yield text
 

@@ -75,7 +75,7 @@ def _document(spec: FlowSpec, word: str) -> dict[str, Any]:
         given = json.loads(raw)
     except OSError as error:
         raise refusal(spec, f"cannot read {word[1:]}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise refusal(spec, f"its inputs are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise refusal(spec, f"its inputs must be one JSON object, not {type(given).__name__}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.completion import run_argument, step_argument
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
-from outlast.doors.cli.render import COMPACT, clean, counted, emit, note, say
+from outlast.doors.cli.live import Live
+from outlast.doors.cli.render import COMPACT, clean, counted, emit, is_raw, note, say
 from outlast.errors import IntegrityBroken, OutlastError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from outlast.commands.logs import Log
 
 STATUSES = {"crashed": "did not end"}
-_HARMLESS = re.compile(r"(\x1b\[[0-9;:]*m|[\n\t])")  # colours, and what moves on
 
 
 @command("logs")
@@ -30,6 +29,7 @@ _HARMLESS = re.compile(r"(\x1b\[[0-9;:]*m|[\n\t])")  # colours, and what moves o
 @step_argument("[STEP]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
+@raw_option
 def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:
     """What the commands of a run printed, in order; with STEP, only that one.
 
@@ -63,12 +63,13 @@ def _none(door: Door, run_id: str) -> int:
 
 
 class _Paper:
-    """Where transcripts go: as they are into a pipe; on a terminal nothing in them can steer it."""
+    """Where transcripts go: as they are into a pipe or with --raw; on a terminal nothing in them can steer it."""
 
     def __init__(self, *, headed: bool) -> None:
-        self._headed, self._plain = headed, not sys.stdout.isatty()
+        self._headed, self._plain = headed, is_raw() or not sys.stdout.isatty()
         self._whose = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self._live = Live()
         self._ended = True  # the last line has its end
 
     def write(self, log: Log, data: bytes) -> None:
@@ -77,7 +78,7 @@ class _Paper:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
         else:
-            sys.stdout.write(harmless(self._decode.decode(data)))
+            sys.stdout.write(self._live.feed(self._decode.decode(data)))
         if data:
             self._ended = data.endswith(b"\n")
 
@@ -89,17 +90,13 @@ class _Paper:
         self._whose = whose
 
     def end(self) -> None:
-        """Whatever comes next begins on a line of its own."""
+        """Whatever comes next begins on a line of its own, in no colour of theirs."""
+        if not self._plain:
+            sys.stdout.write(self._live.end())
         if not self._ended:
             sys.stdout.write("\n")
         self._ended = True
         sys.stdout.flush()
-
-
-def harmless(text: str) -> str:
-    """Text for a terminal: colours stay, everything else that could steer it becomes visible."""
-    parts = _HARMLESS.split(text.replace("\r\n", "\n"))
-    return "".join(part if _HARMLESS.fullmatch(part) else clean(part) for part in parts)
 
 
 def _standing(log: Log) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from outlast.values.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,16 +30,14 @@ STYLES = {
     "aborted": "dim",
 }
 COMPACT = (",", ":")
+RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
 CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
 SHORT = 20  # a column of a table that is no wider is never broken; the wider ones give way
 
 
 def clean(text: object) -> str:
     """One line that only prints: control and direction characters become visible escapes."""
-    shown = str(text)
-    if shown.isprintable():
-        return shown
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return visible(text)
 
 
 def say(text: str = "", style: str = "", *, prose: bool = False) -> None:
@@ -56,9 +56,25 @@ def say_all(text: str, indent: str = "") -> None:
         say(indent + line.replace("\t", "    "))
 
 
+def is_raw() -> bool:
+    """Whether what commands print is shown as it is: the command has --raw, and it was given."""
+    import click
+
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(RAW))
+
+
 def note(text: str) -> None:
     """A line beside the output: progress, errors."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def note_all(text: str) -> None:
+    """A note of several lines. All but the first are indented: no text of others looks like a line of ours."""
+    first, *others = text.splitlines() or [""]
+    note(first)
+    for line in others:
+        note(line if line.startswith(" ") else f"  {line}")
 
 
 def paragraph(text: str, first: str = "", then: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.completion import run_argument
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import USAGE, is_declined
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ until_done_option = click.option(
 @click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
 @click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
 @until_done_option
+@raw_option
 def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
@@ -61,6 +62,7 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
 @click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
 @until_done_option
+@raw_option
 def resume(
     door: Door,
     run_id: str | None,

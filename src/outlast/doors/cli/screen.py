@@ -7,6 +7,9 @@ import sys
 import threading
 from contextlib import suppress
 
+from outlast.doors.cli.live import NamedLines
+from outlast.doors.cli.render import clean, fit, is_raw
+
 LINE_BYTES = 8192  # of a line without end, before it is shown as it is
 _CLEAR = "\r\x1b[2K"
 
@@ -16,6 +19,8 @@ class Screen:
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
+        self._raw = is_raw()
+        self._named: dict[str, NamedLines] = {}
         self._moves = not quiet and sys.stderr.isatty()
         self._status = ""
         self._rest: dict[str, bytes] = {}
@@ -28,7 +33,7 @@ class Screen:
         with self._lock:
             self._wipe()
             with suppress(OSError, ValueError):
-                sys.stderr.write(f"{text}\n")
+                sys.stderr.write(f"{clean(text)}\n")
                 sys.stderr.flush()
             self._draw()
 
@@ -63,10 +68,14 @@ class Screen:
         if not lines:
             return
         self._wipe()
-        text = "".join(f"{step} | {line.decode('utf-8', 'replace').rstrip(chr(13))}\n" for step, line in lines)
-        sys.stdout.write(text)
+        sys.stdout.write("".join(f"{self._shown(step, line.decode('utf-8', 'replace'))}\n" for step, line in lines))
         sys.stdout.flush()
         self._draw()
+
+    def _shown(self, step: str, line: str) -> str:
+        if self._raw:
+            return f"{step} | {line.rstrip(chr(13))}"
+        return self._named.setdefault(step, NamedLines(step)).line(line)
 
     def _wipe(self) -> None:
         if self._moves and self._status:
@@ -78,5 +87,5 @@ class Screen:
         if self._moves and self._status:
             width = shutil.get_terminal_size().columns - 1
             with suppress(OSError, ValueError):
-                sys.stderr.write(self._status[:width])
+                sys.stderr.write(fit(clean(self._status), width))
                 sys.stderr.flush()

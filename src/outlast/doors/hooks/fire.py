@@ -170,7 +170,7 @@ def _stdin() -> bytes:
         except (OSError, ValueError):  # it is closed
             break
         said += more
-        if not more or _is_whole(said):
+        if not more or (not select([0], [], [], 0)[0] and _is_whole(said)):  # while more comes it is not read again
             return said
     if len(said) > STDIN_BYTES:
         raise NotAnEvent(f"more than {STDIN_BYTES} bytes came on stdin")
@@ -185,7 +185,7 @@ def _is_whole(said: bytes) -> bool:
 
     try:
         return isinstance(json.loads(said), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

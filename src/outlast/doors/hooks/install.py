@@ -162,7 +162,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise SettingsInvalid(str(file), "it is not UTF-8") from error
     try:
         settings = json.loads(text) if text.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsInvalid(str(file), f"it is no JSON ({error})") from error
     hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
     if not isinstance(hooks, dict) or not all(_is_groups(groups) for groups in hooks.values()):

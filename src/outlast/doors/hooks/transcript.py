@@ -114,7 +114,7 @@ _EDITS = {
     "delete_file",
 }
 _PATHS = ("file_path", "path", "notebook_path", "target_file", "target_notebook")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
 _STATUSES: dict[Any, Status] = {
     **{word: "pending" for word in ("pending", "not_started", "todo", "open")},
     **{word: "in_progress" for word in ("in_progress", "running", "active")},
@@ -122,7 +122,7 @@ _STATUSES: dict[Any, Status] = {
     **{word: "cancelled" for word in ("cancelled", "canceled", "deleted", "skipped")},
 }
 _NOT_SAID = ("<", "Caveat:", "[Request interrupted", "This session is being continued", "# AGENTS.md")
-_QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
+_QUERY = "<user_query>", "</user_query>"  # around what a person asked
 
 
 class _Reader:
@@ -168,7 +168,8 @@ class _Reader:
 
     def _patch(self, text: str, at: int) -> None:
         if "*** Begin Patch" in text:
-            self._edited("", _PATCHED.findall(text.replace("\\n", "\n")), at)
+            named = map(str.rstrip, _PATCHED.findall(text.replace("\\n", "\n")))
+            self._edited("", [path for path in named if path], at)
 
     # -- Claude Code, Cursor ---------------------------------------------------------------------
 
@@ -244,10 +245,18 @@ class _Reader:
             self.calls[call] = paths
 
     def _wish(self, text: str) -> None:
-        asked = _QUERY.findall(text)
-        text = (asked[-1] if asked else text).strip()
+        text = _asked(text).strip()
         if text and not text.startswith(_NOT_SAID):
             self.goal = text
+
+
+def _asked(text: str) -> str:
+    """What the person asked last, where the client puts that into a frame; else the text."""
+    begins, ends = _QUERY
+    asked, at = text, 0
+    while (begin := text.find(begins, at)) >= 0 and (end := text.find(ends, begin)) >= 0:
+        asked, at = text[begin + len(begins) : end], end + len(ends)
+    return asked
 
 
 def _step(item: dict[str, Any], before: Step | None) -> Step | None:

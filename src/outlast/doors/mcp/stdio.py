@@ -26,6 +26,7 @@ from outlast.errors import EmbeddedOnly
 from outlast.python.project import Project
 from outlast.runs.call_async import in_thread
 from outlast.values import json_text
+from outlast.values.visible import visible
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
@@ -52,7 +53,7 @@ class Home:
         with self._lock:
             if self._hold is None:
                 self._hold = self._open(what in MAKING)
-                self._hold.listen(None, lambda line: print(line, file=sys.stderr, flush=True))
+                self._hold.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
                 self._project = _project_of(self._hold)
         return Desk(self._hold, self._sessions, self._project)
 

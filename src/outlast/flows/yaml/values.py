@@ -22,7 +22,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}"
 VARIABLE = r"(?!OUTLAST_)[A-Za-z_][A-Za-z0-9_]*"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_LIKE_A_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*\.?[0-9_]*)([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+")
+_LIKE_A_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*+(?:\.[0-9_]*+)?)([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+")
 _SHAPES = {"list": "a list", "mapping": "a mapping"}
 _TAGS = {
     "int": "a number", "float": "a number", "bool": "a truth value", "null": "empty", "timestamp": "a date",

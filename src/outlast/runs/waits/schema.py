@@ -123,10 +123,20 @@ def _goes_round(
 
 
 def _bad_pattern(pattern: Any, path: str) -> Iterator[tuple[str, str]]:
+    from outlast.values.regular import slow_part  # late: few schemas have a pattern
+
+    if not isinstance(pattern, str):
+        yield path, "it is no pattern: a text"
+        return
     try:
         re.compile(pattern)
-    except (re.error, TypeError) as error:
+        slow = slow_part(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
         yield path, f"it is no pattern: {error}"
+        return
+    if slow:
+        remedy = "begin it with ^, and give repeats an end: {1,100} instead of +"
+        yield path, f"some answer could make it take for ever ({slow}); {remedy}"
 
 
 def _inner(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:

@@ -161,7 +161,7 @@ def _document(word: str) -> dict[str, Any]:
     try:
         given = msgspec.json.decode(content(word, "--from", stdin=True), type=dict[str, msgspec.Raw])
         fields = {name: _value(name, raw) for name, raw in given.items()}
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise click.UsageError(f"--from: it is not one JSON object: {error}") from error
     _refuse_unknown(fields)
     return fields

@@ -98,7 +98,7 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     say()
     say(handoff.summary, "bold", prose=True)
     if handoff.handoff_text.strip() not in ("", handoff.summary, handoff.next_action):
-        say_all(handoff.handoff_text)
+        say_all(handoff.handoff_text, "  ")
     say()
     _say_list("files", handoff.target_files)
     _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])

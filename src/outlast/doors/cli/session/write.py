@@ -86,5 +86,5 @@ def _whole(text: str) -> str:
 def _value(name: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{name} is not JSON: {error}") from error

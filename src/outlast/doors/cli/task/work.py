@@ -257,5 +257,5 @@ def _value(text: str) -> Any:
 
     try:
         return json.loads(content(text, "JSON"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"JSON: it is no JSON: {error}") from error

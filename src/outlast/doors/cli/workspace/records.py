@@ -101,7 +101,7 @@ def records(door: Door, ref: str | None, **wanted: Any) -> int:
 
 
 def _say_record(one: Record) -> None:
-    say_all(one.text)
+    say_all(one.text, "  ")
     say()
     known = [("ref", one.ref), ("kind", one.kind), ("task", one.task), ("by", _by(one)), ("from", one.source.origin)]
     known += [("at", f"{one.at:%Y-%m-%d %H:%M:%S} UTC"), ("tags", ", ".join(one.tags))]

@@ -1,0 +1,74 @@
+"""One command at a real pseudo-terminal, and someone who types."""
+
+import codecs
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+
+class Terminal:
+    """One command at a terminal of 80 columns, and someone who types."""
+
+    def __init__(self, cli: "Cli", *words: str, **env: str) -> None:
+        self.seen = ""
+        self._read_to = 0
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._ours, theirs = pty.openpty()
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "outlast", *words],
+            cwd=cli.folder,
+            env=cli.environment(COLUMNS="80", TERM="dumb", **env),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=cli.hear,
+        )
+        os.close(theirs)
+
+    def type(self, line: str, *, after: str) -> None:
+        """Type a line once this is on the screen, after what was waited for before."""
+        deadline = time.monotonic() + 60
+        while after not in self.seen[self._read_to :]:
+            assert time.monotonic() < deadline, f"no {after!r} in {self.seen!r}"
+            assert self._read(), f"it ended without {after!r}: {self.seen!r}"
+        self._read_to = self.seen.index(after, self._read_to) + len(after)
+        os.write(self._ours, line.encode())
+
+    def interrupt(self, *, after: str) -> None:
+        self.type("", after=after)
+        self._child.send_signal(signal.SIGINT)
+
+    def end(self) -> int:
+        """The exit code, all output read."""
+        deadline = time.monotonic() + 60
+        while self._read():
+            assert time.monotonic() < deadline, self.seen
+        return self._child.wait(60)
+
+    def _read(self) -> bool:
+        if not select.select([self._ours], [], [], 1)[0]:
+            return True
+        try:
+            more = os.read(self._ours, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += self._decode(more)
+        return bool(more)
+
+    def close(self) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        os.close(self._ours)
+
+
+Open = Callable[..., Terminal]

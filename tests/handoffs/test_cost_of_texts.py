@@ -1,0 +1,61 @@
+"""What a text costs to store, lint, mask and hand on grows with its length, whatever is in it."""
+
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from outlast import Outlast
+from outlast.handoffs.reading import prompt
+from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of
+
+PIECES = (
+    "a",
+    "fixed it. ",
+    "a/b.py ",
+    "- [ ] do it\n",
+    "`a ",
+    "```\n",
+    " ",
+    "\n",
+    "next: ",
+    "1.",
+    "no more ",
+    "so a ",
+    "will now ",
+)
+SMALL = 8_000
+
+
+def grows(cost: object, piece: str) -> float:
+    """How much more CPU four times the text takes: the best of five each."""
+
+    def cpu(size: int) -> float:
+        text = (piece * (size // len(piece) + 1))[:size]
+        began = time.thread_time()
+        assert callable(cost)
+        cost(text)
+        return time.thread_time() - began
+
+    small, large = (min(cpu(size) for _ in range(5)) for size in (SMALL, 4 * SMALL))
+    return large / max(small, 0.000_5)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_reading_a_text_for_its_tense_paths_and_commands(piece: str) -> None:
+    readings = (only_past, sentences_of, paths_in, commands_in, last_order)
+    assert [reading.__name__ for reading in readings if grows(reading, piece) > 8] == []
+
+
+@pytest.mark.parametrize("piece", ["fixed it. ", "a/b.py ", "```\n", "password=hunter2-x9 "])
+def test_storing_it_masked_and_recovering_it_as_a_prompt(tmp_path: Path, piece: str) -> None:
+    names = count()
+    with Outlast(tmp_path / ".outlast") as outlast:
+
+        def carried(text: str) -> None:
+            anchor = f"task:carry-{next(names)}-on"
+            outlast.handoff.store(anchor, summary="half done", handoff_text=text, next_action="go on", redact=True)
+            prompt(outlast.handoff.recover(anchor), 2000)
+
+        assert grows(carried, piece) <= 8

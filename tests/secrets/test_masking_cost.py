@@ -1,0 +1,47 @@
+"""What masking costs grows with what is masked, however many secrets are in it and wherever they stand."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from outlast.secrets.find import mask, masked
+
+
+def keys(number: int) -> dict[str, str]:
+    return {f"password=hunter{each}x9": "1" for each in range(number)}
+
+
+MADE: dict[str, Callable[[int], Any]] = {
+    "keys": keys,
+    "keys of JSON": lambda number: msgspec.Raw(json.dumps(keys(number)).encode()),
+    "values": lambda number: {f"password{each}": "hunter2-x9" for each in range(number)},
+    "one text": lambda number: "password=hunter2-x9\n" * number,
+    "tokens in one word": lambda number: ("sntrys" + "_a1b2c3d4+") * 4 * number,
+    "coloured": lambda number: "\x1b[1mpassword\x1b[0m=\x1b[31mhunter2-x9\x1b[0m\n" * number,
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_four_times_as_much_costs_four_times_as_much(make: Callable[[int], Any]) -> None:
+    def cpu(number: int) -> float:
+        value = make(number)
+        began = time.thread_time()
+        masked(value, "v")
+        return time.thread_time() - began
+
+    small, large = (min(cpu(number) for _ in range(5)) for number in (500, 2000))
+    assert large <= 8 * small
+
+
+def test_masked_keys_keep_names_of_their_own() -> None:
+    value = {"password=hunter2-x9": 1, "password=hunter3-x9": 2, "password=*** (2)": 3}
+    assert masked(value, "v")[0] == {"password=***": 1, "password=*** (3)": 2, "password=*** (2)": 3}
+
+
+def test_a_text_that_is_masked_is_not_masked_again() -> None:
+    text = mask(MADE["coloured"](3))
+    assert mask(text) == text
