@@ -14,6 +14,7 @@ from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, d
 from outlast.ledger.lease import Beat, is_over
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
+from outlast.runs.standing import row_digest
 from outlast.runs.waits.interrupt import BY_DEADLINE, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 from outlast.values.codec import decode, encode
@@ -74,7 +75,8 @@ def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[st
     """Add a run that this process owns from the start."""
     _sign_in(runtime, tx)
     hold = tx.add_run(run, start, runtime.process.id)
-    tx.append(hold, [run_fact("started", facts, epoch=1, at=run.at, trace_id=run.trace_id)])
+    began = facts | {"row": row_digest(run)}
+    tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id)])
     row = tx.run_by_id(run.id)
     assert row is not None
     runtime.claimed.add(run.id)

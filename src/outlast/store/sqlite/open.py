@@ -33,6 +33,7 @@ from outlast.store.contract import Hold, Reading, Room, Writing
 from outlast.store.sqlite.migrate import migrate, refuse_foreign
 from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
 from outlast.store.sqlite.presence import inspect, refuse_lost, remember, why_unwritable
+from outlast.store.sqlite.schema import differences
 from outlast.store.sqlite.transaction import Reader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
@@ -216,9 +217,10 @@ class SqliteStore:
         with self._lock:
             try:
                 found = [row[0] for row in self._reader.execute("PRAGMA integrity_check(20)")]
-            except apsw.Error as error:
-                return [str(self.translate(error))]
-        return [] if found == ["ok"] else [str(line) for line in found]
+                odd = list(differences(self._reader.connection))
+            except (apsw.Error, UnicodeDecodeError) as error:
+                return [str(self.translate(error) if isinstance(error, apsw.Error) else error)]
+        return odd + ([] if found == ["ok"] else [str(line) for line in found])
 
     def room(self) -> Room:
         self._refuse_forked()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import apsw
 
+from outlast.store.sqlite.legible import made, read_anyway
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
 
 class Rows:
-    """Named statements on one connection."""
+    """Named statements on one connection. A row that cannot be read is given as a damaged one, never raised for."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
         self.connection = connection
@@ -16,7 +21,27 @@ class Rows:
         self.sql = sql
 
     def _one(self, name: str, *values: Any) -> Any:
-        return next(iter(self.execute(self.sql[name], values)), None)
+        try:
+            return next(iter(self.execute(self.sql[name], values)), None)
+        except UnicodeDecodeError:
+            return next(iter(read_anyway(self.connection, self.sql[name], values)), None)
 
     def _all(self, name: str, *values: Any) -> list[Any]:
-        return list(self.execute(self.sql[name], values))
+        try:
+            return list(self.execute(self.sql[name], values))
+        except UnicodeDecodeError:
+            return read_anyway(self.connection, self.sql[name], values)
+
+    def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
+        row = self._one(name, *values)
+        return made(kind, row) if row else None
+
+    def _rows(self, kind: type[R], name: str, *values: Any) -> list[R]:
+        return [made(kind, row) for row in self._all(name, *values)]
+
+    def _texts(self, name: str, *values: Any) -> list[str]:
+        return list(_texts(self._all(name, *values)))
+
+
+def _texts(rows: list[Any]) -> Iterator[str]:
+    return (row[0] if type(row[0]) is str else str(row[0]) for row in rows)
