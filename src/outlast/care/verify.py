@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from outlast.home.home import Runtime
 
 FILE = "the database file"
+LAST = (1 << 63) - 1
 # What reading something that no store wrote may end in.
 UNREADABLE = (
     OutlastError,
@@ -165,7 +166,7 @@ class _Looked(NamedTuple):
 
     found: Found
     waits: list[InterruptRow]
-    kept: set[str]  # blobs that the index of them keeps for it
+    unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
     unproven: list[Break]
 
     @property
@@ -177,15 +178,16 @@ def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     """A run, and the blobs that it needs by its entries' own words or by the index of them."""
     if look.run_by_id(row.id) is None and not damage_of(row):
         return None
-    lease, kept = look.lease_of(row.id), set(look.blobs_of(row.key))
+    lease, refs = look.lease_of(row.id), set(look.blob_refs_upto(row.key, LAST))
     if lease is None:
-        return None, kept
+        return None, {name for _, name in refs}
     found = find(look, row._replace(mark=0), lease)  # all of it: a mark spares only a resume
-    named = {_blob(entry.payload) for entry in found.rows} if not found.broken else set()
+    named = {(entry.seq, name) for entry in found.rows if (name := _blob(entry.payload))} if not found.broken else set()
     waits = look.interrupts_of(row.key)
     keys = [("runs", row.key), ("leases", lease.key), *(("interrupts", wait.key) for wait in waits)]
     unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
-    return _Looked(found, waits, kept, unproven), (named | kept) - {""}
+    stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
+    return _Looked(found, waits, sorted(named - refs) + stray, unproven), {name for _, name in named | refs}
 
 
 def _blob(payload: bytes | None) -> str:
@@ -202,12 +204,12 @@ def _problems(runtime: Runtime, row: RunRow, looked: _Looked | None, names: set[
     elif found.broken:
         yield Problem(row.id, found.broken.record, found.broken.why)
     else:
-        yield from (Problem(row.id, *told) for told in _beside(row, looked, names))
+        yield from (Problem(row.id, *told) for told in _beside(row, looked))
     yield from (Problem(row.id, *told) for told in looked.unproven)
     yield from _spoilt(runtime, names, row.id)
 
 
-def _beside(row: RunRow, looked: _Looked, names: set[str]) -> Iterator[Break]:
+def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
     """Where the rows beside a chain that is whole say something else."""
     found, record = looked.found, f"run {row.id}"
     damaged = [wait for wait in looked.waits if damage_of(wait)]
@@ -218,8 +220,8 @@ def _beside(row: RunRow, looked: _Looked, names: set[str]) -> Iterator[Break]:
         yield Break(record, f"its mark says entry {row.mark}, which is no mark that a resume may start from")
     if found.lease.epoch < max((decode_header(entry.header).epoch for entry in found.rows[-1:]), default=0):
         yield Break(f"lease run:{row.id}", "its epoch was set back: entries of a later one are in the journal")
-    for name in sorted(names - looked.kept):
-        yield Break(record, f"nothing keeps blob {name[:12]} for it: its reference is missing")
+    for seq, name in looked.unkept:
+        yield Break(record, f"the reference that keeps blob {name[:12]} for its entry {seq} is missing, or is none")
 
 
 def _spoilt(runtime: Runtime, names: Iterable[str], run_id: str, whose: str = "") -> Iterator[Problem]:
@@ -266,6 +268,8 @@ def _anchors(runtime: Runtime) -> Iterator[_Anchor]:
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:
     name, kept = name_of(anchor.scope, anchor.anchor), set(look.blobs_of(-anchor.key))
+    if why := damage_of(anchor):
+        return _Anchor(name, 0, 0, kept, [Problem("", name, why)])
     lease = look.lease_of_anchor(anchor.id)
     if lease is None:
         return _Anchor(name, 0, 0, kept, [Problem("", name, "its lease row is missing")])

@@ -13,6 +13,7 @@ from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs.call import Ledger, fold, labels
 from outlast.runs.reasons import reasons_of
 from outlast.store.contract import LeaseRow, Reading, RunRow
+from outlast.store.contract.damaged import damage_of
 from outlast.values.digest import digest, identity
 from outlast.values.frozen import NamedTuple
 
@@ -40,6 +41,8 @@ def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
     The number of the mark is no part of the chain. Where no mark is that a resume may start from, all is read; the
     run is then given back without one.
     """
+    if why := damage_of(run) or damage_of(lease):
+        return Found(run, lease, [], Break(f"run {run.id}", why), Ledger())
     newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
     if not is_mark(newer, run.mark):
         run = run._replace(mark=0)

@@ -63,8 +63,6 @@ def _of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
         yield Break(record, "its result was changed")
     elif run.status in ("failed", "aborted") and not _is_why(run, facts):
         yield Break(record, "its error was changed")
-    if ended is not None and run.updated_at < decode_header(ended.header).ended_at and run.status in ENDS:
-        yield Break(record, "its updated_at is before what is in its journal")
 
 
 def _is_why(run: RunRow, facts: dict[str, Any]) -> bool:

@@ -503,6 +503,9 @@ class Store(Protocol):
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
 
+    def listen(self, tell: Callable[[str], None]) -> None:
+        """Tell of every row that is read and damaged, once: what it is called, and what cannot be read of it."""
+
     def still_there(self) -> None:
         """Raises StoreFailed when what was opened has been removed or replaced."""
 

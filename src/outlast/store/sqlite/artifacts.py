@@ -62,9 +62,9 @@ class ArtifactReader(Rows):
     def count_artifacts(self) -> Counted:
         return Counted(*self._one("count_artifacts"))
 
-    def tags_of_artifact(self, key: int) -> list[str]:
+    def tags_of_artifact(self, key: int, scope: str) -> list[str]:
         """What it is found by, in order."""
-        return [row[0] for row in self._all("tags_of_artifact", key)]
+        return [row[0] for row in self._all("tags_of_artifact", key, scope)]
 
     def pending_artifacts(self, run_id: str, epoch: int) -> list[int]:
         """Keys of what a run's attempts saved before that epoch, and nobody has seen."""

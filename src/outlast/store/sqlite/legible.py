@@ -35,6 +35,23 @@ JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
     "RecordRow": {"refs": list[str], "tags": list[str], "source": dict, "masked": list[str]},
     "LinkRow": {"by": dict, "masked": list[str]},
 }
+CHOICES: dict[
+    str, dict[str, tuple[str, ...]]
+] = {  # columns of few words; the first stands for one that is none of them
+    "RunRow": {
+        "status": ("crashed", "running", "waiting", "failed", "interrupted", "succeeded", "aborted"),
+        "seal": ("copy", "", "moved", "testimony"),
+    },
+    "InterruptRow": {"status": ("cancelled", "open", "answered", "used")},
+    "AnchorRow": {"status": ("open", "finished"), "outcome": ("", "completed", "failed", "released")},
+    "TaskRow": {"state": ("paused", "active", "resumed", "completed")},
+    "TaskEventRow": {"kind": ("event", "opened", "paused", "resumed", "completed", "reopened")},
+    "ArtifactRow": {"codec": ("raw", "zlib")},
+    "RecordRow": {"kind": ("note", "observation", "decision", "evidence")},
+    "LinkRow": {"relation": ("derived_from", "supports", "contradicts", "supersedes", "produced_by")},
+    "Shown": {"noun": ("record", "artifact", "checkpoint", "link")},
+}
+BY_WHOM = '{"actor":""}'  # stands for who made something, where that cannot be read
 EMPTY = {"str": "", "int": 0, "bytes": b"\0" * 32, "float": 0.0}
 
 
@@ -64,8 +81,10 @@ def _mended(kind: type, name: str, value: Any) -> Any:
     if annotation.endswith("| None"):
         return None
     wanted = JSON.get(kind.__name__, {}).get(name)
+    if few := CHOICES.get(kind.__name__, {}).get(name):
+        return few[0]
     if wanted is dict:
-        return "{}"
+        return BY_WHOM if name in ("source", "by") else "{}"
     if wanted is not None:
         return "[]" if wanted == list[str] else '["","","",0]' if wanted is not Any else "null"
     if annotation == "str" and isinstance(value, str):
@@ -75,9 +94,12 @@ def _mended(kind: type, name: str, value: Any) -> Any:
 
 @cache
 def _tests(kind: type) -> tuple[tuple[int, Test], ...]:
-    json = JSON.get(kind.__name__, {})
+    json, few = JSON.get(kind.__name__, {}), CHOICES.get(kind.__name__, {})
     named = enumerate(kind.__annotations__.items())
-    return tuple((number, _test(name, annotation, json.get(name))) for number, (name, annotation) in named)
+    return tuple(
+        (number, few[name].__contains__ if name in few else _test(name, annotation, json.get(name)))
+        for number, (name, annotation) in named
+    )
 
 
 def _test(name: str, annotation: str, json: Any) -> Test:
@@ -143,6 +165,29 @@ def _text(value: Any, kind: str) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode(errors="replace") + UNREADABLE
+
+
+NAMES = {
+    "RunRow": "run {id}",
+    "InterruptRow": "wait {id}",
+    "AnchorRow": "handoff {anchor}",
+    "HandoffRow": "handoff row {id}",
+    "SessionRow": "session {id}",
+    "MessageRow": "message {seq}",
+    "TaskRow": "task {task}",
+    "TaskEventRow": "event {seq}",
+    "ArtifactRow": "artifact:{scope}/{name}@{version}",
+    "CheckpointRow": "checkpoint {id} ({name})",
+    "RecordRow": "record:{id}",
+    "LinkRow": "link {id}",
+    "SignalRow": "signal {id}",
+}
+
+
+def name_of(row: Any) -> str:
+    """What a damaged row is called."""
+    kind = type(row).__name__.removeprefix("Damaged")
+    return NAMES.get(kind, kind.removesuffix("Row").lower()).format_map(row._asdict())
 
 
 def beat(row: tuple[Any, ...]) -> Beat | None:

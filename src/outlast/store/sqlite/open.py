@@ -177,7 +177,8 @@ class SqliteStore:
         for _ in range(LOOKS):
             if looking.changed():
                 self._reader.connection.close()
-                self._reader = Reader(looking.connect(), self._sql)
+                tell, self._reader = self._reader.tell, Reader(looking.connect(), self._sql)
+                self._reader.tell = tell
             try:
                 found = self._read(look)
             except apsw.Error:
@@ -187,6 +188,9 @@ class SqliteStore:
             if not looking.changed():
                 return found
         raise StoreBusy(self.path, self._busy_seconds)
+
+    def listen(self, tell: Callable[[str], None]) -> None:
+        self._reader.tell = tell
 
     def still_there(self) -> None:
         """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""

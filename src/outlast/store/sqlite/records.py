@@ -47,8 +47,8 @@ class RecordReader(ArtifactReader):
     def records_after(self, key: int, limit: int) -> list[RecordRow]:
         return self._rows(RecordRow, "records_after_key", key, limit)
 
-    def tags_of_record(self, key: int) -> list[str]:
-        return [row[0] for row in self._all("tags_of_record", key)]
+    def tags_of_record(self, key: int, scope: str) -> list[str]:
+        return [row[0] for row in self._all("tags_of_record", key, scope)]
 
     def refs_of_record(self, key: int) -> list[str]:
         return [row[0] for row in self._all("refs_of_record", key)]

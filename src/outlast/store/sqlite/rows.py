@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import apsw
 
-from outlast.store.sqlite.legible import made, read_anyway
+from outlast.store.contract.damaged import damage_of
+from outlast.store.sqlite.legible import made, name_of, read_anyway
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -19,6 +20,8 @@ class Rows:
         self.connection = connection
         self.execute = connection.execute
         self.sql = sql
+        self.tell: Callable[[str], None] | None = None  # is told of rows that are damaged, each once
+        self._told: set[str] = set()
 
     def _one(self, name: str, *values: Any) -> Any:
         try:
@@ -34,10 +37,19 @@ class Rows:
 
     def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
         row = self._one(name, *values)
-        return made(kind, row) if row else None
+        return self._made(kind, row) if row else None
 
     def _rows(self, kind: type[R], name: str, *values: Any) -> list[R]:
-        return [made(kind, row) for row in self._all(name, *values)]
+        return [self._made(kind, row) for row in self._all(name, *values)]
+
+    def _made(self, kind: type[R], row: Any) -> R:
+        found = made(kind, row)
+        if type(found) is not kind and self.tell is not None:
+            line = f"{name_of(found)} is damaged: {damage_of(found)}; see `outlast verify`"
+            if line not in self._told:
+                self._told.add(line)
+                self.tell(line)
+        return found
 
     def _texts(self, name: str, *values: Any) -> list[str]:
         return list(_texts(self._all(name, *values)))

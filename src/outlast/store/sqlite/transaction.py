@@ -28,7 +28,7 @@ from outlast.store.contract import (
     Tombstone,
     Weight,
 )
-from outlast.store.sqlite.legible import beat, made
+from outlast.store.sqlite.legible import beat
 from outlast.store.sqlite.proofs import Proofs, Prover
 from outlast.store.sqlite.records import RecordReader, RecordWriter
 from outlast.store.sqlite.sessions import SessionReader, SessionWriter
@@ -101,7 +101,7 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
         return self._rows(InterruptRow, "open_waits", after, limit)
 
     def inbox_waits(self) -> list[InboxRow]:
-        return [InboxRow(made(InterruptRow, row[:-3]), *row[-3:]) for row in self._all("inbox_waits")]
+        return [InboxRow(self._made(InterruptRow, row[:-3]), *map(str, row[-3:])) for row in self._all("inbox_waits")]
 
     def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
         return self._rows(InterruptRow, "interrupts_by_prefix", prefix, prefix + _LAST)
@@ -189,7 +189,7 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
     def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
         """The oldest untaken signal of that name for this run or its task."""
         found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
-        rows = [made(SignalRow, row) for row in found if row]
+        rows = [self._made(SignalRow, row) for row in found if row]
         return min(rows, default=None)
 
     def untaken_signals(self, run: RunRow) -> list[str]:
