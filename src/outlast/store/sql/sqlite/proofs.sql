@@ -52,7 +52,7 @@ SELECT key, * FROM tasks WHERE key > ? ORDER BY key LIMIT ?
 
 -- name: rows_of_artifacts
 -- What it says of itself has a proof of its own, in the row.
-SELECT key, key, proof, pending FROM artifacts WHERE key > ? ORDER BY key LIMIT ?
+SELECT key, key, proof, pending, chunks FROM artifacts WHERE key > ? ORDER BY key LIMIT ?
 
 -- name: rows_of_artifact_names
 SELECT key, * FROM artifact_names WHERE key > ? ORDER BY key LIMIT ?
