@@ -420,6 +420,32 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
     assert folder.outlast.verify().ok
 
 
+def set_mark(folder: Folder, mark: str) -> None:
+    """Change the number that is kept with the run, from a process of its own."""
+    folder.end()
+    program = f"import apsw; apsw.Connection('.outlast/default/outlast.db').execute('UPDATE runs SET mark = {mark}')"
+    subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("mark", ["2", "7", "mark - 1", "mark + 1", "4611686018427387904", "-3"])
+def test_a_number_that_is_no_mark_repeats_nothing_and_is_named(folder: Folder, often: None, mark: str) -> None:
+    long_loop(folder)
+    set_mark(folder, mark)
+    assert f"run {folder.run_id}" in {problem.record for problem in folder.outlast.verify().problems}
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["first", *map(str, range(1, 26)), *map(str, range(25, 31)), "last"]
+
+
+def test_a_mark_from_before_a_rewind_is_none_any_more(folder: Folder, often: None) -> None:
+    row = long_loop(folder).outlast._runtime.row(folder.run_id)
+    folder.outlast.rewind(folder.run_id, "fix[3]/a")
+    killed(folder.cli("run", "flow.yaml", AT="3"))
+    set_mark(folder, str(row.mark))
+    assert not folder.outlast.verify().ok
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["first", *map(str, range(1, 26)), "3", *map(str, range(3, 31)), "last"]
+
+
 HANDING = """\
 - id: fix
   repeat:

@@ -6,7 +6,7 @@ from typing import Any
 from outlast import Outlast
 from outlast.ledger.journal import Header, Payload, entry, genesis
 from outlast.runs.claim import run_fact
-from outlast.runs.run import FINISHED
+from outlast.runs.standing import ENDS
 from outlast.store.contract import Ending, Hold, NewRun
 from outlast.values.digest import digest, identity
 
@@ -37,7 +37,7 @@ def add_run(
     written = [run_fact("started", {}, epoch=1, at=at)]
     written += [entry(header) for header in steps]
     written += [entry(Header("step", "s", inputs=name, status="succeeded"), Payload(blob=name)) for name in names]
-    if status in FINISHED:
+    if status in ENDS:
         written.append(run_fact(status, {"result": digest(b'{"value":null}')}, epoch=1, at=at))
 
     def work(tx: Any) -> Hold:

@@ -44,11 +44,11 @@ def test_a_status_that_the_table_does_not_know_is_refused(store: Store) -> None:
 def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> None:
     run = new_run("run1", inputs='{"a":1}', parent="run0", session="s", trace_id="t", meta='{"m":1}', actor="ann", at=7)
     hold = store.write(lambda tx: tx.add_run(run, start_of("run1"), "p1"))
-    store.write(lambda tx: tx.end_run(hold.run_key, Ending("failed", "late", "1", '{"e":1}', 9)))
+    store.write(lambda tx: tx.end_run(hold.run_key, Ending("failed", "late", '{"value":1}', '{"e":1}', 9)))
     row = store.read(lambda look: look.run_by_id("run1"))
     assert row is not None
     assert row[1:] == (
-        "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", "1", '{"e":1}',
+        "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", '{"value":1}', '{"e":1}',
         "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "",
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_a_process_beats_and_is_forgotten_only_when_it_holds_nothing(store: Stor
 
 
 def ask(tx: Writing, interrupt_id: str, run_key: int, call: str = "c1") -> None:
-    tx.add_interrupt(interrupt_id, run_key, NewWait("in_doubt", call, "publish", "{}", 5))
+    tx.add_interrupt(interrupt_id, run_key, NewWait("in_doubt", f'["","{call}","",0]', "publish", "{}", 5))
 
 
 def test_a_call_waits_once_and_one_answer_wins(store: Store) -> None:

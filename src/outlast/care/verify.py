@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from outlast.care.verify_rows import check_rows
 from outlast.care.verify_sessions import check_sessions
 from outlast.care.verify_tasks import check_tasks
 from outlast.care.verify_workspace import Checked, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import anchor_journal as handoff_records
 from outlast.handoffs.anchor_journal import name_of
-from outlast.ledger.journal import decode_payload
-from outlast.runs.recovery import Found, find
-from outlast.runs.run import FINISHED
-from outlast.store.contract import AnchorRow, Reading, RunRow
-from outlast.values.digest import digest
+from outlast.ledger.journal import Break, Row, decode_header, decode_payload
+from outlast.runs.recovery import Found, find, is_mark
+from outlast.runs.standing import differences
+from outlast.store.contract import AnchorRow, InterruptRow, Reading, RunRow
+from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
+
+FILE = "the database file"
+LAST = (1 << 63) - 1
+# What reading something that no store wrote may end in.
+UNREADABLE = (
+    OutlastError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    msgspec.MsgspecError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +72,85 @@ class Verification:
 
 
 def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
-    """Check one run, or the whole store. Nothing is changed."""
-    problems = [Problem("", "the database file", line) for line in runtime.store.check()] if run_id is None else []
-    runs = entries = blobs = 0
-    if run_id is None:
-        problems += runtime.store.read(_without_run) + runtime.store.read(_without_anchor)
-    for row in runtime.rows() if run_id is None else [runtime.row(run_id)]:
-        looked = runtime.store.read(partial(_look, row=row))
-        if looked is None:  # removed since it was listed
-            continue
-        found, names = looked
-        runs, entries, blobs = runs + 1, entries + len(found.rows) if found else entries, blobs + len(names)
-        problems += _problems(runtime, row, found, names)
-    handoffs = 0
-    for looked_at in _anchors(runtime) if run_id is None else ():
-        entries, handoffs = entries + looked_at.entries, handoffs + looked_at.revisions
-        blobs += len(looked_at.blobs)
-        problems += [*looked_at.problems, *_spoilt(runtime, looked_at.blobs, "", f" ({looked_at.name} needs it)")]
-    sessions, breaks = check_sessions(runtime) if run_id is None else (0, [])
-    tasks, torn = check_tasks(runtime) if run_id is None else (0, [])
-    kept = check_workspace(runtime) if run_id is None else Checked()
-    problems += [Problem("", *found) for found in (*breaks, *torn, *kept.breaks)]
-    found_in_all = (handoffs, sessions, tasks, *kept[:4])
-    return Verification(runs, entries, blobs + kept.blobs, tuple(problems), *found_in_all)
+    """Check one run, or the whole store. Nothing is changed, and nothing that is found ends the search."""
+    seen = _Seen(runtime)
+    if run_id is not None:
+        seen.run(runtime.row(run_id))
+        return seen.told()
+    seen.problems += [Problem("", FILE, line) for line in runtime.store.check()]
+    for name, look in (("runs", seen.runs), ("handoffs", seen.anchors), ("sessions", seen.sessions)):
+        seen.guarded(name, look)
+    for name, look in (("tasks", seen.tasks), ("the workspace", seen.workspace), ("rows", seen.rows)):
+        seen.guarded(name, look)
+    return seen.told()
+
+
+class _Seen:
+    """What was found so far."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime, self.problems, self.kept = runtime, list[Problem](), Checked()
+        self.counts = {"runs": 0, "entries": 0, "blobs": 0, "handoffs": 0, "sessions": 0, "tasks": 0}
+
+    def told(self) -> Verification:
+        """Everything, each record named once: by what was found first."""
+        once: dict[tuple[str, str], Problem] = {}
+        for problem in self.problems:
+            once.setdefault((problem.record, problem.why if problem.record == FILE else ""), problem)
+        kept = self.kept
+        works = {"artifacts": kept.artifacts, "checkpoints": kept.checkpoints, "records": kept.records}
+        counts = self.counts | works | {"links": kept.links, "blobs": self.counts["blobs"] + kept.blobs}
+        return Verification(problems=tuple(once.values()), **counts)
+
+    def guarded(self, name: str, look: Callable[[], None]) -> None:
+        """A part of the search. What it cannot read at all is a problem, and the search goes on."""
+        try:
+            look()
+        except UNREADABLE as error:
+            self.problems.append(Problem("", name, f"they cannot be read: {error}"))
+
+    def runs(self) -> None:
+        self.problems += self.runtime.store.read(_without_run)
+        for row in self.runtime.rows():
+            self.run(row)
+
+    def run(self, row: RunRow) -> None:
+        """One run; what cannot be read of it is a problem of its own."""
+        self.counts["runs"] += 1
+        try:
+            looked = self.runtime.store.read(partial(_look, row=row))
+            if looked is None:  # removed since it was listed
+                self.counts["runs"] -= 1
+                return
+            found, names = looked
+            self.problems += _problems(self.runtime, row, found, names)
+            self.counts["entries"] += len(found.rows) if found else 0
+            self.counts["blobs"] += len(names)
+        except UNREADABLE as error:
+            self.problems.append(Problem(row.id, f"run {row.id}", f"it cannot be read: {error}"))
+
+    def anchors(self) -> None:
+        self.problems += self.runtime.store.read(_without_anchor)
+        for at in _anchors(self.runtime):
+            self.counts["entries"] += at.entries
+            self.counts["handoffs"] += at.revisions
+            self.counts["blobs"] += len(at.blobs)
+            self.problems += [*at.problems, *_spoilt(self.runtime, at.blobs, "", f" ({at.name} needs it)")]
+
+    def sessions(self) -> None:
+        self.counts["sessions"], breaks = check_sessions(self.runtime)
+        self.problems += [Problem("", *found) for found in breaks]
+
+    def tasks(self) -> None:
+        self.counts["tasks"], breaks = check_tasks(self.runtime)
+        self.problems += [Problem("", *found) for found in breaks]
+
+    def workspace(self) -> None:
+        self.kept = check_workspace(self.runtime)
+        self.problems += [Problem("", *found) for found in self.kept.breaks]
+
+    def rows(self) -> None:
+        self.problems += [Problem("", *found) for found in check_rows(self.runtime)]
 
 
 def _without_run(look: Reading) -> list[Problem]:
@@ -88,31 +161,67 @@ def _without_run(look: Reading) -> list[Problem]:
     return leases + [Problem("", f"journal of run number {key}", "the run's row is missing") for key in keys]
 
 
-def _look(look: Reading, row: RunRow) -> tuple[Found | None, set[str]] | None:
-    """A run with its journal, and the blobs that it needs by its entries' own words or by the index of them."""
-    if look.run_by_id(row.id) is None:
+class _Looked(NamedTuple):
+    """A run with its journal, its waits, and what its rows' proofs say."""
+
+    found: Found
+    waits: list[InterruptRow]
+    unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
+    unproven: list[Break]
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.found.rows
+
+
+def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
+    """A run, and the blobs that it needs by its entries' own words or by the index of them."""
+    if look.run_by_id(row.id) is None and not damage_of(row):
         return None
-    lease = look.lease_of(row.id)
-    found = find(look, row._replace(mark=0), lease) if lease else None  # all of it: a mark spares only a resume
-    named = {_blob(entry.payload) for entry in found.rows} if found and not found.broken else set()
-    return found, (named | set(look.blobs_of(row.key))) - {""}
+    lease, refs = look.lease_of(row.id), set(look.blob_refs_upto(row.key, LAST))
+    if lease is None:
+        return None, {name for _, name in refs}
+    found = find(look, row._replace(mark=0), lease)  # all of it: a mark spares only a resume
+    named = {(entry.seq, name) for entry in found.rows if (name := _blob(entry.payload))} if not found.broken else set()
+    waits = look.interrupts_of(row.key)
+    keys = [("runs", row.key), ("leases", lease.key), *(("interrupts", wait.key) for wait in waits)]
+    unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
+    stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
+    return _Looked(found, waits, sorted(named - refs) + stray, unproven), {name for _, name in named | refs}
 
 
 def _blob(payload: bytes | None) -> str:
     return decode_payload(payload).blob if payload and b'"blob":"' in payload else ""
 
 
-def _problems(runtime: Runtime, row: RunRow, found: Found | None, names: set[str]) -> Iterator[Problem]:
-    if found is None:
+def _problems(runtime: Runtime, row: RunRow, looked: _Looked | None, names: set[str]) -> Iterator[Problem]:
+    if looked is None:
         yield Problem(row.id, f"run {row.id}", "its lease row is missing")
         return
-    if found.broken:
+    found = looked.found
+    if damage_of(row):
+        yield Problem(row.id, f"run {row.id}", damage_of(row))
+    elif found.broken:
         yield Problem(row.id, found.broken.record, found.broken.why)
-    elif row.status in FINISHED and found.ledger.endings[-1][0] != row.status:
-        yield Problem(row.id, f"run {row.id}", f"its journal ends {found.ledger.endings[-1][0]}, not {row.status}")
-    elif row.status == "succeeded" and _recorded_result(found) != digest((row.result or "").encode()):
-        yield Problem(row.id, f"run {row.id}", "its result was changed")
+    else:
+        yield from (Problem(row.id, *told) for told in _beside(row, looked))
+    yield from (Problem(row.id, *told) for told in looked.unproven)
     yield from _spoilt(runtime, names, row.id)
+
+
+def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
+    """Where the rows beside a chain that is whole say something else."""
+    found, record = looked.found, f"run {row.id}"
+    damaged = [wait for wait in looked.waits if damage_of(wait)]
+    yield from (Break(f"wait {wait.id}", damage_of(wait)) for wait in damaged)
+    if row.seal != "testimony":
+        yield from differences(row, found.rows, [wait for wait in looked.waits if wait not in damaged])
+    if row.mark and not is_mark(found.rows[max(row.mark - 2, 0) :], row.mark):
+        yield Break(record, f"its mark says entry {row.mark}, which is no mark that a resume may start from")
+    if found.lease.epoch < max((decode_header(entry.header).epoch for entry in found.rows[-1:]), default=0):
+        yield Break(f"lease run:{row.id}", "its epoch was set back: entries of a later one are in the journal")
+    for seq, name in looked.unkept:
+        yield Break(record, f"the reference that keeps blob {name[:12]} for its entry {seq} is missing, or is none")
 
 
 def _spoilt(runtime: Runtime, names: Iterable[str], run_id: str, whose: str = "") -> Iterator[Problem]:
@@ -122,13 +231,6 @@ def _spoilt(runtime: Runtime, names: Iterable[str], run_id: str, whose: str = ""
             deque(runtime.blobs.pieces(name), maxlen=0)
         except OutlastError as error:
             yield Problem(run_id, f"blob {name[:12]}", f"{error.facts.get('why', error)}{whose}")
-
-
-def _recorded_result(found: Found) -> str:
-    """The digest of the result that the run's last entry proves."""
-    payload = found.rows[-1].payload
-    facts = decode_payload(payload).facts if payload else None
-    return str(facts.get("result", "")) if isinstance(facts, dict) else ""
 
 
 # -- handoffs ----------------------------------------------------------------------------------------
@@ -166,6 +268,8 @@ def _anchors(runtime: Runtime) -> Iterator[_Anchor]:
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:
     name, kept = name_of(anchor.scope, anchor.anchor), set(look.blobs_of(-anchor.key))
+    if why := damage_of(anchor):
+        return _Anchor(name, 0, 0, kept, [Problem("", name, why)])
     lease = look.lease_of_anchor(anchor.id)
     if lease is None:
         return _Anchor(name, 0, 0, kept, [Problem("", name, "its lease row is missing")])

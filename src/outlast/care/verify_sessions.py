@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
 from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow
+from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def _without_session(look: Reading) -> list[Break]:
 
 
 def _breaks(look: Reading, session: SessionRow) -> list[Break]:
+    if why := damage_of(session):
+        return [Break(f"session {session.id}", why)]
     whose = session.id if session.scope == "default" else f"{session.id} in scope {session.scope}"
     starts = genesis_of_session(session.scope, session.id, session.meta, session.actor, session.created_at)
     found = (
@@ -68,10 +71,14 @@ def _memos(look: Reading, session: SessionRow) -> Iterator[Proof]:
 
 
 def _of_message(row: MessageRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.seq, b"", row.digest, row.content, row.hash)
     header = message_header(row.seq, row.role, row.digest, row.meta, row.run_id, row.actor, row.at)
     return Proof(row.seq, header, row.digest, row.content, row.hash)
 
 
 def _of_memo(row: MemoRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.version, b"", row.digest, row.text, row.hash)
     header = memo_header(row.version, row.upto, row.digest, row.actor, row.at)
     return Proof(row.version, header, row.digest, row.text, row.hash)

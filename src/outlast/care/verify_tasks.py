@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken
 from outlast.store.contract import Reading, TaskEventRow, TaskRow
+from outlast.store.contract.damaged import damage_of
 from outlast.tasks.task import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.values.frozen import NamedTuple
 
@@ -44,6 +45,8 @@ def _without_task(look: Reading) -> list[Break]:
 
 def _breaks(look: Reading, task: TaskRow) -> list[Break]:
     name = f"task {task.task}" if task.scope == "default" else f"task {task.task} in scope {task.scope}"
+    if why := damage_of(task):
+        return [Break(name, why)]
     start = genesis_of_task(task.scope, task.task)
     found = broken(f"event {name}", start, map(_proof, _events(look, task)), task.head, task.hash)
     if found is not None:
@@ -69,5 +72,7 @@ def _events(look: Reading, task: TaskRow) -> Iterator[TaskEventRow]:
 
 
 def _proof(row: TaskEventRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.seq, b"", row.digest, row.body, row.hash)
     header = event_header(row.seq, row.kind, row.name, row.digest, row.masked, row.actor, row.at)
     return Proof(row.seq, header, row.digest, row.body, row.hash)

@@ -11,6 +11,7 @@ from outlast.ledger.journal import Break
 from outlast.store.blobs.intake import Taken, check_content
 from outlast.store.contract import Reading
 from outlast.store.contract.artifacts import ArtifactRow, CheckpointRow
+from outlast.store.contract.damaged import damage_of
 from outlast.store.contract.records import LinkRow, RecordRow, Shown
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
@@ -71,14 +72,20 @@ def _page(look: Reading, after: int) -> list[tuple[ArtifactRow, list[Break]]]:
 
 def _of_artifact(look: Reading, row: ArtifactRow) -> Iterator[Break]:
     ref = artifacts.ref_of(row)
+    yield from _unreadable(ref, row)
     if artifacts.proof_of_row(row) != row.proof:
         yield Break(ref, CHANGED)
-    elif sorted(decode(row.tags)) != look.tags_of_artifact(row.key):
+    elif sorted(decode(row.tags)) != look.tags_of_artifact(row.key, row.scope):
         yield Break(ref, "the index of its tags was changed")
     if not row.pending and not look.is_shown("artifact", row.key):
         yield Break(ref, UNNUMBERED)
     if look.blobs_of_artifact(row.key) != sorted({row.blob, row.chunks} - {""}):
         yield Break(ref, "the reference that keeps its content is missing or was changed")
+
+
+def _unreadable(name: str, row: object) -> Iterator[Break]:
+    if why := damage_of(row):
+        yield Break(name, why)
 
 
 def _spoilt(runtime: Runtime, taken: Taken, ref: str) -> str:
@@ -118,6 +125,7 @@ def _counted(found: Iterator[list[Break]]) -> tuple[int, list[Break]]:
 
 def _of_checkpoint(look: Reading, row: CheckpointRow) -> Iterator[Break]:
     name = f"checkpoint {row.id} ({row.name})"
+    yield from _unreadable(name, row)
     if checkpoints.proof_of_row(row) != row.proof:
         yield Break(name, CHANGED)
     if not look.is_shown("checkpoint", row.key):
@@ -126,9 +134,10 @@ def _of_checkpoint(look: Reading, row: CheckpointRow) -> Iterator[Break]:
 
 def _of_record(look: Reading, row: RecordRow) -> Iterator[Break]:
     name = f"record:{row.id}"
+    yield from _unreadable(name, row)
     if records.proof_of_row(row) != row.proof:
         yield Break(name, CHANGED)
-    elif sorted(decode(row.tags)) != look.tags_of_record(row.key):
+    elif sorted(decode(row.tags)) != look.tags_of_record(row.key, row.scope):
         yield Break(name, "the index of its tags was changed")
     elif sorted(decode(row.refs)) != look.refs_of_record(row.key):
         yield Break(name, "the index of its refs was changed")
@@ -138,6 +147,7 @@ def _of_record(look: Reading, row: RecordRow) -> Iterator[Break]:
 
 def _of_link(look: Reading, row: LinkRow) -> Iterator[Break]:
     name = f"link {row.id} ({row.source} {row.relation} {row.target})"
+    yield from _unreadable(name, row)
     if links.proof_of_row(row) != row.proof:
         yield Break(name, CHANGED)
     if not row.pending and not look.is_shown("link", row.key):

@@ -207,8 +207,8 @@ def differences(look: Reading, anchor: AnchorRow, record: Record) -> Iterator[tu
         yield name, f"its row says that entry {anchor.arrived} came by import, and there is no such entry"
     if look.files_of_anchor(anchor.key) != sorted(set(newest.files)):
         yield name, "the files that it is found by are not those of its newest revision"
-    for blob in sorted(record.blobs - set(look.blobs_of(-anchor.key))):
-        yield name, f"nothing keeps blob {blob[:12]} for it: its reference is missing"
+    for _, blob in sorted(set(record.refs) ^ set(look.blob_refs_upto(-anchor.key, (1 << 63) - 1))):
+        yield name, f"the reference that keeps blob {blob[:12]} for it is missing, or is none"
 
 
 def _revisions(look: Reading, anchor: AnchorRow, record: Record) -> Iterator[tuple[str, str]]:

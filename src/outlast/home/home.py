@@ -24,6 +24,7 @@ from outlast.resources.resources import Resources
 from outlast.runs.heartbeat import Heart, beat_of
 from outlast.secrets.own import SecretRules, read_own
 from outlast.store.blobs.folder import Blobs
+from outlast.store.contract.damaged import damage_of
 from outlast.store.sqlite.open import SqliteStore
 from outlast.values.codec import decode
 
@@ -97,6 +98,7 @@ class Runtime:
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
         self._guard: Any = None
+        self.store.listen(lambda line: self.tell(line))
 
     @property
     def guard(self) -> Guard:
@@ -277,6 +279,10 @@ class Runtime:
 
     def record(self, row: RunRow) -> RunRecord:
         """A run as it is now: status and holder are read at one moment, so that neither belies the other."""
+        if damage_of(row):
+            from outlast.runs.look import damaged
+
+            return damaged(row, damage_of(row))
         return self.store.read(lambda look: self.record_in(look, row.id))
 
     def record_in(self, look: Reading, run_id: str) -> RunRecord:
@@ -303,7 +309,10 @@ class Runtime:
 
     def runs(self, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
         """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
+        from functools import partial
         from heapq import merge
+
+        from outlast.runs.look import listed
 
         start = 0 if before is None else self.row(before).key
         stored = ("running", "crashed") if status == "crashed" else (status,)
@@ -312,10 +321,9 @@ class Runtime:
         for row in merge(*(self.rows(each, page, start) for each in stored), key=lambda row: -row.key):
             if len(found) >= limit:
                 break
-            with suppress(RunNotFound):  # removed since it was listed
-                record = self.record(row)
-                if status in (None, record.status):
-                    found[record.id] = record
+            record = self.store.read(partial(listed, self, row=row))
+            if record is not None and status in (None, record.status):
+                found[record.id] = record
         return list(found.values())
 
     def rows(self, status: str | None = None, page: int = _PAGE, before: int = 0) -> Iterator[RunRow]:

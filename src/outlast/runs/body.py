@@ -24,6 +24,7 @@ from outlast.runs.claim import Claim
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.run import Outcome
+from outlast.runs.standing import wait_digest
 from outlast.runs.waits.interrupt import is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
@@ -210,6 +211,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "error": kept,
         "code_changed": sorted(execution.code_changed),
         "result": digest(stored.encode()) if stored is not None else None,
+        "waits": _asked(runtime, execution) if ended.status == "waiting" else None,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     return Outcome(
@@ -223,6 +225,13 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         inputs_changed=tuple(changed),
         exception=error if isinstance(error, Exception) else None,
     )
+
+
+def _asked(runtime: Runtime, execution: Execution) -> dict[str, str]:
+    """What the run waits for from now on, in short: so that nobody can move or change it unseen."""
+    key, calls = execution.hold.run_key, {encode(list(call)).decode() for call in execution.waits}
+    rows = runtime.store.read(lambda look: look.waits_of(key))
+    return {row.id: wait_digest(row) for row in rows if row.call in calls}
 
 
 def _write_end(

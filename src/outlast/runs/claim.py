@@ -14,8 +14,10 @@ from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, d
 from outlast.ledger.lease import Beat, is_over
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
+from outlast.runs.standing import row_digest
 from outlast.runs.waits.interrupt import BY_DEADLINE, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
+from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 
@@ -74,7 +76,8 @@ def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[st
     """Add a run that this process owns from the start."""
     _sign_in(runtime, tx)
     hold = tx.add_run(run, start, runtime.process.id)
-    tx.append(hold, [run_fact("started", facts, epoch=1, at=run.at, trace_id=run.trace_id)])
+    began = facts | {"row": row_digest(run)}
+    tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id)])
     row = tx.run_by_id(run.id)
     assert row is not None
     runtime.claimed.add(run.id)
@@ -125,7 +128,8 @@ def silent_since(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) 
 
 
 def refuse_sealed(run: RunRow) -> None:
-    """Raises RunSealed for a run that only stands for one elsewhere."""
+    """Raises RunSealed for a run that only stands for one elsewhere, IntegrityBroken for one that cannot be read."""
+    refuse_damaged(run, f"run {run.id}")
     if run.seal:
         raise RunSealed(run.id, run.seal)
 
@@ -231,6 +235,7 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
     def work(tx: Writing) -> bool:
         entries: list[Entry] = []
         for wait in tx.waits_of(hold.run_key):
+            refuse_damaged(wait, f"wait {wait.id}")
             call = Call(*decode(wait.call))
             past = ledger.calls.get(call)
             if is_told(wait.type) and (wait.status == "answered" or is_late(wait, at)):

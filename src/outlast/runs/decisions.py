@@ -31,6 +31,7 @@ from outlast.runs.look import interrupt_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
+from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode, encode, pack_json
 from outlast.values.frozen import NamedTuple
 
@@ -142,6 +143,7 @@ def _decide(
 def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
     """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed."""
     row = runtime.interrupt_row(tx, interrupt_id)
+    refuse_damaged(row, f"wait {row.id}")
     if row.status != "open":
         by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
         raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
+from outlast.errors import OutlastError, RunNotFound
 from outlast.runs.call import Call, id_of
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.store.contract import InterruptRow, LeaseRow, RunRow
+from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow
+from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+# What reading a record that no store wrote may end in.
+UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+
+
+DAMAGED = "damaged"  # how a record stands that is not what was stored: it is listed, and nobody may act on it
+SEE = "see `outlast verify`"
 
 
 def interrupt_of(row: InterruptRow) -> Interrupt:
+    """A wait; one whose row cannot be read is called damaged."""
     form = decode(row.form)
+    if why := damage_of(row):
+        row = row._replace(status=DAMAGED, reason="")
+        return replace(_interrupt(row, form), reason=f"{why}; {SEE}")
+    return _interrupt(row, form)
+
+
+def _interrupt(row: InterruptRow, form: dict[str, Any]) -> Interrupt:
     return Interrupt(
         id=row.id,
         run_id=row.run_id,
@@ -33,6 +54,26 @@ def interrupt_of(row: InterruptRow) -> Interrupt:
         by_flow="digest" in form,
         call=id_of(Call(*decode(row.call))),
     )
+
+
+def listed(runtime: Runtime, look: Reading, row: RunRow) -> RunRecord | None:
+    """A run of a list as it is now; None when it was removed since. What cannot be read is shown as damaged."""
+    if damage_of(row):
+        return damaged(row, damage_of(row))
+    now = look.run_by_id(row.id)
+    if now is None:
+        return None
+    try:
+        return runtime.record_in(look, row.id)
+    except UNREADABLE as error:
+        return damaged(now, "its lease row is missing" if isinstance(error, RunNotFound) else str(error))
+
+
+def damaged(row: RunRow, why: str) -> RunRecord:
+    """What is left of a run that is not what was stored."""
+    kept = row._replace(result=None, error=None, inputs="{}", meta="{}")
+    found = run_record(kept, LeaseRow(0, 0, 0, b"", None), "", None)
+    return replace(found, status=DAMAGED, error={"type": DAMAGED, "message": f"{why}; {SEE}"})
 
 
 def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRecord:

@@ -13,6 +13,7 @@ from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs.call import Ledger, fold, labels
 from outlast.runs.reasons import reasons_of
 from outlast.store.contract import LeaseRow, Reading, RunRow
+from outlast.store.contract.damaged import damage_of
 from outlast.values.digest import digest, identity
 from outlast.values.frozen import NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 GONE = "no step"  # of that id is in the flow file
+_MARK, _REWOUND = b'["run","mark"', b'["run","rewound"'  # how the headers of such entries begin
 
 
 class Found(NamedTuple):
@@ -34,11 +36,30 @@ class Found(NamedTuple):
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
-    """Read and check a run's journal: all of it, or what matters since its newest mark."""
-    rows, broken = _since_mark(look, run, lease) if run.mark else _whole(look, run, lease)
+    """Read and check a run's journal: all of it, or what matters since its newest mark.
+
+    The number of the mark is no part of the chain. Where no mark is that a resume may start from, all is read; the
+    run is then given back without one.
+    """
+    if why := damage_of(run) or damage_of(lease):
+        return Found(run, lease, [], Break(f"run {run.id}", why), Ledger())
+    newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
+    if not is_mark(newer, run.mark):
+        run = run._replace(mark=0)
+    rows, broken = _since_mark(look, run, lease, newer) if run.mark else _whole(look, run, lease)
     if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
         broken = Break(f"run {run.id}", "its inputs were changed")
-    return Found(run, lease, rows, broken, fold(rows) if broken is None else Ledger())
+    ledger = fold(rows) if broken is None else Ledger()
+    if not run.mark:
+        ledger.mark = None  # every finished round is there: it is replayed, not skipped
+    return Found(run, lease, rows, broken, ledger)
+
+
+def is_mark(rows: list[Row], seq: int) -> bool:
+    """Whether the second of these entries, `seq`, is a mark that still counts: a rewind takes away those before it."""
+    if len(rows) < 2 or rows[1].seq != seq or rows[1].payload is None or not rows[1].header.startswith(_MARK):
+        return False
+    return not any(row.header.startswith(_REWOUND) for row in rows)
 
 
 def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
@@ -47,18 +68,17 @@ def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Brea
     return rows, check(run.id, start, rows, lease.head, lease.hash)
 
 
-def _since_mark(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -> tuple[list[Row], Break | None]:
     """The chain from the entry before the mark on, and the older entries that the mark vouches for."""
     place = f"entry {run.id}/{run.mark}"
-    newer = look.journal_of(run.key, run.mark - 2)
-    if len(newer) < 2 or newer[1].seq != run.mark or newer[1].payload is None:
-        return [], Break(place, "it is missing, or no mark")
     broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
+    if broken is not None:
+        return [], broken
+    assert newer[1].payload is not None
     facts = decode_payload(newer[1].payload).facts
     keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
     older = look.entries_of(run.key, [int(seq) for seq in keep])
-    if broken is None:
-        broken = next((bad for row in older if (bad := _vouched(run.id, row, keep[str(row.seq)]))), None)
+    broken = next((bad for row in older if (bad := _vouched(run.id, row, keep[str(row.seq)]))), None)
     if broken is None and len(older) != len(keep):
         broken = Break(place, "an entry that it names is missing")
     return [*older, *newer[1:]], broken

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from outlast.runs.run import FINISHED
+from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple, dataclass
 
 COPIES = ("copy", "testimony")  # nobody may continue these here, whatever their status says
@@ -149,7 +150,7 @@ def _standing(family: Family, rule: Rule, held: frozenset[str]) -> str:
         return "family"
     if any(member.id in held for member in family.members):
         return "held"
-    if any(member.head is None for member in family.members):
+    if any(member.head is None or damage_of(member) for member in family.members):
         return "damaged"
     if rule.scope is not None and any(member.scope != rule.scope for member in family.members):
         return "scope"

@@ -91,6 +91,8 @@ def _may_go(runtime: Runtime, look: Reading, run: Kin) -> bool:
     row, lease = look.run_by_id(run.id), look.lease_of(run.id)
     if row is None or lease is None or row.key != run.key:
         return False
+    if look.unproven_row("runs", row.key) or look.unproven_row("leases", lease.key):  # it may not be over at all
+        return False
     return (row.status in FINISHED or row.seal in COPIES) and not holder_of(runtime, look, run.id, lease)
 
 

@@ -19,6 +19,7 @@ from outlast.ledger.journal import Row, check, genesis
 from outlast.runs.artifact_saves import refs_saved
 from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
 from outlast.runs.run import FINISHED
+from outlast.runs.standing import standing_digest
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple, dataclass
@@ -149,16 +150,21 @@ def _cannot_travel(run: RunRow, what: str, names: list[str]) -> Refused:
 def _seal_one(runtime: Runtime, tx: Writing, run: RunRow) -> None:
     refuse_sealed(run)
     _refuse_rest(tx, run)
-    lease = _lease(tx, run)
+    lease, status = _lease(tx, run), "crashed" if run.status == "running" else run.status
     refuse_held(runtime, tx, run.id, lease)
     tx.take_lease(lease, None)
     if lease.holder and lease.holder != runtime.process.id:
         tx.forget_process(lease.holder)
     if run.status not in FINISHED:  # the end of a finished one stays its last entry
         hold = Hold(run.key, run.id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-        facts, at = {"by": runtime.actor}, runtime.clock.now()
+        facts, at = {"by": runtime.actor, "standing": _digest(tx, run._replace(status=status))}, runtime.clock.now()
         tx.append(hold, [run_fact("moved", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
-    tx.seal_run(run.key, "moved", "crashed" if run.status == "running" else run.status)
+    tx.seal_run(run.key, "moved", status)
+
+
+def _digest(look: Reading, run: RunRow) -> str:
+    """All that leaves beside the chain, so that nobody can change an answer on the way."""
+    return standing_digest(run, map(Wait.of, look.interrupts_of(run.key)), look.requests_of(run.key))
 
 
 def _lease(look: Reading, run: RunRow) -> LeaseRow:

@@ -21,10 +21,12 @@ from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
 from outlast.runs.look import interrupt_of, run_record
 from outlast.runs.receipt import events_of
+from outlast.runs.recovery import is_mark
 from outlast.runs.run import FINISHED, STATUSES
+from outlast.runs.standing import differences, standing_digest
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
-from outlast.values.digest import digest, identity
+from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
@@ -139,6 +141,7 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
         _refuse_broken(run, lease, rows)
     with file.reading(archive.part(run.id, "interrupts")):
         _refuse_doubles(waits)
+        _refuse_changed(run, rows, waits, requests)
     with file.reading(archive.part(run.id, "requests")):
         for _, body, _, at in requests:
             _whole(at)
@@ -179,14 +182,25 @@ def _refuse_broken(run: RunRow, lease: LeaseRow, rows: list[Row]) -> None:
     if broken is not None:
         raise broken.as_error()
     events_of(run.id, rows)  # every header and payload can be read
-    endings = fold(rows).endings
-    last = rows[-1].payload if rows else None
-    if run.status in FINISHED and (not endings or endings[-1][0] != run.status):
-        raise IntegrityBroken(f"run {run.id}", f"its journal does not end {run.status}")
-    if run.status == "succeeded":
-        facts = decode_payload(last).facts if last else None
-        if not isinstance(facts, dict) or facts.get("result") != digest((run.result or "").encode()):
-            raise IntegrityBroken(f"run {run.id}", "its result was changed")
+    fold(rows)  # and they follow each other
+    if not rows:
+        raise IntegrityBroken(f"run {run.id}", "its journal is empty")
+    if run.mark and not is_mark(rows[max(run.mark - 2, 0) :], run.mark):
+        raise IntegrityBroken(f"run {run.id}", f"its mark says entry {run.mark}, which is no mark to start from")
+
+
+def _refuse_changed(run: RunRow, rows: list[Row], waits: list[InterruptRow], requests: list[Request]) -> None:
+    """Raises IntegrityBroken when what came beside the chain is not what left with it."""
+    if run.seal == "testimony":
+        return
+    for broken in differences(run, rows, waits):
+        raise broken.as_error()
+    if run.seal != "moved" or run.status in FINISHED:
+        return
+    last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
+    left = standing_digest(run, map(Wait.of, waits), requests)
+    if not isinstance(last, dict) or last.get("standing") != left:
+        raise IntegrityBroken(f"run {run.id}", "its status, its waits, their answers or its requests were changed")
 
 
 class _Waits:

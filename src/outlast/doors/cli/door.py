@@ -65,6 +65,7 @@ class Door:
             raise self._missing(home.path, tenant)
         outlast = Outlast(home, tenant=tenant, scope=scope)
         self._opened.append(home)
+        outlast.listen(None, note)
         outlast.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
         return outlast
 

@@ -90,7 +90,7 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
 
             (emit_timeline if door.json else say_timeline)(run, outlast.timeline(run.id))
             return 0
-        plan = None if run.finished else outlast.plan(run.id)
+        plan = None if run.finished or run.status == "damaged" else outlast.plan(run.id)
         steps, waits = latest(_whole(outlast, run.id)), tuple(outlast.interrupts(run.id))
         mirror = _mirror(outlast, run.id)
     if door.json:

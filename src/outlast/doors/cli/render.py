@@ -23,6 +23,7 @@ STYLES = {
     "crashed": "red",
     "contested": "red",
     "broken": "red",
+    "damaged": "red",
     "waiting": "yellow",
     "interrupted": "yellow",
     "candidate": "yellow",

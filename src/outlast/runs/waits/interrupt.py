@@ -52,6 +52,13 @@ def is_for_people(kind: str) -> bool:
     return kind not in BY_THEMSELVES
 
 
+class _Shown(dict[str, Any]):
+    """What a question shows; of what is not there, a mark."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
 @dataclass(frozen=True, slots=True)
 class Interrupt:
     """One wait of a run."""
@@ -78,6 +85,8 @@ class Interrupt:
     @property
     def says(self) -> str:
         """The wait in one line."""
+        if self.status == "damaged":
+            return f"{self.step}: damaged: {self.reason}"
         if self.type not in QUESTIONS:
             asked = self.payload.get("question") or self.payload.get("message")
             return (
@@ -85,7 +94,7 @@ class Interrupt:
                 if isinstance(asked, str) and asked
                 else f"{self.step} waits for {_an(self.type)}"
             )
-        said = QUESTIONS[self.type].format_map({**self.payload, "step": self.step})
+        said = QUESTIONS[self.type].format_map(_Shown(self.payload, step=self.step))
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from outlast.ledger.journal import Entry, Row
+from outlast.ledger.journal import Break, Entry, Row
 from outlast.ledger.lease import Beat
 from outlast.store.contract.artifacts import ArtifactReading, ArtifactWriting
 from outlast.store.contract.records import RecordReading, RecordWriting
@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ticket = Any  # what a store gives for something queued; only the store knows what it is
+
+# What is proven row by row, because it is no entry of a chain.
+PROVEN = (
+    *(
+        "runs",
+        "leases",
+        "processes",
+        "interrupts",
+        "inbox",
+        "operations",
+        "tombstones",
+        "anchors",
+        "handoffs",
+        "signals",
+    ),
+    *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
+    *("records", "links", "workspace_shown"),
+)
 
 
 class Hold(Struct, eq=False):
@@ -406,6 +424,8 @@ class Reading(ArtifactReading, RecordReading, Protocol):
     def task_events_after(self, task_key: int, seq: int, limit: int) -> list[TaskEventRow]: ...
     def runs_of_task(self, scope: str, task: str, limit: int) -> list[RunRow]: ...
     def events_without_task(self) -> list[int]: ...
+    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]: ...
+    def unproven_row(self, table: str, key: int) -> Break | None: ...
 
 
 class Writing(Reading, ArtifactWriting, RecordWriting, Protocol):
@@ -482,6 +502,9 @@ class Store(Protocol):
 
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
+
+    def listen(self, tell: Callable[[str], None]) -> None:
+        """Tell of every row that is read and damaged, once: what it is called, and what cannot be read of it."""
 
     def still_there(self) -> None:
         """Raises StoreFailed when what was opened has been removed or replaced."""

@@ -15,16 +15,14 @@ class ArtifactReader(Rows):
     """Lookups."""
 
     def artifact_at(self, scope: str, name: str, version: int) -> ArtifactRow | None:
-        row = self._one("artifact_at", scope, name, version)
-        return ArtifactRow(*row) if row else None
+        return self._row(ArtifactRow, "artifact_at", scope, name, version)
 
     def artifact_by_key(self, key: int) -> ArtifactRow | None:
-        row = self._one("artifact_by_key", key)
-        return ArtifactRow(*row) if row else None
+        return self._row(ArtifactRow, "artifact_by_key", key)
 
     def artifact_versions(self, scope: str, name: str, before: int, limit: int) -> list[ArtifactRow]:
         """Those that everybody sees, the newest first."""
-        return [ArtifactRow(*row) for row in self._all("artifact_versions", scope, name, before or _NEWEST, limit)]
+        return self._rows(ArtifactRow, "artifact_versions", scope, name, before or _NEWEST, limit)
 
     def next_version(self, scope: str, name: str, digest: str) -> int:
         """The number for new content: one that no other content ever had.
@@ -46,27 +44,27 @@ class ArtifactReader(Rows):
         return int(self._one("stored_bytes_of", key)[0])
 
     def artifacts_of_scope(self, scope: str, before: int, limit: int) -> list[ArtifactRow]:
-        return [ArtifactRow(*row) for row in self._all("artifacts_of_scope", scope, before or _NEWEST, limit)]
+        return self._rows(ArtifactRow, "artifacts_of_scope", scope, before or _NEWEST, limit)
 
     def artifacts_of_prefix(self, scope: str, prefix: str, before: int, limit: int) -> list[ArtifactRow]:
         given = (scope, prefix, prefix + _LAST, before or _NEWEST, limit)
-        return [ArtifactRow(*row) for row in self._all("artifacts_of_prefix", *given)]
+        return self._rows(ArtifactRow, "artifacts_of_prefix", *given)
 
     def artifacts_of_tag(self, scope: str, tag: str, before: int, limit: int) -> list[ArtifactRow]:
-        return [ArtifactRow(*row) for row in self._all("artifacts_of_tag", scope, tag, before or _NEWEST, limit)]
+        return self._rows(ArtifactRow, "artifacts_of_tag", scope, tag, before or _NEWEST, limit)
 
     def artifacts_of_run(self, run_id: str, before: int, limit: int) -> list[ArtifactRow]:
-        return [ArtifactRow(*row) for row in self._all("artifacts_of_run", run_id, before or _NEWEST, limit)]
+        return self._rows(ArtifactRow, "artifacts_of_run", run_id, before or _NEWEST, limit)
 
     def artifacts_after(self, key: int, limit: int) -> list[ArtifactRow]:
-        return [ArtifactRow(*row) for row in self._all("artifacts_after_key", key, limit)]
+        return self._rows(ArtifactRow, "artifacts_after_key", key, limit)
 
     def count_artifacts(self) -> Counted:
         return Counted(*self._one("count_artifacts"))
 
-    def tags_of_artifact(self, key: int) -> list[str]:
+    def tags_of_artifact(self, key: int, scope: str) -> list[str]:
         """What it is found by, in order."""
-        return [row[0] for row in self._all("tags_of_artifact", key)]
+        return [row[0] for row in self._all("tags_of_artifact", key, scope)]
 
     def pending_artifacts(self, run_id: str, epoch: int) -> list[int]:
         """Keys of what a run's attempts saved before that epoch, and nobody has seen."""
@@ -89,35 +87,32 @@ class ArtifactReader(Rows):
 
     def older_versions(self, key: int, limit: int) -> list[ArtifactRow]:
         """Versions after a key that everybody sees and that are not the newest of their name."""
-        return [ArtifactRow(*row) for row in self._all("older_versions", key, limit)]
+        return self._rows(ArtifactRow, "older_versions", key, limit)
 
     def removed_artifact(self, scope: str, name: str, version: int) -> RemovedRow | None:
-        row = self._one("removed_artifact", scope, name, version)
-        return RemovedRow(*row) if row else None
+        return self._row(RemovedRow, "removed_artifact", scope, name, version)
 
     def removed_before(self, scope: str, name: str, version: int) -> RemovedRow | None:
         """The last removed one of the versions before that one."""
-        row = self._one("removed_before", scope, name, version)
-        return RemovedRow(*row) if row else None
+        return self._row(RemovedRow, "removed_before", scope, name, version)
 
     def removed_by_key(self, key: int) -> RemovedRow | None:
-        row = self._one("removed_by_key", key)
-        return RemovedRow(*row) if row else None
+        return self._row(RemovedRow, "removed_by_key", key)
 
     def checkpoints_by_prefix(self, prefix: str) -> list[CheckpointRow]:
-        return [CheckpointRow(*row) for row in self._all("checkpoints_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(CheckpointRow, "checkpoints_by_prefix", prefix, prefix + _LAST)
 
     def checkpoints_of_task(self, scope: str, task: str, before: int, limit: int) -> list[CheckpointRow]:
-        return [CheckpointRow(*row) for row in self._all("checkpoints_of_task", scope, task, before or _NEWEST, limit)]
+        return self._rows(CheckpointRow, "checkpoints_of_task", scope, task, before or _NEWEST, limit)
 
     def checkpoints_of_scope(self, scope: str, before: int, limit: int) -> list[CheckpointRow]:
-        return [CheckpointRow(*row) for row in self._all("checkpoints_of_scope", scope, before or _NEWEST, limit)]
+        return self._rows(CheckpointRow, "checkpoints_of_scope", scope, before or _NEWEST, limit)
 
     def checkpoints_of_run(self, run_id: str, before: int, limit: int) -> list[CheckpointRow]:
-        return [CheckpointRow(*row) for row in self._all("checkpoints_of_run", run_id, before or _NEWEST, limit)]
+        return self._rows(CheckpointRow, "checkpoints_of_run", run_id, before or _NEWEST, limit)
 
     def checkpoints_after(self, key: int, limit: int) -> list[CheckpointRow]:
-        return [CheckpointRow(*row) for row in self._all("checkpoints_after_key", key, limit)]
+        return self._rows(CheckpointRow, "checkpoints_after_key", key, limit)
 
     def count_checkpoints(self) -> int:
         return int(self._one("count_checkpoints")[0])

@@ -33,6 +33,7 @@ from outlast.store.contract import Hold, Reading, Room, Writing
 from outlast.store.sqlite.migrate import migrate, refuse_foreign
 from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
 from outlast.store.sqlite.presence import NO_TABLES, inspect, refuse_lost, remember, why_unwritable
+from outlast.store.sqlite.schema import differences
 from outlast.store.sqlite.transaction import Reader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
@@ -176,7 +177,8 @@ class SqliteStore:
         for _ in range(LOOKS):
             if looking.changed():
                 self._reader.connection.close()
-                self._reader = Reader(looking.connect(), self._sql)
+                tell, self._reader = self._reader.tell, Reader(looking.connect(), self._sql)
+                self._reader.tell = tell
             try:
                 found = self._read(look)
             except apsw.Error:
@@ -186,6 +188,9 @@ class SqliteStore:
             if not looking.changed():
                 return found
         raise StoreBusy(self.path, self._busy_seconds)
+
+    def listen(self, tell: Callable[[str], None]) -> None:
+        self._reader.tell = tell
 
     def still_there(self) -> None:
         """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
@@ -216,9 +221,10 @@ class SqliteStore:
         with self._lock:
             try:
                 found = [row[0] for row in self._reader.execute("PRAGMA integrity_check(20)")]
-            except apsw.Error as error:
-                return [str(self.translate(error))]
-        return [] if found == ["ok"] else [str(line) for line in found]
+                odd = list(differences(self._reader.connection))
+            except (apsw.Error, UnicodeDecodeError) as error:
+                return [str(self.translate(error) if isinstance(error, apsw.Error) else error)]
+        return odd + ([] if found == ["ok"] else [str(line) for line in found])
 
     def room(self) -> Room:
         self._refuse_forked()

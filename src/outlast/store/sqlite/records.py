@@ -17,39 +17,38 @@ class RecordReader(ArtifactReader):
     """Lookups."""
 
     def record_by_key(self, key: int) -> RecordRow | None:
-        row = self._one("record_by_key", key)
-        return RecordRow(*row) if row else None
+        return self._row(RecordRow, "record_by_key", key)
 
     def records_by_prefix(self, prefix: str) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(RecordRow, "records_by_prefix", prefix, prefix + _LAST)
 
     def records_of_scope(self, scope: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_of_scope", scope, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_scope", scope, before or _NEWEST, limit)
 
     def records_of_kind(self, scope: str, kind: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_of_kind", scope, kind, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_kind", scope, kind, before or _NEWEST, limit)
 
     def records_of_task(self, scope: str, task: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_of_task", scope, task, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_task", scope, task, before or _NEWEST, limit)
 
     def records_of_tag(self, scope: str, tag: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_of_tag", scope, tag, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_tag", scope, tag, before or _NEWEST, limit)
 
     def pinned_records(self, scope: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("pinned_records", scope, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "pinned_records", scope, before or _NEWEST, limit)
 
     def records_of_ref(self, ref: str, before: int, limit: int) -> list[RecordRow]:
         """Those that are about it."""
-        return [RecordRow(*row) for row in self._all("records_of_ref", ref, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_ref", ref, before or _NEWEST, limit)
 
     def records_of_run(self, run_id: str, before: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_of_run", run_id, before or _NEWEST, limit)]
+        return self._rows(RecordRow, "records_of_run", run_id, before or _NEWEST, limit)
 
     def records_after(self, key: int, limit: int) -> list[RecordRow]:
-        return [RecordRow(*row) for row in self._all("records_after_key", key, limit)]
+        return self._rows(RecordRow, "records_after_key", key, limit)
 
-    def tags_of_record(self, key: int) -> list[str]:
-        return [row[0] for row in self._all("tags_of_record", key)]
+    def tags_of_record(self, key: int, scope: str) -> list[str]:
+        return [row[0] for row in self._all("tags_of_record", key, scope)]
 
     def refs_of_record(self, key: int) -> list[str]:
         return [row[0] for row in self._all("refs_of_record", key)]
@@ -58,24 +57,21 @@ class RecordReader(ArtifactReader):
         return CountedRecords(*self._one("count_records"))
 
     def link_by_key(self, key: int) -> LinkRow | None:
-        row = self._one("link_by_key", key)
-        return LinkRow(*row) if row else None
+        return self._row(LinkRow, "link_by_key", key)
 
     def link_by_id(self, link_id: str) -> LinkRow | None:
-        row = self._one("link_by_id", link_id)
-        return LinkRow(*row) if row else None
+        return self._row(LinkRow, "link_by_id", link_id)
 
     def link_between(self, source: str, relation: str, target: str) -> LinkRow | None:
         """The one that everybody sees."""
-        row = self._one("link_between", source, relation, target)
-        return LinkRow(*row) if row else None
+        return self._row(LinkRow, "link_between", source, relation, target)
 
     def links_from(self, source: str, relation: str, after: int, limit: int) -> list[LinkRow]:
         """The oldest first."""
-        return [LinkRow(*row) for row in self._all("links_from", source, relation, after, limit)]
+        return self._rows(LinkRow, "links_from", source, relation, after, limit)
 
     def links_to(self, target: str, relation: str, after: int, limit: int) -> list[LinkRow]:
-        return [LinkRow(*row) for row in self._all("links_to", target, relation, after, limit)]
+        return self._rows(LinkRow, "links_to", target, relation, after, limit)
 
     def linked_among(self, refs: Sequence[str]) -> set[str]:
         """Those of the refs that any link begins or ends at."""
@@ -86,14 +82,13 @@ class RecordReader(ArtifactReader):
         return {ref for (ref,) in self._all("refs_under_way")}
 
     def links_of_run(self, run_id: str, before: int, limit: int) -> list[LinkRow]:
-        return [LinkRow(*row) for row in self._all("links_of_run", run_id, before or _NEWEST, limit)]
+        return self._rows(LinkRow, "links_of_run", run_id, before or _NEWEST, limit)
 
     def links_after(self, key: int, limit: int) -> list[LinkRow]:
-        return [LinkRow(*row) for row in self._all("links_after_key", key, limit)]
+        return self._rows(LinkRow, "links_after_key", key, limit)
 
     def checkpoint_by_key(self, key: int) -> CheckpointRow | None:
-        row = self._one("checkpoint_by_key", key)
-        return CheckpointRow(*row) if row else None
+        return self._row(CheckpointRow, "checkpoint_by_key", key)
 
     def pending_of(self, run_id: str, epoch: int) -> Kept:
         """What a run's attempts made before that epoch, and nobody has seen."""
@@ -109,11 +104,11 @@ class RecordReader(ArtifactReader):
 
     def shown_of_scope(self, scope: str, after: int, limit: int) -> list[Shown]:
         """What everybody came to see in a scope after that number, in that order."""
-        return [Shown(*row) for row in self._all("shown_of_scope", scope, after, limit)]
+        return self._rows(Shown, "shown_of_scope", scope, after, limit)
 
     def shown_after(self, number: int, limit: int) -> list[Shown]:
         """The same of every scope."""
-        return [Shown(*row) for row in self._all("shown_after_number", number, limit)]
+        return self._rows(Shown, "shown_after_number", number, limit)
 
     def is_shown(self, noun: str, key: int) -> bool:
         return self._one("shown_row", noun, key) is not None

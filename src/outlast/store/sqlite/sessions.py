@@ -14,29 +14,28 @@ class SessionReader(Rows):
     """Lookups."""
 
     def session_of(self, scope: str, session_id: str) -> SessionRow | None:
-        row = self._one("session_of", scope, session_id)
-        return SessionRow(*row) if row else None
+        return self._row(SessionRow, "session_of", scope, session_id)
 
     def newest_sessions(self, scope: str, limit: int, before: SessionRow | None = None) -> list[SessionRow]:
         """Those that were written to last, first; after `before`, if that is given."""
         place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
-        return [SessionRow(*row) for row in self._all("newest_sessions", scope, *place, limit)]
+        return self._rows(SessionRow, "newest_sessions", scope, *place, limit)
 
     def sessions_after(self, key: int, limit: int) -> list[SessionRow]:
-        return [SessionRow(*row) for row in self._all("sessions_after_key", key, limit)]
+        return self._rows(SessionRow, "sessions_after_key", key, limit)
 
     def messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]:
-        return [MessageRow(*row) for row in self._all("messages_after", session_key, seq, limit)]
+        return self._rows(MessageRow, "messages_after", session_key, seq, limit)
 
     def messages_before(self, session_key: int, seq: int, limit: int) -> list[MessageRow]:
         """The newest first."""
-        return [MessageRow(*row) for row in self._all("messages_before", session_key, seq, limit)]
+        return self._rows(MessageRow, "messages_before", session_key, seq, limit)
 
     def system_messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]:
-        return [MessageRow(*row) for row in self._all("system_messages_after", session_key, seq, limit)]
+        return self._rows(MessageRow, "system_messages_after", session_key, seq, limit)
 
     def memos_after(self, session_key: int, version: int, limit: int) -> list[MemoRow]:
-        return [MemoRow(*row) for row in self._all("memos_after", session_key, version, limit)]
+        return self._rows(MemoRow, "memos_after", session_key, version, limit)
 
     def runs_of_session(self, scope: str, session_id: str) -> list[str]:
         """The newest first."""

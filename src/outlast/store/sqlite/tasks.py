@@ -12,25 +12,24 @@ class TaskReader(Rows):
     """Lookups."""
 
     def task_of(self, scope: str, task: str) -> TaskRow | None:
-        row = self._one("task_of", scope, task)
-        return TaskRow(*row) if row else None
+        return self._row(TaskRow, "task_of", scope, task)
 
     def newest_tasks(self, scope: str, state: str | None, limit: int, before: TaskRow | None = None) -> list[TaskRow]:
         """Those that were moved or written to last, first; after `before`, if that is given."""
         place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
         if state is None:
-            return [TaskRow(*row) for row in self._all("newest_tasks", scope, *place, limit)]
-        return [TaskRow(*row) for row in self._all("newest_tasks_of_state", scope, state, *place, limit)]
+            return self._rows(TaskRow, "newest_tasks", scope, *place, limit)
+        return self._rows(TaskRow, "newest_tasks_of_state", scope, state, *place, limit)
 
     def tasks_after(self, key: int, limit: int) -> list[TaskRow]:
-        return [TaskRow(*row) for row in self._all("tasks_after_key", key, limit)]
+        return self._rows(TaskRow, "tasks_after_key", key, limit)
 
     def task_events_after(self, task_key: int, seq: int, limit: int) -> list[TaskEventRow]:
-        return [TaskEventRow(*row) for row in self._all("task_events_after", task_key, seq, limit)]
+        return self._rows(TaskEventRow, "task_events_after", task_key, seq, limit)
 
     def runs_of_task(self, scope: str, task: str, limit: int) -> list[RunRow]:
         """The newest first."""
-        return [RunRow(*row) for row in self._all("runs_of_task", scope, task, limit)]
+        return self._rows(RunRow, "runs_of_task", scope, task, limit)
 
     def events_without_task(self) -> list[int]:
         return [row[0] for row in self._all("events_without_task")]

@@ -9,7 +9,7 @@ import apsw
 
 from outlast.errors import LeaseLost
 from outlast.ledger.journal import Entry, Row, link
-from outlast.ledger.lease import Beat, Process
+from outlast.ledger.lease import Beat
 from outlast.store.contract import (
     AnchorRow,
     Ending,
@@ -28,6 +28,8 @@ from outlast.store.contract import (
     Tombstone,
     Weight,
 )
+from outlast.store.sqlite.legible import beat
+from outlast.store.sqlite.proofs import Proofs, Prover
 from outlast.store.sqlite.records import RecordReader, RecordWriter
 from outlast.store.sqlite.sessions import SessionReader, SessionWriter
 from outlast.store.sqlite.tasks import TaskReader, TaskWriter
@@ -39,42 +41,39 @@ _LAST = "\U0010ffff"
 _NEWEST = 1 << 62
 
 
-class Reader(SessionReader, TaskReader, RecordReader):
+class Reader(SessionReader, TaskReader, RecordReader, Proofs):
     """Lookups on a connection."""
 
     def run_by_id(self, run_id: str) -> RunRow | None:
-        row = self._one("run_by_id", run_id)
-        return RunRow(*row) if row else None
+        return self._row(RunRow, "run_by_id", run_id)
 
     def runs_by_prefix(self, prefix: str) -> list[RunRow]:
-        return [RunRow(*row) for row in self._all("runs_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(RunRow, "runs_by_prefix", prefix, prefix + _LAST)
 
     def unfinished_run(self, scope: str, task: str, flow: str) -> RunRow | None:
-        row = self._one("unfinished_run", scope, task, flow)
-        return RunRow(*row) if row else None
+        return self._row(RunRow, "unfinished_run", scope, task, flow)
 
     def unfinished_of_task(self, scope: str, task: str) -> list[RunRow]:
-        return [RunRow(*row) for row in self._all("unfinished_of_task", scope, task)]
+        return self._rows(RunRow, "unfinished_of_task", scope, task)
 
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
         below = before or _NEWEST
         if status is None:
-            return [RunRow(*row) for row in self._all("newest_runs", below, limit)]
-        return [RunRow(*row) for row in self._all("newest_runs_of_status", status, below, limit)]
+            return self._rows(RunRow, "newest_runs", below, limit)
+        return self._rows(RunRow, "newest_runs_of_status", status, below, limit)
 
     def count_runs(self) -> dict[str, int]:
         return dict(self._all("count_runs"))
 
     def children_of(self, run_id: str) -> list[RunRow]:
-        return [RunRow(*row) for row in self._all("children_of", run_id)]
+        return self._rows(RunRow, "children_of", run_id)
 
     def lease_of(self, run_id: str) -> LeaseRow | None:
-        row = self._one("lease_of", f"run:{run_id}")
-        return LeaseRow(*row) if row else None
+        return self._row(LeaseRow, "lease_of", f"run:{run_id}")
 
     def beat_of(self, process_id: str) -> Beat | None:
         row = self._one("process", process_id)
-        return Beat(Process(*row[:6]), *row[6:]) if row else None
+        return beat(row) if row else None
 
     def count_processes(self) -> int:
         return int(self._one("count_processes")[0])
@@ -96,16 +95,16 @@ class Reader(SessionReader, TaskReader, RecordReader):
         return [row[0] for row in self._all("blob_refs_of", run_key)]
 
     def waits_of(self, run_key: int) -> list[InterruptRow]:
-        return [InterruptRow(*row) for row in self._all("waits_of", run_key)]
+        return self._rows(InterruptRow, "waits_of", run_key)
 
     def open_waits(self, after: int = 0, limit: int = -1) -> list[InterruptRow]:
-        return [InterruptRow(*row) for row in self._all("open_waits", after, limit)]
+        return self._rows(InterruptRow, "open_waits", after, limit)
 
     def inbox_waits(self) -> list[InboxRow]:
-        return [InboxRow(InterruptRow(*row[:-3]), *row[-3:]) for row in self._all("inbox_waits")]
+        return [InboxRow(self._made(InterruptRow, row[:-3]), *map(str, row[-3:])) for row in self._all("inbox_waits")]
 
     def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
-        return [InterruptRow(*row) for row in self._all("interrupts_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(InterruptRow, "interrupts_by_prefix", prefix, prefix + _LAST)
 
     def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]:
         return self._all("untaken", run_key)
@@ -117,7 +116,7 @@ class Reader(SessionReader, TaskReader, RecordReader):
     def kin_of_status(self, status: str, limit: int, before: int = 0) -> list[Kin]:
         from outlast.care.gc.rule import Kin
 
-        return [Kin(*row) for row in self._all("kin_of_status", status, before or _NEWEST, limit)]
+        return self._rows(Kin, "kin_of_status", status, before or _NEWEST, limit)
 
     def weight_of(self, run_key: int) -> Weight:
         return Weight(*(self._one("weight_of", run_key) or (0, 0, 0, 0)))
@@ -135,13 +134,13 @@ class Reader(SessionReader, TaskReader, RecordReader):
         return self._all("unswept")
 
     def tombstones_by_prefix(self, prefix: str) -> list[Tombstone]:
-        return [Tombstone(*row) for row in self._all("tombstones_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(Tombstone, "tombstones_by_prefix", prefix, prefix + _LAST)
 
     def holders(self) -> list[Beat]:
-        return [Beat(Process(*row[:6]), *row[6:]) for row in self._all("holders")]
+        return [found for row in self._all("holders") if (found := beat(row)) is not None]
 
     def interrupts_of(self, run_key: int) -> list[InterruptRow]:
-        return [InterruptRow(*row) for row in self._all("interrupts_of", run_key)]
+        return self._rows(InterruptRow, "interrupts_of", run_key)
 
     def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
         return self._all("requests_of", run_key)
@@ -154,33 +153,30 @@ class Reader(SessionReader, TaskReader, RecordReader):
         return row[0] if row else None
 
     def anchor_of(self, scope: str, anchor: str) -> AnchorRow | None:
-        row = self._one("anchor_of", scope, anchor)
-        return AnchorRow(*row) if row else None
+        return self._row(AnchorRow, "anchor_of", scope, anchor)
 
     def anchor_by_key(self, key: int) -> AnchorRow | None:
-        row = self._one("anchor_by_key", key)
-        return AnchorRow(*row) if row else None
+        return self._row(AnchorRow, "anchor_by_key", key)
 
     def anchor_by_id(self, anchor_id: str) -> AnchorRow | None:
-        row = self._one("anchor_by_id", anchor_id)
-        return AnchorRow(*row) if row else None
+        return self._row(AnchorRow, "anchor_by_id", anchor_id)
 
     def newest_anchors(self, scope: str, status: str, limit: int, before: int = 0) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("newest_anchors", scope, status, before or _NEWEST, limit)]
+        return self._rows(AnchorRow, "newest_anchors", scope, status, before or _NEWEST, limit)
 
     def expired_anchors(self, scope: str, at: int, limit: int, before: int = 0) -> list[AnchorRow]:
         """Those that expired last first. `before`: of those that expired just then, only anchors of smaller keys."""
-        return [AnchorRow(*row) for row in self._all("expired_anchors", scope, at, at, before or _NEWEST, limit)]
+        return self._rows(AnchorRow, "expired_anchors", scope, at, at, before or _NEWEST, limit)
 
     def claimed_anchors(self, scope: str, limit: int) -> list[AnchorRow]:
         """Those whose lease names a holder, be it alive or not."""
-        return [AnchorRow(*row) for row in self._all("claimed_anchors", scope, limit)]
+        return self._rows(AnchorRow, "claimed_anchors", scope, limit)
 
     def anchors_of_branch(self, scope: str, branch: str, limit: int, before: int = 0) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("anchors_of_branch", scope, branch, before or _NEWEST, limit)]
+        return self._rows(AnchorRow, "anchors_of_branch", scope, branch, before or _NEWEST, limit)
 
     def anchors_of_file(self, scope: str, path: str, limit: int) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("anchors_of_file", path, scope, limit)]
+        return self._rows(AnchorRow, "anchors_of_file", path, scope, limit)
 
     def anchors_near(self, scope: str, anchor: str, limit: int) -> list[str]:
         """The anchors next to this name in the alphabet, on both sides."""
@@ -188,12 +184,12 @@ class Reader(SessionReader, TaskReader, RecordReader):
         return [row[0] for row in (*self._all("anchors_before", scope, anchor, limit), *after)]
 
     def anchors_after(self, key: int, limit: int) -> list[AnchorRow]:
-        return [AnchorRow(*row) for row in self._all("anchors_after_key", key, limit)]
+        return self._rows(AnchorRow, "anchors_after_key", key, limit)
 
     def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
         """The oldest untaken signal of that name for this run or its task."""
         found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
-        rows = [SignalRow(*row) for row in found if row]
+        rows = [self._made(SignalRow, row) for row in found if row]
         return min(rows, default=None)
 
     def untaken_signals(self, run: RunRow) -> list[str]:
@@ -222,25 +218,22 @@ class Reader(SessionReader, TaskReader, RecordReader):
         return [row[0] for row in self._all("handoffs_without_anchor")]
 
     def lease_of_anchor(self, anchor_id: str) -> LeaseRow | None:
-        row = self._one("lease_of", f"handoff:{anchor_id}")
-        return LeaseRow(*row) if row else None
+        return self._row(LeaseRow, "lease_of", f"handoff:{anchor_id}")
 
     def handoffs_by_prefix(self, prefix: str) -> list[HandoffRow]:
-        return [HandoffRow(*row) for row in self._all("handoffs_by_prefix", prefix, prefix + _LAST)]
+        return self._rows(HandoffRow, "handoffs_by_prefix", prefix, prefix + _LAST)
 
     def handoff_at(self, anchor_key: int, revision: int) -> HandoffRow | None:
-        row = self._one("handoff_at", anchor_key, revision)
-        return HandoffRow(*row) if row else None
+        return self._row(HandoffRow, "handoff_at", anchor_key, revision)
 
     def handoffs_of(self, anchor_key: int) -> list[HandoffRow]:
-        return [HandoffRow(*row) for row in self._all("handoffs_of", anchor_key)]
+        return self._rows(HandoffRow, "handoffs_of", anchor_key)
 
     def handoffs_after(self, key: int, limit: int) -> list[HandoffRow]:
-        return [HandoffRow(*row) for row in self._all("handoffs_after_key", key, limit)]
+        return self._rows(HandoffRow, "handoffs_after_key", key, limit)
 
     def handoff_superseding(self, handoff_id: str) -> HandoffRow | None:
-        row = self._one("handoff_superseding", handoff_id)
-        return HandoffRow(*row) if row else None
+        return self._row(HandoffRow, "handoff_superseding", handoff_id)
 
 
 class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
@@ -253,6 +246,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         self.do_many = cursor.executemany
         self.changes = connection.changes
         self.total_changes = connection.total_changes
+        self.prover = Prover(self)
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
 
@@ -319,10 +313,10 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
     def end_run(self, run_key: int, ending: Ending) -> None:
         self._one("end_run", *ending, run_key)
 
-    def beat(self, beat: Beat) -> None:
-        of = beat.process
+    def beat(self, sign: Beat) -> None:
+        of = sign.process
         identity = (of.id, of.host, of.boot_id, of.pid_namespace, of.pid, of.started)
-        self._one("add_process", *identity, beat.boot_us, beat.wall_us, beat.lease_seconds)
+        self._one("add_process", *identity, sign.boot_us, sign.wall_us, sign.lease_seconds)
 
     def forget_silent_processes(self, since: int) -> None:
         self._one("forget_silent_processes", since)

@@ -67,14 +67,18 @@ def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
     moved = len(tx.moved)
     if not alone:
         tx.do("SAVEPOINT work")
+    tx.prover.begin()
     try:
         item.result = item.work(tx)
+        tx.prover.prove()
     except apsw.Error:
         raise
     except BaseException as error:
         item.error = error
         tx.do("ROLLBACK" if alone else "ROLLBACK TO work")
         tx.put_back(moved)
+    finally:
+        tx.prover.end()
     if not alone:
         tx.do("RELEASE work")
 

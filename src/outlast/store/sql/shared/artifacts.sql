@@ -66,7 +66,8 @@ RETURNING key
 INSERT INTO artifact_tags (scope, tag, artifact) VALUES (?, ?, ?)
 
 -- name: tags_of_artifact
-SELECT tag FROM artifact_tags WHERE artifact = ? ORDER BY tag
+-- One that is kept under another scope is no tag that it is found by.
+SELECT CASE scope WHEN ?2 THEN tag ELSE scope || ':' || tag END FROM artifact_tags WHERE artifact = ?1 ORDER BY tag
 
 -- name: show_artifact
 UPDATE artifacts SET pending = 0 WHERE key = ? AND pending > 0 RETURNING scope, name

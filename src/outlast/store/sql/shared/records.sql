@@ -47,7 +47,8 @@ INSERT INTO record_tags (scope, tag, record) VALUES (?, ?, ?)
 INSERT INTO record_refs (ref, record) VALUES (?, ?)
 
 -- name: tags_of_record
-SELECT tag FROM record_tags WHERE record = ? ORDER BY tag
+-- One that is kept under another scope is no tag that it is found by.
+SELECT CASE scope WHEN ?2 THEN tag ELSE scope || ':' || tag END FROM record_tags WHERE record = ?1 ORDER BY tag
 
 -- name: refs_of_record
 SELECT ref FROM record_refs WHERE record = ? ORDER BY ref

@@ -33,7 +33,8 @@ CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 
 -- One row per worker process, renewed by its heartbeat.
 CREATE TABLE processes (
-  id            TEXT PRIMARY KEY,
+  number        INTEGER PRIMARY KEY,
+  id            TEXT NOT NULL UNIQUE,
   host          TEXT NOT NULL,
   boot_id       TEXT NOT NULL,
   pid_namespace TEXT NOT NULL,
@@ -101,7 +102,8 @@ CREATE INDEX inbox_by_run ON inbox (run);
 
 -- Writes that carried an operation_id: an exact repeat gets the first answer.
 CREATE TABLE operations (
-  id     TEXT PRIMARY KEY,
+  number INTEGER PRIMARY KEY,
+  id     TEXT NOT NULL UNIQUE,
   kind   TEXT NOT NULL,
   digest TEXT NOT NULL,
   answer TEXT NOT NULL,
@@ -110,7 +112,8 @@ CREATE TABLE operations (
 
 -- Runs that were removed to make room: that they were, and where their chains ended.
 CREATE TABLE tombstones (
-  id         TEXT PRIMARY KEY,
+  number     INTEGER PRIMARY KEY,
+  id         TEXT NOT NULL UNIQUE,
   key        INTEGER NOT NULL UNIQUE,       -- runs.key of the run, which no other run is ever given
   scope      TEXT NOT NULL,
   flow       TEXT NOT NULL,
@@ -453,3 +456,13 @@ CREATE TABLE stored_by (
   size INTEGER NOT NULL CHECK (size >= 0)
 ) STRICT;
 CREATE INDEX stored_by_key ON stored_by (key, size);
+
+-- Rows that are no entries of a chain, and what each of them said when it was written last. A row that is gone leaves
+-- its proof behind.
+
+CREATE TABLE proofs (
+  noun  TEXT NOT NULL,                      -- the table
+  row   INTEGER NOT NULL,                   -- its rowid there
+  proof BLOB NOT NULL CHECK (length(proof) = 16),
+  PRIMARY KEY (noun, row)
+) WITHOUT ROWID, STRICT;

@@ -1,0 +1,76 @@
+-- What each row that is no entry of a chain must say. Only SQLite has this: rows are proven by the connection that wrote
+-- them, which is told their numbers by the database. Every statement reads rows after a key, with that key first.
+
+-- name: put_proof
+INSERT INTO proofs (noun, row, proof) VALUES (?, ?, ?) ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof
+WHERE proofs.proof <> excluded.proof
+
+-- name: drop_proof
+DELETE FROM proofs WHERE noun = ? AND row = ?
+
+-- name: proofs_after
+SELECT row, proof FROM proofs WHERE noun = ? AND row > ? ORDER BY row LIMIT ?
+
+-- name: rows_of_runs
+SELECT key, * FROM runs WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_leases
+-- Head and hash are proven by the chain, and move with every entry.
+SELECT key, subject, epoch, holder FROM leases WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_processes
+-- Its signs of life follow each other; what it is does not change.
+SELECT number, id, host, boot_id, pid_namespace, pid, started, lease_seconds FROM processes
+WHERE number > ? ORDER BY number LIMIT ?
+
+-- name: rows_of_interrupts
+SELECT key, * FROM interrupts WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_inbox
+SELECT key, * FROM inbox WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_operations
+SELECT number, * FROM operations WHERE number > ? ORDER BY number LIMIT ?
+
+-- name: rows_of_tombstones
+SELECT number, * FROM tombstones WHERE number > ? ORDER BY number LIMIT ?
+
+-- name: rows_of_anchors
+SELECT key, * FROM anchors WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_handoffs
+SELECT key, * FROM handoffs WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_signals
+SELECT key, * FROM signals WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_sessions
+SELECT key, * FROM sessions WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_tasks
+SELECT key, * FROM tasks WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_artifacts
+-- What it says of itself has a proof of its own, in the row.
+SELECT key, key, proof, pending, chunks FROM artifacts WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_artifact_names
+SELECT key, * FROM artifact_names WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_artifact_dropped
+SELECT key, * FROM artifact_dropped WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_artifact_removed
+SELECT key, * FROM artifact_removed WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_checkpoints
+SELECT key, id, proof FROM checkpoints WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_records
+SELECT key, id, proof, pending, pinned, pinned_by FROM records WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_links
+SELECT key, id, proof, pending FROM links WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: rows_of_workspace_shown
+SELECT number, * FROM workspace_shown WHERE number > ? ORDER BY number LIMIT ?

@@ -1,0 +1,59 @@
+"""One bad row: every list shows the others, names that one, and sends people to `verify`."""
+
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import Cli
+
+NOT_TEXT = "CAST(x'ff' AS TEXT)"
+DAMAGE = {
+    "runs meta": f"UPDATE runs SET meta = {NOT_TEXT} WHERE key = 1",
+    "runs inputs": "UPDATE runs SET inputs = '{' WHERE key = 1",
+    "runs updated_at": "UPDATE runs SET updated_at = 4611686018427387904 WHERE key = 1",
+    "runs result": "UPDATE runs SET result = '[]' WHERE key = 1",
+}
+
+
+def damage(cli: Cli, sql: str) -> None:
+    """From a process of its own: two SQLite libraries on one file break each other's locks."""
+    cli.close()
+    program = f"import sqlite3; d = sqlite3.connect({str(cli.folder / '.outlast/default/outlast.db')!r})"
+    subprocess.run([sys.executable, "-c", f"{program}; d.execute({sql!r}); d.commit()"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_runs_lists_the_damaged_one_and_the_others(cli: Cli, what: str) -> None:
+    for topic in ("a", "b"):
+        assert cli("run", "flows.py:report", f"topic={topic}", "--task", topic).code == 0
+    damage(cli, DAMAGE[what])
+    listed = cli("runs", "--json")
+    assert listed.code == 0
+    assert [run["status"] for run in listed.json["runs"]] == ["succeeded", "damaged"]
+    bad = listed.json["runs"][1]
+    assert "outlast verify" in bad["error"]["message"]
+    assert bad["id"] in listed.err
+    assert "outlast verify" in listed.err
+    assert "damaged" in cli("show", bad["id"]).out
+    found = cli("verify", "--json")
+    assert (found.code, [problem["record"] for problem in found.json["problems"]]) == (1, [f"run {bad['id']}"])
+
+
+def test_a_damaged_wait_is_in_the_inbox_and_nobody_answers_it(cli: Cli) -> None:
+    assert cli("run", "flows.py:sleeper").code == 3
+    damage(cli, "UPDATE interrupts SET payload = '{'")
+    (item,) = cli("inbox", "--json").json["waits"]
+    assert item["status"] == "damaged"
+    assert cli("answer", item["id"], "{}").code == 4
+    assert cli("resume", item["run_id"]).code != 0
+    assert f"wait {item['id']}" in cli("verify").out
+
+
+def test_a_trigger_and_an_index_that_is_gone_are_named(cli: Cli) -> None:
+    assert cli("run", "flows.py:report", "topic=a").code == 0
+    damage(cli, "CREATE TRIGGER sly AFTER INSERT ON journal BEGIN DELETE FROM inbox; END")
+    damage(cli, "DROP INDEX one_unfinished_run")
+    said = cli("verify").out
+    assert "trigger sly is none of ours" in said
+    assert "index one_unfinished_run is missing" in said
