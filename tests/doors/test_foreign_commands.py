@@ -46,7 +46,7 @@ def url(server: Served) -> str:
 
 
 def client(server: Served, actor: str) -> Outlast:
-    return Outlast(url(server), key=server.keys().create(actor, roles=("read", "write")).text)
+    return Outlast(url(server), key=server.keys().create(actor, roles=("read", "write")).text, actor=actor)
 
 
 def store(outlast: Outlast, marker: Path, **more: Any) -> Any:
