@@ -268,6 +268,7 @@ def test_another_user_who_looks_sees_what_the_owner_writes_meanwhile(public: Pat
     def write() -> None:
         os.read(answer, 1)
         subprocess.run([sys.executable, "-c", WRITE, str(home)], check=True, env=environment())
+        open_to_all(home)  # whoever opens a home of theirs closes it to others
         os.write(writing, b"x")
 
     owner = threading.Thread(target=write)

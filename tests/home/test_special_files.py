@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from outlast.flows.yaml.cache import known
 from tests.kit.families import add_run, age_blobs
 
 from outlast import Outlast
@@ -136,23 +135,15 @@ def test_an_index_of_recall_that_is_no_file_is_done_without(home: Path, kind: Pu
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)
-def test_a_kept_flow_file_that_is_none_is_not_known(tmp_path: Path, kind: Put) -> None:
-    kind(tmp_path / "key")
-    assert known("key", tmp_path) is None
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=said)
 def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> None:
-    from outlast.doors.hooks import briefing, log, sessions, spool
+    from outlast.doors.hooks import log, sessions, spool
 
-    for folder in (sessions.FOLDER, spool.FOLDER, briefing.FOLDER):
+    for folder in (sessions.FOLDER, spool.FOLDER):
         (tmp_path / folder).mkdir(parents=True)
         kind(tmp_path / folder / "1.0.json")
     assert [*sessions.of_anchor(str(tmp_path), "a")] == []
     with pytest.raises(OSError, match="no plain file"):
         spool.read(str(tmp_path), "1.0.json")
-    kind(Path(briefing.path_of(str(tmp_path), "a", "t")))
-    assert briefing._read(str(tmp_path), "a", "t") is None
     kind(tmp_path / log.LOG)
     log.note(str(tmp_path), "nobody waits")
 

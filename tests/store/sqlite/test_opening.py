@@ -326,6 +326,7 @@ def test_a_folder_that_cannot_be_written_is_a_read_only_home(public: Path) -> No
     assert as_nobody("write()", path).startswith("StoreReadOnly")  # there is nothing to look at
     os.chmod(public, 0o755)
     SqliteStore(path).close()
+    os.chmod(path, 0o644)  # else only its owner may look
     os.chmod(public, 0o555)
     assert as_nobody("write()", path).startswith("HomeReadOnly")
 
