@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable
 
 from outlast.home import user
+from outlast.values.private import open_file
 
 ID = ".id"
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -111,7 +112,7 @@ def _mark(home: str) -> bytes:
     """Give a home its id; of several who do so at the same time the first one wins. Raises OSError."""
     marked = os.urandom(16).hex().encode()
     beside = os.path.join(home, f"{ID}.{marked[:8].decode()}")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    handle = open_file(beside, os.O_WRONLY | os.O_EXCL)
     try:
         os.write(handle, marked + b"\n")
     finally:

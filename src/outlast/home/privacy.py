@@ -19,7 +19,7 @@ from outlast.values.private import FOLDER, SHARED_FOLDER
 
 SETTINGS = "settings.yaml"
 _BYTES = 1 << 16
-_FILES = {".gitignore", SETTINGS, "secrets.yaml", "hooks.log", "keys.db", "restored.json"}
+_FILES = {".gitignore", ".id", SETTINGS, "secrets.yaml", "hooks.log", "keys.db", "restored.json"}
 _FOLDERS = {".hooks", "runs", ".made", ".lost"}
 _DATABASE = "outlast.db"
 _PERMISSIONS = 0o7777
