@@ -117,7 +117,7 @@ def look(home: Path) -> Seen:
             for how in ([], ["--json"]) if words[0] != "resume" else ([],):
                 try:
                     code, said = told(home, [*words, *how])
-                    named = named or (words == ["verify"] and code != 0)
+                    named = named or (words == ["verify"] and code == 1 and '"problems":[{' in said)
                     answers[" ".join([*words, *how])] = said.replace(str(home), "HOME")
                 except Exception:
                     crashed.append(f"{' '.join([*words, *how])}: {traceback.format_exc(limit=-4)}")
