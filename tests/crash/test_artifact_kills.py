@@ -254,8 +254,8 @@ class Full:
     def __init__(self, room: int) -> None:
         self.room = room
 
-    def open(self, path: Any, mode: str = "r") -> Any:
-        file = open(path, mode)  # noqa: SIM115
+    def open(self, path: Any, mode: str = "r", **how: Any) -> Any:
+        file = open(path, mode, **how)  # noqa: SIM115
         return _Limited(file, self) if "w" in mode else file
 
 
@@ -267,6 +267,9 @@ class _Limited:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._file.close()
 
     def write(self, piece: bytes) -> int:

@@ -169,6 +169,7 @@ def test_each_trace_of_a_database_speaks_for_it(cli: "Cli", home: Path, evidence
 
 def test_a_log_without_its_database_speaks_for_it(cli: "Cli") -> None:
     (cli.folder / ".outlast" / "default").mkdir(parents=True)
+    assert cli("runs").code == 5  # it is ours from here on
     (cli.folder / ".outlast" / "default" / "outlast.db-wal").write_bytes(b"x" * 100)
     refused(cli, cli.folder / ".outlast", ("runs",), "store_lost")
 

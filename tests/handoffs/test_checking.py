@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.commands.printed import FIRST_BYTES, LAST_BYTES, Printed
-from outlast.errors import Stopped, StoreFailed
+from outlast.errors import NoThread, Stopped, StoreFailed
 from outlast.handoffs.checks import run_checks
 from outlast.handoffs.handoff import Evidence, Form
 from outlast.home.home import Runtime
@@ -242,7 +242,7 @@ def test_a_check_that_cannot_be_waited_for_is_ended(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError, match="new thread"):
+    with pytest.raises(NoThread, match="new thread"):
         one(runtime, root, FOREVER)
     assert not lives(number_in(root / "pid"))
 

@@ -456,7 +456,7 @@ def test_messages_of_another_session_do_not_fit(place: Place, chat: Sessions) ->
         " (SELECT o.content, o.digest, o.hash FROM messages o WHERE o.session = 2) WHERE session = 1",
     )
     tamper(place, "UPDATE sessions SET hash = (SELECT hash FROM messages WHERE session = 1) WHERE key = 1")
-    assert [problem.record for problem in place.outlast.verify().problems] == ["message s/1"]
+    assert [problem.record for problem in place.outlast.verify().problems] == ["message s/1", "session s"]
 
 
 # -- on an event loop --------------------------------------------------------------------------------

@@ -388,8 +388,9 @@ def _write(
         if how.tell_losses and any(one.code != "claimed" for one in standing):
             entries.append(("lost", {"by": by, "reasons": [one.to_dict() for one in standing]}))
     hold = anchors.hold_of(found.anchor, lease, epoch)
-    blobs = [each.output for each in ran if each.output]
-    tx.append(hold, [anchors.told(name, facts, at=at, epoch=epoch, blobs=blobs) for name, facts in entries])
+    blobs = {"checked": [each.output for each in ran if each.output]}  # kept by the entry that names them
+    told = [anchors.told(name, facts, at=at, epoch=epoch, blobs=blobs.get(name, ())) for name, facts in entries]
+    tx.append(hold, told)
     if resume == "attached":
         from outlast.handoffs import task_state as task_states
 

@@ -27,6 +27,7 @@ from outlast.store.sqlite.keys import KeyFile
 from outlast.store.sqlite.open import SqliteStore
 from outlast.store.sqlite.presence import inspect
 from outlast.values.frozen import dataclass
+from outlast.values.private import make_folder, write_file
 
 LOST = ".lost"  # in a home: what was set aside
 
@@ -96,9 +97,9 @@ def begin_anew(home: Path, tenant: str, why: str, *, actor: str = "local", clock
         raise NothingLost(str(home / tenant))
     at = (clock or SystemClock()).now()
     aside = home / LOST / f"{moment(at):%Y%m%dT%H%M%S%f}-{tenant}"
-    aside.mkdir(mode=0o700, parents=True)
+    make_folder(aside)
     note = {"tenant": tenant, "lost": lost or keys, "why": why, "by": actor, "at": moment(at).isoformat()}
-    (aside / "why.json").write_bytes(msgspec.json.encode(note) + b"\n")
+    write_file(aside / "why.json", msgspec.json.encode(note) + b"\n")
     names = [*(_of_tenant(tenant) if lost else ()), *([KEYS] if keys else ())]
     moved = [name for name in names if os.path.lexists(home / name)]
     for name in moved:

@@ -29,7 +29,7 @@ JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
     "MessageRow": {"content": Any, "meta": dict},
     "MemoRow": {"text": Any},
     "TaskRow": {"meta": dict},
-    "TaskEventRow": {"body": dict},
+    "TaskEventRow": {"body": Any},
     "ArtifactRow": {"tags": list[str], "source": dict},
     "CheckpointRow": {"refs": list[str], "state": dict},
     "RecordRow": {"refs": list[str], "tags": list[str], "source": dict, "masked": list[str]},
