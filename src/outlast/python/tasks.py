@@ -38,7 +38,7 @@ class TaskSession:
     """One worker at one task. What it claimed by resuming is its own; another session is another worker."""
 
     def __init__(self, runtime: Runtime, of: Of) -> None:
-        self._hold, self._of, self._run_claim = runtime, of, ""
+        self._outlast, self._of, self._run_claim = runtime, of, ""
         self._runtime = copy.copy(runtime)
         shown = runtime.tokens if runtime.claimer is not None else ()  # at a terminal all that is shown there counts
         self._runtime.tokens = {*shown, *filter(None, [of.claim_id])}
@@ -175,7 +175,7 @@ class TaskSession:
         self._run_claim = claim.id if claim is not None and of_run else ""
         self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
         if claim is not None:
-            self._hold.tokens.add(claim.id)  # `outlast.resume` continues the run that was claimed
+            self._outlast.tokens.add(claim.id)  # `outlast.resume` continues the run that was claimed
 
 
 class Tasks:

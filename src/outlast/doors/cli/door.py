@@ -132,7 +132,6 @@ def _door(given: dict[str, Any]) -> Door:
     if home == "":
         raise click.UsageError("--home is empty; name a folder")
     if home and "://" not in home:
-        os.environ["OUTLAST_HOME"] = os.path.abspath(
-            home
-        )  # what the flow's own code and its processes find is the same home
+        # what the flow's own code and its processes find is the same home
+        os.environ["OUTLAST_HOME"] = os.path.abspath(home)
     return Door(home, tenant, scope, given.pop("as_json") or before.get("as_json", False))

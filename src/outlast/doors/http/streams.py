@@ -103,7 +103,7 @@ class _Following:
     def __init__(
         self, exchange: Exchange, outlast: Outlast, run_id: str, watch: Watch, follower: Follower, after: int
     ) -> None:
-        self._exchange, self._hold, self._run_id = exchange, outlast, run_id
+        self._exchange, self._outlast, self._run_id = exchange, outlast, run_id
         self._watch, self._follower, self._after = watch, follower, after
 
     async def all(self, follow: str) -> None:
@@ -154,7 +154,7 @@ class _Following:
         return found
 
     def _read(self) -> list[Frame]:
-        return [frame_of(event) for event in self._hold.events(self._run_id, after=self._after, limit=PAGE)]
+        return [frame_of(event) for event in self._outlast.events(self._run_id, after=self._after, limit=PAGE)]
 
     async def _woken(self, seconds: float) -> bool:
         """Whether something happened within that time."""

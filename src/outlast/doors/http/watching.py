@@ -49,7 +49,7 @@ class Watch:
     """A run that is followed."""
 
     def __init__(self, state: State, outlast: Outlast, run_id: str) -> None:
-        self._state, self._hold, self._run_id = state, outlast, run_id
+        self._state, self._outlast, self._run_id = state, outlast, run_id
         self.followers: set[Follower] = set()
         self.status = ""
         self.begins = self.head = 0  # in memory is what came after the first, up to the second
@@ -59,7 +59,7 @@ class Watch:
 
     async def begin(self) -> None:
         """The first look: from here on nothing is missed. Raises RunNotFound."""
-        run = await self._state.in_thread(lambda: self._hold.get(self._run_id))
+        run = await self._state.in_thread(lambda: self._outlast.get(self._run_id))
         self.begins = self.head = run.head
         await self._look()
         self._task = asyncio.ensure_future(self._live())
@@ -82,7 +82,7 @@ class Watch:
             except OutlastError as error:
                 self.error = error
             except Exception as error:  # followers are told, whatever it was: silence would look like a quiet run
-                self.error = StoreFailed(str(self._hold.home), type(error).__name__)
+                self.error = StoreFailed(str(self._outlast.home), type(error).__name__)
             if self.error is not None or (self.status, self.head) != before:
                 self.wake_all()
 
@@ -99,8 +99,8 @@ class Watch:
                 return
 
     def _read(self) -> tuple[str, list[Event]]:
-        status = self._hold.get(self._run_id).status  # before its journal is read
-        return status, self._hold.events(self._run_id, after=self.head, limit=PAGE)
+        status = self._outlast.get(self._run_id).status  # before its journal is read
+        return status, self._outlast.events(self._run_id, after=self.head, limit=PAGE)
 
     def end(self) -> None:
         if self._task is not None:

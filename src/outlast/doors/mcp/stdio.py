@@ -44,27 +44,27 @@ class Home:
 
     def __init__(self, open_: Callable[[bool], Outlast]) -> None:
         self._open, self._lock = open_, threading.Lock()
-        self._hold: Outlast | None = None
+        self._outlast: Outlast | None = None
         self._project: Project | None = None
         self._sessions: Sessions = {}
 
     def desk(self, request: Any, role: str, what: str) -> Desk:
         """The desk of whoever is at the other end; there is one, and all roles are theirs."""
         with self._lock:
-            if self._hold is None:
-                self._hold = self._open(what in MAKING)
-                self._hold.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
-                self._project = _project_of(self._hold)
-        return Desk(self._hold, self._sessions, self._project)
+            if self._outlast is None:
+                self._outlast = self._open(what in MAKING)
+                self._outlast.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
+                self._project = _project_of(self._outlast)
+        return Desk(self._outlast, self._sessions, self._project)
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the runs of this process to stop."""
-        if self._hold is not None:
-            self._hold.stop(now=now)
+        if self._outlast is not None:
+            self._outlast.stop(now=now)
 
     def close(self) -> None:
-        if self._hold is not None:
-            self._hold.close()
+        if self._outlast is not None:
+            self._outlast.close()
 
 
 def _project_of(outlast: Outlast) -> Project:
