@@ -43,9 +43,8 @@ class Door:
     tenant: str | None
     scope: str | None
     json: bool
-    _opened: list[FoundHome] = field(
-        default_factory=list, compare=False, repr=False
-    )  # the home, wherever a flow goes then
+    # the home, wherever a flow goes then
+    _opened: list[FoundHome] = field(default_factory=list, compare=False, repr=False)
 
     def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
