@@ -244,7 +244,12 @@ def grows(trial: Callable[[Any], Any], text: Callable[[int], Any]) -> float:
         return soon * 1000  # for ever, or nearly
     if cpu(trial, text(4 * SMALL)) < BRIEF * 4 * SMALL / 1000:
         return 1
-    small, large = (min(cpu(trial, text(size)) for _ in range(5)) for size in (SMALL, 4 * SMALL))
+    ratio = _ratio(trial, text, SMALL)
+    return ratio if ratio < 6 else min(ratio, _ratio(trial, text, 4 * SMALL))  # what grows so, grows so again
+
+
+def _ratio(trial: Callable[[Any], Any], text: Callable[[int], Any], size: int) -> float:
+    small, large = (min(cpu(trial, text(each)) for _ in range(5)) for each in (size, 4 * size))
     return large / small
 
 
