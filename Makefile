@@ -14,7 +14,7 @@ help:
 	@echo "make demo    the whole story in under a minute"
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
 	@echo "make crash   the long crash suite"
-	@echo "make fuzz    many thousand made-up requests to the HTTP server, and 200 watchers of one run"
+	@echo "make fuzz    abuse: made-up requests, odd values, starving, corruptions, hostile repositories, forged files"
 	@echo "make bench   the benchmarks"
 	@echo "make conformance  others' tools against our MCP server (needs the network)"
 	@echo "make clean   removes what make made"
