@@ -205,6 +205,14 @@ def test_a_key_has_so_many_requests_at_once_and_others_do_not_notice(tmp_path: P
         until(lambda: server.get("/v1/runs", key=mine).status == 200)
 
 
+def test_who_needs_no_key_has_no_share(tmp_path: Path) -> None:
+    with served(tmp_path / "home", key_requests=1) as server, ExitStack() as stack:
+        for number in range(3):
+            stack.enter_context(line(server, begun_upload(f"x{number}", 20)))
+        until(lambda: under_way(server) == 3)
+        assert server.get("/v1/runs").status == 200
+
+
 def test_streams_do_not_count_among_the_requests_of_a_key(tmp_path: Path) -> None:
     with served(tmp_path / "home", key_requests=2, flows=FLOWS) as server, ExitStack() as stack:
         mine = server.keys().create("ann").text

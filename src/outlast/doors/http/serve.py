@@ -26,7 +26,7 @@ from outlast.doors.http.log import Handler, Log
 from outlast.doors.http.state import ServerSettings, State
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SWITCH_SECONDS = 0.0001  # between threads: the loop, which serves everybody, waits for none that computes
+SWITCH_SECONDS = 0.001  # between threads: the loop, which serves everybody, waits for none that computes
 
 
 class Server(uvicorn.Server):
