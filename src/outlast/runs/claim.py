@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
-from outlast.flows.loading import is_gone, refuse_while_loading
+from outlast.flows.loading import refuse_while_loading
 from outlast.home.once import Operation, Repeated
 from outlast.home.process import is_alive
 from outlast.home.tokens import is_ours, print_of
 from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry, genesis
 from outlast.ledger.lease import Beat, is_over
+from outlast.runs import same_flow
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
 from outlast.runs.standing import row_digest
@@ -53,7 +54,7 @@ def begin(runtime: Runtime, run: NewRun, operation: Operation | None = None) -> 
     def work(tx: Writing) -> Claim | RunRow:
         if operation is not None and (before := operation.answered(tx)) is not None:
             raise Repeated(before)
-        existing = tx.unfinished_run(run.scope, run.task, run.flow) or _moved(runtime, tx, run)
+        existing = same_flow.unfinished_run(runtime, tx, run)
         if existing is not None:
             return existing
         if operation is not None:
@@ -61,15 +62,6 @@ def begin(runtime: Runtime, run: NewRun, operation: Operation | None = None) -> 
         return add(runtime, tx, run, start, facts)
 
     return runtime.store.write(work)
-
-
-def _moved(runtime: Runtime, look: Reading, run: NewRun) -> RunRow | None:
-    """The task's unfinished run of a flow of this name whose file is gone: it was moved, which changes nothing."""
-    name = run.flow.rpartition(":")[2]
-    for row in look.unfinished_of_task(run.scope, run.task):
-        if row.flow.rpartition(":")[2] == name and is_gone(row.flow, runtime.project):
-            return row
-    return None
 
 
 def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any]) -> Claim:
