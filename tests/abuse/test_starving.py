@@ -108,9 +108,10 @@ def abused(tmp_path: Path, crash_long: bool) -> Iterator[Abused]:
 
 
 def fill(server: Abused, size: int) -> None:
-    """A run that ended, and large content."""
-    status, run = server.ask("POST", "/v1/runs?wait=30", {"flow": "doubling", "inputs": {"number": 2}})
-    assert status == 200
+    """Runs that ended, as many as a list shows: it takes no longer for those that are started; and large content."""
+    for number in range(60):
+        status, run = server.ask("POST", "/v1/runs?wait=30", {"flow": "doubling", "inputs": {"number": number}})
+        assert status == 200
     server.run_id = run["run_id"]
     assert server.ask("PUT", "/v1/workspace/artifacts?name=large", raw=os.urandom(size))[0] == 200
 

@@ -337,7 +337,7 @@ class Held:
         self._pool, self._over = server.server.state.threads._looking, threading.Event()
 
     def __enter__(self) -> None:
-        self._pool.submit(self._over.wait, 60)
+        self._pool.submit(lambda: self._over.wait(60))
 
     def __exit__(self, *failed: object) -> None:
         self._over.set()

@@ -30,8 +30,8 @@ OF_ITSELF = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 SPELT_ONCE = {mcp_door.PATH, *OF_ITSELF, *(call.path for call in CALLS if "{" not in call.path)}
 
 
-def make_app(settings: ServerSettings) -> FastAPI:
-    """The server as an ASGI application; `app.state.outlast` is what its requests share."""
+def make_app(settings: ServerSettings) -> Gate:
+    """The server as an ASGI application; its `state` is what its requests share."""
     state = State(settings)
 
     door = McpDoor(state)
@@ -46,20 +46,18 @@ def make_app(settings: ServerSettings) -> FastAPI:
             await asyncio.to_thread(state.close)
 
     app = FastAPI(title="Outlast", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.state.outlast = state
     app.router.redirect_slashes = False
     app.router.default = _nothing_there
     app.router.routes += [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
     app.openapi = state.openapi  # type: ignore[method-assign]
-    app.add_middleware(Gate, state=state)
-    return app
+    return Gate(app, state)
 
 
 class Gate:
-    """Lets requests in by where they come from, and sees to it that each is answered, logged and counted."""
+    """Lets requests in, by turns and by where they come from; each is answered, logged and counted."""
 
-    def __init__(self, app: Any, state: State) -> None:
-        self._app, self._state = app, state
+    def __init__(self, app: FastAPI, state: State) -> None:
+        self._app, self.state = app, state
         self._log = state.log
         self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
 
@@ -67,10 +65,11 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(self._state, scope, receive, send)
+        exchange = Exchange(self.state, scope, receive, send)
         scope["outlast"] = exchange
-        self._state.metrics.under_way.inc()
-        self._state.key_watch.under_way.add(exchange)
+        await self.state.entry.pass_through(exchange.headers.get(b"authorization"))
+        self.state.metrics.under_way.inc()
+        self.state.key_watch.under_way.add(exchange)
         try:
             if exchange.admit():
                 await exchange.answer_preflight()
@@ -88,7 +87,7 @@ class Gate:
             await exchange.refuse(Internal(exchange.id))
         finally:
             exchange.leave()
-            self._state.key_watch.under_way.discard(exchange)
+            self.state.key_watch.under_way.discard(exchange)
             self._tell(exchange)
 
     def _inside(self, scope: Message) -> Any:
@@ -99,13 +98,13 @@ class Gate:
         path = scope["path"]
         if path in SPELT_ONCE and scope["raw_path"] != path.encode():
             raise RouteNotFound(path[:200])
-        return self._fixed.get(path, self._app)
+        return self._fixed.get(path, self._app.router)
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
         method = exchange.method if exchange.method in METHODS else "other"  # labels are bounded
-        self._state.metrics.under_way.dec()
-        self._state.metrics.answered(method, exchange.route, exchange.status, seconds)
+        self.state.metrics.under_way.dec()
+        self.state.metrics.answered(method, exchange.route, exchange.status, seconds)
         self._log.line(
             "info",
             request_id=exchange.id,

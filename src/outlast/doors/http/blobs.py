@@ -62,7 +62,7 @@ async def _put(exchange: Exchange) -> None:
         await refuse_content(exchange.receive, MOST_BYTES, exchange.state.settings.body_seconds)
     outlast, _ = await exchange.in_thread(exchange.opened, PUT, Nothing())
     async with received(exchange, outlast, MOST_BYTES) as arrived:
-        await exchange.state.threads.keeps(partial(_keep, exchange, outlast, digest, arrived))
+        await exchange.state.threads.keeps(partial(_keep, exchange, outlast, digest, arrived), exchange.who)
     await exchange.answer(200, shown(PUT, Blob(digest=digest)))
 
 

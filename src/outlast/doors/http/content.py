@@ -74,18 +74,35 @@ async def _upload(exchange: Exchange) -> None:
     if exchange.length is not None and exchange.length > limit:
         sends = exchange.header("expect") is None  # otherwise the client waits to be asked for it
         await refuse_content(exchange.receive, limit, exchange.state.settings.body_seconds, more=sends)
-    outlast, asked = await exchange.in_thread(exchange.opened, UPLOAD, query)
-    async with received(exchange, outlast, limit, _said(query)) as arrived:
-        saved = await exchange.state.threads.keeps(partial(_save, outlast, asked, arrived))
+    is_small = exchange.length is not None and exchange.length <= min(PIECE, limit)
+    saved = await (_small if is_small else _large)(exchange, query, limit)
     exchange.state.quota.changed(exchange.identity)
     more = [(b"idempotency-replayed", b"true")] if saved.replayed else []
     await exchange.answer(200, shown(UPLOAD, saved), more=more)
 
 
-def _save(outlast: Outlast, asked: Asked, arrived: Arrived) -> Artifact:
+async def _small(exchange: Exchange, query: UploadQuery, limit: int) -> Artifact:
+    """What is one piece is held in memory until it is there, and kept by one thread at once."""
+    content = b"".join([piece async for piece in _arriving(exchange, limit)])
+
+    def work() -> Artifact:
+        outlast, asked = exchange.opened(UPLOAD, query)
+        exchange.state.quota.room(exchange.identity, outlast).refuse_over(len(content))
+        return _save(outlast, asked, content)
+
+    return await exchange.state.threads.keeps(work, exchange.who)
+
+
+async def _large(exchange: Exchange, query: UploadQuery, limit: int) -> Artifact:
+    outlast, asked = await exchange.in_thread(exchange.opened, UPLOAD, query)
+    async with received(exchange, outlast, limit, _said(query)) as arrived:
+        return await exchange.state.threads.keeps(partial(_save, outlast, asked, arrived), exchange.who)
+
+
+def _save(outlast: Outlast, asked: Asked, content: bytes | Arrived) -> Artifact:
     query: UploadQuery = asked.query
     operation_id = query.operation_id if asked.operation_id is None else asked.operation_id
-    return outlast.workspace.save(content=arrived, operation_id=operation_id, **_said(query))
+    return outlast.workspace.save(content=content, operation_id=operation_id, **_said(query))
 
 
 def _said(query: UploadQuery) -> dict[str, Any]:
@@ -102,10 +119,10 @@ async def received(
     Raises BodyTooSlow, BodyTooLarge, Quota, Gone.
     """
     threads, room = exchange.state.threads, await room_for(exchange, outlast)
-    arrived = await threads.writes_piece(partial(outlast.workspace._receive, **(said or {})))
+    arrived = await threads.writes_piece(partial(outlast.workspace._receive, **(said or {})), exchange.who)
     try:
         async for piece in _arriving(exchange, limit):
-            await threads.writes_piece(partial(arrived.write, piece))
+            await threads.writes_piece(partial(arrived.write, piece), exchange.who)
             room.refuse_over(arrived.size)
         yield arrived
     finally:
@@ -132,8 +149,7 @@ async def _arriving(exchange: Exchange, limit: int) -> AsyncIterator[bytes]:
 
 async def _content(exchange: Exchange) -> None:
     query: ContentQuery = exchange.enter(CONTENT)
-    outlast, _ = await exchange.in_thread(exchange.opened, CONTENT, query)
-    artifact = await exchange.in_thread(_found, outlast, query)
+    artifact = await exchange.in_thread(_found, exchange, query)
     tag = f'"{artifact.digest}"'
     if tag in (exchange.header("if-none-match") or ""):
         await exchange.send({"type": "http.response.start", "status": 304, "headers": [(b"etag", tag.encode())]})
@@ -141,29 +157,28 @@ async def _content(exchange: Exchange) -> None:
         return
     wanted = _range(exchange, artifact, tag)
     start, end = wanted or (0, artifact.size)
-    pieces = await _proven(exchange, artifact, wanted)
+    found = await _proven(exchange, artifact, wanted)
     await _begin(exchange, artifact, tag, start, end, partial=wanted is not None)
     if exchange.method == "HEAD":
         await exchange.send({"type": "http.response.body", "body": b""})
         return
-    await _send(exchange, pieces)
+    await _send(exchange, found)
 
 
-def _found(outlast: Outlast, query: ContentQuery) -> Artifact:
+def _found(exchange: Exchange, query: ContentQuery) -> Artifact:
+    outlast, _ = exchange.opened(CONTENT, query)
     return outlast.workspace.get(query.ref, scope=query.scope)
 
 
-async def _proven(exchange: Exchange, artifact: Artifact, wanted: tuple[int, int] | None) -> Iterator[bytes]:
-    """What is to be sent, its first piece proven, and all of what is small. Raises IntegrityBroken."""
+async def _proven(exchange: Exchange, artifact: Artifact, wanted: tuple[int, int] | None) -> bytes | Iterator[bytes]:
+    """What is to be sent: all of what is small, or pieces whose first one is proven. Raises IntegrityBroken."""
     if wanted is None and artifact.size <= CHECKED_FIRST:
-        return iter(_cut(await exchange.in_thread(artifact.read)))
-    pieces = artifact.between(*(wanted or (0, artifact.size)))
-    first = await exchange.in_thread(next, pieces, b"")
-    return chain([first], pieces)
-
-
-def _cut(content: bytes) -> Iterator[bytes]:
-    return (content[at : at + PIECE] for at in range(0, len(content), PIECE))
+        return await exchange.in_thread(artifact.read)
+    start, end = wanted or (0, artifact.size)
+    pieces = artifact.between(start, end)
+    if end - start <= PIECE:
+        return await exchange.in_thread(b"".join, pieces)
+    return chain([await exchange.in_thread(next, pieces, b"")], pieces)
 
 
 def _range(exchange: Exchange, artifact: Artifact, tag: str) -> tuple[int, int] | None:
@@ -200,11 +215,19 @@ async def _begin(exchange: Exchange, artifact: Artifact, tag: str, start: int, e
     await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-async def _send(exchange: Exchange, pieces: Iterator[bytes]) -> None:
+async def _send(exchange: Exchange, found: bytes | Iterator[bytes]) -> None:
     """Every piece was proven before it goes out; a part that is damaged ends the answer before its end."""
+    if isinstance(found, bytes):
+        for at in range(0, len(found), PIECE):
+            await exchange.send({"type": "http.response.body", "body": found[at : at + PIECE], "more_body": True})
+    else:
+        await _send_pieces(exchange, found)
+    await exchange.send({"type": "http.response.body", "body": b""})
+
+
+async def _send_pieces(exchange: Exchange, pieces: Iterator[bytes]) -> None:
     while piece := await exchange.in_thread(next, pieces, b""):
         await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
-    await exchange.send({"type": "http.response.body", "body": b""})
 
 
 PATH = "/v1/workspace/artifacts"

@@ -180,28 +180,30 @@ class Exchange:
 
     # -- what is answered ------------------------------------------------------------------------
 
-    async def send(self, message: Message) -> None:
-        """Send a part of the answer; the first one carries the headers that all answers have."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = list(message.get("headers", ()))
-            own = {name for name, _ in headers} & _OF_SECURITY
-            headers += [pair for pair in SECURITY if pair[0] not in own] if own else SECURITY
-            headers.append((b"x-request-id", self.id.encode()))
-            if self.origin is not None:
-                headers += [(b"access-control-allow-origin", str(self.origin).encode()), *SHARED]
-            message = {"type": "http.response.start", "status": self.status, "headers": headers}
+    async def send(self, *messages: Message) -> None:
+        """Send parts of the answer; the first one carries the headers that all answers have."""
         try:
             async with asyncio.timeout(self.state.settings.send_seconds):
-                await self._send(message)
+                for message in messages:
+                    await self._send(self._begun(message) if message["type"] == "http.response.start" else message)
         except TimeoutError:
             raise Gone from None  # who takes nothing of an answer for so long is not waited for
+
+    def _begun(self, message: Message) -> Message:
+        self.status = message["status"]
+        headers = list(message.get("headers", ()))
+        own = {name for name, _ in headers} & _OF_SECURITY
+        headers += [pair for pair in SECURITY if pair[0] not in own] if own else SECURITY
+        headers.append((b"x-request-id", self.id.encode()))
+        if self.origin is not None:
+            headers += [(b"access-control-allow-origin", str(self.origin).encode()), *SHARED]
+        return {"type": "http.response.start", "status": self.status, "headers": headers}
 
     async def answer(self, status: int, body: bytes, media_type: bytes = JSON, more: Iterable[Any] = ()) -> None:
         """The whole answer at once."""
         headers = [(b"content-type", media_type), (b"content-length", b"%d" % len(body)), *more]
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        await self.send(start, {"type": "http.response.body", "body": body})
 
     async def answer_preflight(self) -> None:
         """What pages of another origin may send: asked by their browser beforehand."""
@@ -214,9 +216,14 @@ class Exchange:
             status, body, more = problems.shown(error)
             await self.answer(status, body, problems.MEDIA_TYPE.encode(), more)
 
+    @property
+    def who(self) -> str:
+        """The id of the key that asks; empty without one."""
+        return self.identity.key.id if self.identity and self.identity.key else ""
+
     async def in_long(self, work: Callable[..., T], *args: Any) -> T:
         """A long look, in threads where nobody else waits for it. Raises ServerBusy."""
-        return await self.state.threads.looks(partial(work, *args), self.identity)
+        return await self.state.threads.looks(partial(work, *args), self.who)
 
     async def in_thread(self, work: Callable[..., T], *args: Any, writes: bool = False) -> T:
-        return await self.state.in_thread(partial(work, *args), writes=writes)
+        return await self.state.in_thread(partial(work, *args), writes=writes, who=self.who)

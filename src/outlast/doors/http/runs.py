@@ -132,7 +132,7 @@ class RunsQuery(Paged):
 async def _start(exchange: Exchange) -> None:
     wait = _wait_of(exchange, START)
     raw = await exchange.body(START)
-    begun = await exchange.state.threads.starts(partial(_begun, exchange, raw))
+    begun = await exchange.state.threads.starts(partial(_begun, exchange, raw), exchange.who)
     await _told(exchange, *begun, wait)
 
 
@@ -175,7 +175,7 @@ def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
 async def _resume(exchange: Exchange) -> None:
     wait = _wait_of(exchange, RESUME)
     raw = await exchange.body(RESUME)
-    begun = await exchange.state.threads.starts(partial(_resumed, exchange, raw))
+    begun = await exchange.state.threads.starts(partial(_resumed, exchange, raw), exchange.who)
     await _told(exchange, *begun, wait)
 
 

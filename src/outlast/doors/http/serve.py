@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
         self, settings: ServerSettings, opened: socket.socket, ready: Callable[[], None] | None = None
     ) -> None:
         self.app = make_app(settings)
-        self.state: State = self.app.state.outlast
+        self.state: State = self.app.state
         self.signal = 0  # that asked it to end
         self._opened, self._ready = opened, ready
         most = most_connections(settings.connections)

@@ -20,6 +20,7 @@ from outlast.doors.http.metrics import Metrics
 from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.quota import StoredBytes
 from outlast.doors.http.threads import Threads
+from outlast.doors.http.turns import Entry
 from outlast.doors.http.watching import Watchers
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
@@ -103,16 +104,19 @@ class State:
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
         self.threads = Threads(settings)
+        self.entry = Entry()
 
-    async def in_thread(self, work: Callable[[], T], *, writes: bool = False) -> T:
+    async def in_thread(self, work: Callable[[], T], *, writes: bool = False, who: str = "") -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
-        return await self.threads.writes(work) if writes else await self.threads.reads(work)
+        return await self.threads.writes(work, who) if writes else await self.threads.reads(work, who)
 
     def enter(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
         given = headers.get(b"authorization")
         identity = self.door.who(None if given is None else given.decode("latin-1"), forwarded_by(headers))
         key = identity.key
+        if key is not None and given is not None:
+            self.entry.knows(given)
         if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
             self._noting.add(key.id)
             with suppress(RuntimeError):  # there is no thread for it: the next time

@@ -1,0 +1,124 @@
+"""Keys take turns: who asks for much waits behind himself."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from outlast.doors.http.state import ServerSettings
+from outlast.doors.http.threads import Pool, Threads
+from outlast.doors.http.turns import Entry, Turns
+
+
+def on_loop(work: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(30):
+            await work()
+
+    asyncio.run(whole())
+
+
+async def settled() -> None:
+    """Everything that can go on now has gone on."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_one_of_each_key_is_let_in_however_many_of_one_wait() -> None:
+    async def work() -> None:
+        turns, order = Turns(1), list[str]()
+
+        async def ask(key: str, name: str) -> None:
+            await turns.take(key)
+            order.append(name)
+
+        await turns.take("mallory")
+        asked = [asyncio.ensure_future(ask("mallory", f"mallory {number}")) for number in range(50)]
+        asked += [asyncio.ensure_future(ask("ann", f"ann {number}")) for number in range(2)]
+        await settled()
+        assert order == []
+        for _ in asked:
+            turns.give()
+            await settled()
+        assert order[:5] == ["mallory 0", "ann 0", "mallory 1", "ann 1", "mallory 2"]
+        assert len(order) == 52
+
+    on_loop(work)
+
+
+def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
+    async def work() -> None:
+        turns = Turns(1)
+        await turns.take("a")
+        gone, left = asyncio.ensure_future(turns.take("a")), asyncio.ensure_future(turns.take("b"))
+        await settled()
+        turns.give()  # it is the first one's turn, who leaves at the same moment
+        gone.cancel()
+        await settled()
+        assert gone.cancelled()
+        assert left.done()
+        turns.give()
+        await turns.take("c")  # and none was lost
+
+    on_loop(work)
+
+
+def test_a_thread_is_taken_until_its_work_is_done_also_when_the_asker_has_left() -> None:
+    async def work() -> None:
+        pool, began, may_end = Pool(1, "test"), threading.Event(), threading.Event()
+
+        def long() -> None:
+            began.set()
+            may_end.wait(30)
+
+        left = asyncio.ensure_future(pool.do(long, "mallory"))
+        await asyncio.to_thread(began.wait, 30)
+        left.cancel()
+        await settled()
+        following = asyncio.ensure_future(pool.do(lambda: "done", "ann"))
+        await settled()
+        assert not following.done()
+        may_end.set()
+        assert await following == "done"
+        pool.close()
+
+    on_loop(work)
+
+
+def test_a_read_of_another_key_is_next_although_a_hundred_of_one_key_wait(tmp_path: Path) -> None:
+    async def work() -> None:
+        threads, go, order = Threads(ServerSettings(home=tmp_path, reading_threads=1)), threading.Event(), list[str]()
+
+        def first() -> None:
+            go.wait(30)
+
+        asked = [asyncio.ensure_future(threads.reads(first, "mallory"))]
+        asked += [asyncio.ensure_future(threads.reads(lambda: order.append("mallory"), "mallory")) for _ in range(100)]
+        asked.append(asyncio.ensure_future(threads.reads(lambda: order.append("ann"), "ann")))
+        await settled()
+        go.set()
+        await asyncio.gather(*asked)
+        assert order.index("ann") <= 1
+        threads.close()
+
+    on_loop(work)
+
+
+@pytest.mark.parametrize("shown", [b"Bearer made-up", None])
+def test_made_up_keys_queue_together(shown: bytes | None) -> None:
+    async def work() -> None:
+        entry, order = Entry(), list[str]()
+        entry.knows(b"Bearer ann")
+
+        async def ask(name: str, header: bytes | None) -> None:
+            await entry.pass_through(header)
+            order.append(name)
+
+        asked = [asyncio.ensure_future(ask("other", shown and shown + b"%d" % n)) for n in range(100)]
+        asked.append(asyncio.ensure_future(ask("ann", b"Bearer ann")))
+        await asyncio.gather(*asked)
+        assert order.index("ann") <= 2 * Entry.AT_ONCE
+
+    on_loop(work)
