@@ -20,6 +20,7 @@ from outlast.ids import chance, random_id
 from outlast.remote.errors import error_of, problem_in
 from outlast.values.cancel import refuse_stopped
 from outlast.values.codec import encode
+from outlast.values.visible import visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -119,6 +120,7 @@ class Line:
     def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
+        _warn_of(headers.get("outlast-damaged", ""))
         return Reply(status, headers, raw)
 
     def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None], wait: float) -> Reply:
@@ -233,6 +235,15 @@ class _Refused(Exception):
     def __init__(self, status: int, error: OutlastError, passes: bool) -> None:
         super().__init__(status)
         self.status, self.error, self.passes = status, error, passes
+
+
+def _warn_of(damaged: str) -> None:
+    """Warn of records that the server met and that are not what was stored, as a home of this process would."""
+    import warnings
+    from urllib.parse import unquote
+
+    for line in damaged.split(",") if damaged else ():
+        warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=2)
 
 
 def _may_pass(status: int, raw: bytes) -> bool:

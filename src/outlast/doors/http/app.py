@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,12 +16,13 @@ from outlast.doors.http import calls as table
 from outlast.doors.http import mcp as mcp_door
 from outlast.doors.http import metrics
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Call
-from outlast.doors.http.exchange import Exchange, Message
+from outlast.doors.http.calls import Call, Page
+from outlast.doors.http.exchange import Exchange, Headers, Message
 from outlast.doors.http.mcp import McpDoor
 from outlast.doors.http.state import ServerSettings, State
 from outlast.doors.http.tables import CALLS
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
+from outlast.values.noticed import noticing
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -142,20 +144,25 @@ async def _answer(exchange: Exchange, call: Call) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
     if call.long:
-        status, body, replayed = await exchange.in_long(_perform, exchange, call, query, raw)
+        status, body, more = await exchange.in_long(_perform, exchange, call, query, raw)
     else:
         writes = call.role != "read"
-        status, body, replayed = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
-    await exchange.answer(status, body, more=[(b"idempotency-replayed", b"true")] if replayed else ())
+        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
+    await exchange.answer(status, body, more=more)
 
 
-def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[int, bytes, bool]:
+def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
     """Decode, make the one call, encode: in a worker thread."""
     assert call.does is not None
     outlast, asked = exchange.opened(call, query, raw)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
-    value = table.done(call.does, outlast, asked)
-    return call.status, table.shown(call, value), bool(getattr(value, "replayed", False))
+    with noticing() as damaged:
+        value = table.done(call.does, outlast, asked)
+    more = [(b"idempotency-replayed", b"true")] if getattr(value, "replayed", False) else []
+    if damaged:
+        more.append((b"outlast-damaged", table.in_header(damaged)))
+        value = replace(value, damaged=tuple(damaged)) if isinstance(value, Page) else value
+    return call.status, table.shown(call, value), more
 
 
 def _endpoints() -> list[Route]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 MOST = 1000  # items of a page
+MOST_OF_A_HEADER = 4000  # characters
 BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
 
 
@@ -48,6 +49,7 @@ class Page:
 
     items: list[Any]
     next: str | None = None
+    damaged: tuple[str, ...] = ()  # a line for each record that was met and is not what was stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,16 @@ class Call:
 def shown(call: Call, value: Any) -> bytes:
     """An answer as JSON."""
     if isinstance(value, Page):
-        return encode({"items": [call.shows(item) for item in value.items], "next": value.next})
+        told = {"damaged": value.damaged} if value.damaged else {}
+        return encode({"items": [call.shows(item) for item in value.items], "next": value.next} | told)
     return encode(call.shows(value))
+
+
+def in_header(lines: Iterable[str]) -> bytes:
+    """Lines as the value of one header."""
+    from urllib.parse import quote
+
+    return ",".join(quote(line, safe=" :;'`") for line in lines)[:MOST_OF_A_HEADER].encode()
 
 
 # -- cursors: opaque to who holds them ---------------------------------------------------------------

@@ -158,7 +158,10 @@ def _content(call: Call) -> dict[str, Any]:
 
 
 def _answer_headers(call: Call) -> dict[str, Any]:
-    found = {"X-Request-Id": "Names the request in the server's log."}
+    found = {
+        "X-Request-Id": "Names the request in the server's log.",
+        "Outlast-Damaged": "Records that were met and are not what was stored, percent-encoded, with commas between.",
+    }
     if call.takes_operation:
         found["Idempotency-Replayed"] = "`true`: the same was done before, and this is its answer."
     if call.gives is bytes:
@@ -174,6 +177,11 @@ def _page(call: Call) -> dict[str, Any]:
         "properties": {
             "items": {"type": "array", "items": _kind(call.gives)},
             "next": {"type": ["string", "null"], "description": "The `cursor` of the next page; null: there is none."},
+            "damaged": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Records that are not what was stored; left out when there are none.",
+            },
         },
     }
 

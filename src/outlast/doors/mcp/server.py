@@ -29,6 +29,7 @@ from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
 from outlast.errors import HomeNotFound, NotFound, OutlastError
 from outlast.runs.call_async import in_thread
 from outlast.values.cancel import STOP
+from outlast.values.noticed import noticing
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
@@ -81,7 +82,7 @@ class Served:
             said = f"unknown tool {params.name!r:.100}; the tools are: {', '.join(TOOLS)}"
             raise MCPError(code=types.INVALID_PARAMS, message=said)
         try:
-            return _result(await aside(lambda: call(tool, params.arguments or {}, self._desk(ctx))))
+            return _result(*await aside(lambda: _noticed(lambda: call(tool, params.arguments or {}, self._desk(ctx)))))
         except OutlastError as error:
             return _trouble(problem_of(error))
         except Exception as error:
@@ -208,9 +209,17 @@ def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _noticed(work: Callable[[], Answer]) -> tuple[Answer, list[str]]:
+    """The answer, and a line for each damaged record that was met on the way."""
+    with noticing() as damaged:
+        return work(), list(damaged)
+
+
+def _result(answer: Answer, damaged: list[str]) -> types.CallToolResult:
+    """The answer; what was met and is not what was stored is told beside it."""
+    texts = [answer.text, *("\n".join(damaged),) * bool(damaged)]
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=answer.text)], structured_content=answer.value
+        content=[types.TextContent(type="text", text=text) for text in texts], structured_content=answer.value
     )
 
 

@@ -9,6 +9,7 @@ import apsw
 
 from outlast.store.contract.damaged import damage_of
 from outlast.store.sqlite.legible import made, name_of, read_anyway
+from outlast.values.noticed import notice
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -44,12 +45,15 @@ class Rows:
 
     def _made(self, kind: type[R], row: Any) -> R:
         found = made(kind, row)
-        if type(found) is not kind and self.tell is not None:
-            line = f"{name_of(found)} is damaged: {damage_of(found)}; see `outlast verify`"
-            if line not in self._told:
-                self._told.add(line)
-                self.tell(line)
+        if type(found) is not kind:
+            self._tell(f"{name_of(found)} is damaged: {damage_of(found)}; see `outlast verify`")
         return found
+
+    def _tell(self, line: str) -> None:
+        notice(line)
+        if self.tell is not None and line not in self._told:
+            self._told.add(line)
+            self.tell(line)
 
     def _texts(self, name: str, *values: Any) -> list[str]:
         return list(_texts(self._all(name, *values)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from outlast.errors import LeaseLost
+from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import Entry, Row, link
 from outlast.ledger.lease import Beat
 from outlast.store.contract import (
@@ -28,9 +28,11 @@ from outlast.store.contract import (
     Tombstone,
     Weight,
 )
-from outlast.store.sqlite.legible import beat
+from outlast.store.contract.damaged import damage_of
+from outlast.store.sqlite.legible import beat, name_of
 from outlast.store.sqlite.proofs import Proofs, Prover
 from outlast.store.sqlite.records import RecordReader, RecordWriter
+from outlast.store.sqlite.rows import R
 from outlast.store.sqlite.sessions import SessionReader, SessionWriter
 from outlast.store.sqlite.tasks import TaskReader, TaskWriter
 
@@ -249,6 +251,13 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         self.prover = Prover(self)
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
+
+    def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
+        """The one row that is asked for; in a write, to act on it. Raises IntegrityBroken for a damaged one."""
+        row = super()._row(kind, name, *values)
+        if why := damage_of(row):
+            raise IntegrityBroken(name_of(row), why)
+        return row
 
     def append(self, hold: Hold, entries: Sequence[Entry]) -> None:
         """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""

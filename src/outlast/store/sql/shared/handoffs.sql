@@ -61,7 +61,7 @@ SELECT status, count(*) FROM anchors GROUP BY status
 -- Its first revision comes in the same commit and says what it is found by: until then it is the last in every order,
 -- so that no other page of an index is written for it.
 INSERT INTO anchors (id, scope, anchor, status, revision, newest, score, stored_at, expires_at)
-VALUES (?, ?, ?, 'open', 0, 9223372036854775807, 0, 0, 9223372036854775807)
+VALUES (?, ?, ?, 'open', 0, 9223372036854775807, 0, 0, 253402300799999999)
 RETURNING key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
           arrived
 
