@@ -12,7 +12,9 @@ import pytest
 
 from outlast import Outlast
 from outlast.errors import IntegrityBroken
+from outlast.home.keys import Keys
 
+from .conftest import Cli
 from .server import served
 
 HANDOFF: dict[str, Any] = {"summary": "s", "handoff_text": "t", "next_action": "n"}
@@ -98,3 +100,45 @@ def test_a_model_is_told_of_a_damaged_record_beside_the_answer(home: Path) -> No
         (data,) = [line[6:] for line in answer.raw.splitlines() if line.startswith(b"data: ")]
         texts = [each["text"] for each in json.loads(data)["result"]["content"]]
         assert any("is damaged" in text and "outlast verify" in text for text in texts), texts
+
+
+KEYS = {
+    "roles": "UPDATE keys SET roles = '[\"admin\"]'",
+    "broken roles": "UPDATE keys SET roles = '{'",
+    "tenant": "UPDATE keys SET tenant = 'other'",
+    "actor": "UPDATE keys SET actor = 'root'",
+    "expiry": "UPDATE keys SET expires_at = 0",
+    "end": "UPDATE keys SET revoked_at = 0",
+}
+
+
+@pytest.mark.parametrize("what", KEYS)
+def test_a_key_whose_record_was_changed_opens_nothing_and_is_named(tmp_path: Path, what: str, cli: Cli) -> None:
+    home = tmp_path / "home"
+    keys = Keys(home)
+    made, sound = keys.create("ann", roles=["read"], expires="90d"), keys.create("bob")
+    keys.revoke(made.key.id) if what == "end" else None
+    keys.close()
+    program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r})"
+    program += f"; d.execute({KEYS[what] + f' WHERE id = {made.key.id!r}'!r}); d.commit()"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    with served(home) as server:
+        assert server.get("/v1/runs", key=made.text).code == "unauthenticated"
+        assert server.get("/v1/runs", key=sound.text).status == 200
+    with Outlast(home) as outlast:
+        (problem,) = outlast.verify().problems
+        assert problem.record == f"key {made.key.id}"
+    listed = cli("keys", "list", "--json", "--home", str(home))
+    assert [key["id"] for key in listed.json["keys"]] == [sound.key.id]
+    assert listed.json["damaged"] == [made.key.id]
+
+
+def test_what_is_counted_for_a_quota_is_proven(tmp_path: Path) -> None:
+    with served(tmp_path / "home", keyed=True) as server:
+        said = server.ask("PUT", "/v1/workspace/artifacts?name=a", raw=b"content")
+        assert said.status == 200
+        program = f"import sqlite3; d = sqlite3.connect({str(server.home / 'default/outlast.db')!r})"
+        program += "; assert d.execute('UPDATE stored_by SET size = 0').rowcount == 1; d.commit()"
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        found = server.get("/v1/verify").json["problems"]
+        assert [each["record"].partition(" blob ")[0] for each in found] == ["what is counted for"]

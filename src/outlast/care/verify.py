@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,7 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
         seen.guarded(name, look)
     for name, look in (("tasks", seen.tasks), ("the workspace", seen.workspace), ("rows", seen.rows)):
         seen.guarded(name, look)
+    seen.guarded("keys.db", seen.keys)
     return seen.told()
 
 
@@ -101,6 +103,13 @@ class _Seen:
         works = {"artifacts": kept.artifacts, "checkpoints": kept.checkpoints, "records": kept.records}
         counts = self.counts | works | {"links": kept.links, "blobs": self.counts["blobs"] + kept.blobs}
         return Verification(problems=tuple(once.values()), **counts)
+
+    def keys(self) -> None:
+        """Who may ask a server: every tenant's keys, since they are one file."""
+        from outlast.home.keys import Keys
+
+        with closing(Keys(self.runtime.home)) as keys:
+            self.problems += [Problem("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()]
 
     def guarded(self, name: str, look: Callable[[], None]) -> None:
         """A part of the search. What it cannot read at all is a problem, and the search goes on."""

@@ -50,8 +50,12 @@ class Keys:
         return NewKey(_key(row), text_of(row.id, secret))
 
     def list(self) -> list[ApiKey]:
-        """Every key, the oldest first, also those that are over."""
-        return [_key(row) for row in self._file.all()]
+        """Every key, the oldest first, also those that are over; not those that are damaged, which nobody can use."""
+        return [_key(row) for row in self._file.all() if row.is_sound()]
+
+    def damaged(self) -> tuple[str, ...]:
+        """The ids of keys whose record is not what was stored."""
+        return tuple(str(row.id) for row in self._file.all() if not row.is_sound())
 
     def is_any(self) -> bool:
         """Whether there is or ever was a key here: one that was revoked or has expired opens no door again."""
@@ -71,7 +75,7 @@ class Keys:
         row = self._file.find(key_id)
         if row is None:
             raise KeyNotFound(key_id, str(self.home))
-        self._file.revoke(key_id, self._clock.now())
+        self._file.revoke(row, self._clock.now())
         return _key(cast(KeyRow, self._file.find(key_id)))
 
     def check(self, text: str) -> ApiKey:
@@ -90,6 +94,8 @@ class Keys:
         return self._usable(row)
 
     def _usable(self, row: KeyRow) -> ApiKey:
+        if not row.is_sound():
+            raise Unauthenticated(f"the record of key {row.id} is not what was stored; see `outlast verify`")
         key = _key(row)
         if key.revoked_at is not None:
             raise Unauthenticated(f"the key {key.id} was revoked")

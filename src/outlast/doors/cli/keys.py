@@ -58,10 +58,12 @@ def create(door: Door, actor: str, roles: tuple[str, ...], expires: str | None) 
 def list_(door: Door) -> int:
     """Every key of the home, also those that are over; secrets are kept nowhere."""
     opened = _keys(door)
-    found = [key for key in opened.list() if door.tenant in (None, key.tenant)]
+    found, damaged = [key for key in opened.list() if door.tenant in (None, key.tenant)], opened.damaged()
     opened.close()
+    for key_id in damaged:
+        note(f"key {key_id} is damaged, and nobody can use it; see `outlast verify`")
     if door.json:
-        emit({"keys": [_shown(key) for key in found]})
+        emit({"keys": [_shown(key) for key in found], "damaged": list(damaged)})
     elif found:
         table(("KEY", "TENANT", "ACTOR", "ROLES", "MADE", "LAST USED", "UNTIL"), [_row(key) for key in found])
     else:

@@ -38,7 +38,7 @@ PROVEN = (
         "signals",
     ),
     *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
-    *("records", "links", "workspace_shown"),
+    *("records", "links", "stored_by", "workspace_shown"),
 )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import apsw
+import msgspec
 
-from outlast.errors import OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
+from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
 from outlast.store.sqlite.mounts import refuse_network
 from outlast.store.sqlite.presence import remember
 from outlast.store.statements import key_statements
@@ -31,6 +33,19 @@ class KeyRow(NamedTuple):
     expires_at: int
     last_used_at: int
     revoked_at: int
+    proof: bytes = b""  # set when it is stored
+
+    def proven(self) -> KeyRow:
+        """The same with the proof of what it says."""
+        return self._replace(proof=self._proof())
+
+    def is_sound(self) -> bool:
+        """Whether it says what was stored."""
+        return self.proof == self._proof()
+
+    def _proof(self) -> bytes:
+        said = (*self[:7], self.revoked_at)  # when it was used last moves by itself
+        return sha256(msgspec.msgpack.encode(("keys", *said))).digest()[:16]
 
 
 class KeyFile:
@@ -44,7 +59,7 @@ class KeyFile:
 
     def add(self, row: KeyRow) -> None:
         self._make()
-        self._do("add_key", row)
+        self._do("add_key", row.proven())
 
     def find(self, key_id: str) -> KeyRow | None:
         rows = self._rows("key_by_id", (key_id,))
@@ -57,9 +72,9 @@ class KeyFile:
         """Every key, the oldest first."""
         return self._rows("all_keys", ())
 
-    def revoke(self, key_id: str, at: int) -> None:
+    def revoke(self, row: KeyRow, at: int) -> None:
         """The first time counts."""
-        self._do("revoke_key", (at, key_id))
+        self._do("revoke_key", (at, row._replace(revoked_at=at).proven().proof, row.id))
 
     def use(self, key_id: str, at: int) -> None:
         self._do("use_key", (at, key_id))
@@ -93,6 +108,8 @@ class KeyFile:
                 return [KeyRow(*row) for row in self._open().execute(self._sql[name], values)]
         except apsw.Error as error:
             raise self._translate(error) from error
+        except UnicodeDecodeError as error:
+            raise IntegrityBroken(str(self.path), "a text of it is not UTF-8") from error
 
     def _do(self, name: str, values: tuple[object, ...]) -> None:
         try:

@@ -47,6 +47,7 @@ NAMES: dict[str, Callable[[Any], str]] = {
     "checkpoints": _named("checkpoint {1}"),
     "records": _named("record:{1}"),
     "links": _named("link {1}"),
+    "stored_by": _named("what is counted for blob {2}"),
     "workspace_shown": _named("entry {0} of the workspace"),
 }
 

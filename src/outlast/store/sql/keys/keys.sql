@@ -9,24 +9,25 @@ CREATE TABLE IF NOT EXISTS keys (
   created_at   INTEGER NOT NULL,           -- microseconds, as all times; 0: never
   expires_at   INTEGER NOT NULL DEFAULT 0,
   last_used_at INTEGER NOT NULL DEFAULT 0,
-  revoked_at   INTEGER NOT NULL DEFAULT 0
+  revoked_at   INTEGER NOT NULL DEFAULT 0,
+  proof        BLOB NOT NULL               -- of all of it but last_used_at
 ) STRICT
 
 -- name: add_key
-INSERT INTO keys (id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO keys (id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at, proof)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: any_key
-SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at FROM keys LIMIT 1
+SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at, proof FROM keys LIMIT 1
 
 -- name: key_by_id
-SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at FROM keys WHERE id = ?
+SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at, proof FROM keys WHERE id = ?
 
 -- name: all_keys
-SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at FROM keys ORDER BY created_at, id
+SELECT id, print, tenant, actor, roles, created_at, expires_at, last_used_at, revoked_at, proof FROM keys ORDER BY created_at, id
 
 -- name: revoke_key
-UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+UPDATE keys SET revoked_at = ?, proof = ? WHERE id = ? AND revoked_at = 0
 
 -- name: use_key
 UPDATE keys SET last_used_at = ? WHERE id = ?

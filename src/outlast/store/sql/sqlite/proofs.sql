@@ -72,5 +72,8 @@ SELECT key, id, proof, pending, pinned, pinned_by FROM records WHERE key > ? ORD
 -- name: rows_of_links
 SELECT key, id, proof, pending FROM links WHERE key > ? ORDER BY key LIMIT ?
 
+-- name: rows_of_stored_by
+SELECT number, * FROM stored_by WHERE number > ? ORDER BY number LIMIT ?
+
 -- name: rows_of_workspace_shown
 SELECT number, * FROM workspace_shown WHERE number > ? ORDER BY number LIMIT ?

@@ -451,9 +451,10 @@ CREATE TABLE artifact_removed (
 -- What the holders of API keys have stored, for their quotas: who stored a blob first pays for it until gc removes it.
 
 CREATE TABLE stored_by (
-  blob TEXT PRIMARY KEY,                     -- or 'json:' and the key's id: what it sent in bodies
-  key  TEXT NOT NULL,
-  size INTEGER NOT NULL CHECK (size >= 0)
+  number INTEGER PRIMARY KEY,
+  blob   TEXT NOT NULL UNIQUE,               -- or 'json:' and the key's id: what it sent in bodies
+  key    TEXT NOT NULL,
+  size   INTEGER NOT NULL CHECK (size >= 0)
 ) STRICT;
 CREATE INDEX stored_by_key ON stored_by (key, size);
 

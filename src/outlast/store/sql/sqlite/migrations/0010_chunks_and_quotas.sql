@@ -3,8 +3,9 @@
 ALTER TABLE artifacts ADD COLUMN chunks TEXT NOT NULL DEFAULT '';
 
 CREATE TABLE stored_by (
-  blob TEXT PRIMARY KEY,
-  key  TEXT NOT NULL,
-  size INTEGER NOT NULL CHECK (size >= 0)
+  number INTEGER PRIMARY KEY,
+  blob   TEXT NOT NULL UNIQUE,
+  key    TEXT NOT NULL,
+  size   INTEGER NOT NULL CHECK (size >= 0)
 ) STRICT;
 CREATE INDEX stored_by_key ON stored_by (key, size);
