@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from outlast.clock import ManualClock
 from outlast.home.keys import Keys
 
+from .hook_work import until
 from .server import Served, served
 
 FLOWS = str(Path(__file__).with_name("http_flows.py"))
@@ -114,3 +116,32 @@ def test_an_upload_of_a_revoked_key_is_refused_while_it_arrives(server: Served) 
         said = line.recv(65536)
     assert b" 401 " in said.split(b"\r\n")[0]
     assert server.get("/v1/workspace/artifact?ref=late").code == "artifact_not_found"
+
+
+def test_who_waits_for_a_run_with_a_revoked_key_is_refused_at_once(server: Served, run: str) -> None:
+    made, told = server.keys().create("ann", roles=["read", "write"]), list[Any]()
+    over = str(Path(server.home).parent / "over")
+    asked = (
+        partial(server.get, f"/v1/runs/{run}/outcome?wait=60"),
+        partial(server.post, "/v1/runs?wait=60", {"flow": "patient", "inputs": {"path": over}, "task": "mine"}),
+    )
+    waits = [threading.Thread(target=lambda ask=ask: told.append(ask(key=made.text))) for ask in asked]
+    for wait in waits:
+        wait.start()
+    watched = server.server.state.key_watch.under_way
+    until(lambda: sum(exchange.is_waiting for exchange in list(watched)) == 2)
+    server.keys().revoke(made.key.id)
+    for wait in waits:
+        wait.join(30)
+    assert [(found.status, found.code) for found in told] == [(401, "unauthenticated")] * 2
+    assert server.get(f"/v1/runs/{run}").json["status"] == "running"  # and the runs go on
+
+
+def test_no_tool_answers_a_revoked_key(server: Served, run: str) -> None:
+    made = server.keys().create("ann", roles=["read", "write"])
+    call: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    call["params"] = {"name": "run_list", "arguments": {}}
+    said = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+    assert server.post("/mcp", call, key=made.text, headers=said).status == 200
+    server.keys().revoke(made.key.id)
+    assert server.post("/mcp", call, key=made.text, headers=said).code == "unauthenticated"

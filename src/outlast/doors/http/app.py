@@ -84,6 +84,7 @@ class Gate:
         except asyncio.CancelledError:
             if exchange.ended is None:
                 raise
+            await exchange.refuse(exchange.ended)
         except Exception as error:
             self._log.failed(error, request_id=exchange.id, method=exchange.method, route=exchange.route)
             await exchange.refuse(Internal(exchange.id))

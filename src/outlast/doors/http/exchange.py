@@ -69,6 +69,7 @@ class Exchange:
         self.identity: Identity | None = None
         self.leave: Callable[[], None] = lambda: None  # ends its part among the requests of its key
         self.is_stream = False  # its answer has no end of its own
+        self.is_waiting = False  # for something that may take long, on purpose
         self.origin: Origin | None = None  # another one, whose pages may read the answer
         self.ended: OutlastError | None = None  # why it may not go on, since its key is over
         self.on_end: Callable[[], object] | None = None  # of a stream that says goodbye by itself
@@ -92,11 +93,11 @@ class Exchange:
             raise RequestInvalid(name, "it is not UTF-8") from None
 
     def end_for(self, error: OutlastError) -> None:
-        """Its key is over: a stream says so, what is being sent is cut off, and what still arrives is refused."""
+        """Its key is over: a stream says so, what is being sent is cut off, what waits or still arrives is refused."""
         self.ended = error
         if self.on_end is not None:
             self.on_end()
-        elif self.status and self._task is not None:
+        elif (self.status or self.is_waiting) and self._task is not None:
             self._task.cancel()
 
     async def receive(self) -> Message:

@@ -196,6 +196,7 @@ def _wait_of(exchange: Exchange, call: Call) -> float:
     longest = exchange.state.settings.wait_seconds
     if not 0 <= seconds <= longest:
         raise RequestInvalid("wait", f"it is {seconds}; wait for 0 to {longest:g} seconds, and ask again")
+    exchange.is_waiting = seconds > 0
     return seconds
 
 
