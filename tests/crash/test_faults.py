@@ -17,6 +17,7 @@ from outlast import AsyncRun, Flow, Outlast, Run, flow, step
 from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, StoreReadOnly
 from outlast.ledger.journal import Header, entry
 from outlast.runs import claim as claims
+from outlast.runs.begin import new_run
 from outlast.runs.claim import Claim
 from outlast.testing import audit
 from outlast.testing.children import Tell, in_child
@@ -218,7 +219,7 @@ def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
 
 def begun(outlast: Outlast, task: str) -> Claim:
     runtime = outlast._runtime
-    claimed = claims.begin(runtime, runtime.new_run(plain.spec, b"{}", task=task))
+    claimed = claims.begin(runtime, new_run(runtime, plain.spec, b"{}", task=task))
     assert isinstance(claimed, Claim)
     return claimed
 
@@ -266,7 +267,7 @@ def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(outlast: Outlast) -
 
     def double() -> None:
         runtime = outlast._runtime
-        new = runtime.new_run(plain.spec, b"{}", task="first")._replace(id=first.run.id)
+        new = new_run(runtime, plain.spec, b"{}", task="first")._replace(id=first.run.id)
         store.write(lambda tx: tx.add_run(new, bytes(32), "me"))
 
     works = [

@@ -17,6 +17,7 @@ from outlast.home import tokens
 from outlast.home.claimer import nobody
 from outlast.home.home import Runtime
 from outlast.ledger.lease import Beat
+from outlast.runs.options import Options
 
 from ..crash.command_folder import Folder
 from ..kit.place import Place, ran, reach
@@ -193,7 +194,7 @@ def test_who_acts_for_the_same_claimer_goes_on_without_the_token(place: Place, c
 
 def test_a_run_that_executes_is_not_ours_because_its_process_is(place: Place) -> None:
     with Outlast(place.home, clock=place.clock) as other:
-        held = other._begin(works, (), {}, {"task": None, "fresh": False})[1]
+        held = other._begin(works, (), {}, Options())[1]
         assert not hasattr(held, "interrupts")
         place.outlast._runtime.claimer = other._runtime.process  # this very process
         with pytest.raises(RunHeld):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outlast import Outlast, Run, flow
 from outlast.ledger.journal import decode_header
+from outlast.runs.begin import begin, new_run
 from outlast.runs.call import Call, fold
 from outlast.runs.claim import Claim
 from outlast.runs.execution import Execution
@@ -18,7 +19,7 @@ def nothing(run: Run) -> None:
 
 def begun(outlast: Outlast) -> Execution:
     runtime = outlast._runtime
-    claimed = runtime.begin(nothing.spec, runtime.new_run(nothing.spec, b"{}"))
+    claimed = begin(runtime, nothing.spec, new_run(runtime, nothing.spec, b"{}"))
     assert isinstance(claimed, Claim)
     return Execution(runtime, claimed.hold, fold(()), "", resumed=False)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # what runs and what looks is loaded when it is used: most co
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.waits.interrupt import Interrupt
-    from outlast.store.contract import InterruptRow, NewRun, Reading, RunRow
+    from outlast.store.contract import InterruptRow, Reading, RunRow
 
 Facade = Callable[["Execution", bool], Any]
 
@@ -191,32 +191,6 @@ class Runtime:
         from outlast.flows.loading import lasting
 
         return lasting(spec.source, self.project)
-
-    def new_run(
-        self,
-        spec: FlowSpec,
-        raw: bytes,
-        *,
-        task: str | None = None,
-        parent: str = "",
-        session: str = "",
-        trace_id: str = "",
-        meta: Mapping[str, Any] | None = None,
-    ) -> NewRun:
-        from outlast.runs import start as going_on
-
-        return going_on.new_run(
-            self, spec, raw, task=task, parent=parent, session=session, trace_id=trace_id, meta=meta
-        )
-
-    def begin(self, spec: FlowSpec, new: NewRun, *, fresh: bool = False, operation: Any = None) -> Claim | Outcome[Any]:
-        """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
-
-        Raises InputsConflict, RunHeld.
-        """
-        from outlast.runs import start as going_on
-
-        return going_on.begin(self, spec, new, fresh=fresh, operation=operation)
 
     def go_on(
         self, claimed: Claim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED

@@ -16,6 +16,7 @@ from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
 from outlast.home.place import FoundHome
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.python.started import AsyncStarted, Started
+from outlast.runs.options import Options as Options
 from outlast.runs.run import Outcome
 from outlast.values.threads import begin
 
@@ -88,7 +89,7 @@ class Outlast(Shared):
         Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
         inputs, Contested when its records cannot be trusted.
         """
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         if flow.spec.is_async:
             refuse_loop(f"outlast.run({flow.spec.name})")
         spec, begun = self._begin(flow, args, kwargs, options)
@@ -106,7 +107,7 @@ class Outlast(Shared):
         **kwargs: Any,
     ) -> Started[T]:
         """Like run, in a background thread. The run is durable before this returns."""
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         spec, begun = self._begin(flow, args, kwargs, options)
         return self._in_background(begun, spec)
 
@@ -131,17 +132,16 @@ class Outlast(Shared):
         self,
         flow: Flow[..., Any] | FlowFile,
         inputs: Mapping[str, Any],
-        options: Mapping[str, Any],
-        operation_id: str | None,
+        options: Options,
     ) -> tuple[Started[Any], bool]:
         """Like start, once for each operation_id; whether it was started by the same one before."""
         from outlast.home.once import Operation, Repeated, check_id
 
-        check_id(operation_id)
-        said = [self._runtime.name_of(flow.spec), dict(inputs), dict(options)]
-        operation = Operation(operation_id, "run_start", said)
+        check_id(options.operation_id)
+        said = [self._runtime.name_of(flow.spec), dict(inputs), options.said()]
+        operation = Operation(options.operation_id, "run_start", said)
         try:
-            spec, begun = self._begin(flow, (), dict(inputs), dict(options), operation)
+            spec, begun = self._begin(flow, (), dict(inputs), options, operation)
         except Repeated as before:
             return self._in_background(self._runtime.outcome(self._runtime.row(before.answer))), True
         if isinstance(begun, Outcome) or begun.found != "new":  # of a new run it was noted with the run itself
@@ -189,7 +189,7 @@ class Outlast(Shared):
         from outlast.runs import body as runner
         from outlast.runs.start import heard
 
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
             _leave(begun)
@@ -266,7 +266,7 @@ class AsyncOutlast(Shared):
         **kwargs: Any,
     ) -> Outcome[T]:
         """Run a flow; a plain one runs in a thread. See Outlast.run."""
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         spec, begun = self._begin(flow, args, kwargs, options)
         return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
 
@@ -284,7 +284,7 @@ class AsyncOutlast(Shared):
         """Like run, in a background task. The run is durable before this returns."""
         import asyncio
 
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         spec, begun = self._begin(flow, args, kwargs, options)
         if isinstance(begun, Outcome):
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
@@ -326,7 +326,7 @@ class AsyncOutlast(Shared):
         from outlast.runs.branches import Branches, watch_tasks
 
         watch_tasks(asyncio.get_running_loop())
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        options = Options(task, fresh, session, trace_id, meta)
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
             _leave(begun)

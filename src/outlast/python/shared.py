@@ -15,11 +15,12 @@ from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
-from outlast.home.place import FoundHome
+from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
+from outlast.runs.options import Options
 from outlast.runs.run import Outcome, RunRecord
 
 if TYPE_CHECKING:
@@ -393,20 +394,21 @@ class Shared:
         flow: Flow[..., Any] | FlowFile,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        options: dict[str, Any],
+        options: Options,
         operation: Operation | None = None,
     ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
-        spec = flow.spec
-        fresh = options.pop("fresh")
-        raw = self._runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        new = self._runtime.new_run(spec, raw, **options)
-        return spec, self._runtime.begin(spec, new, fresh=fresh, operation=operation)
+        from outlast.runs.begin import begin, new_run
 
-    def _open(self, name: str, options: dict[str, Any]) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        runtime, spec = self._runtime, flow.spec
+        raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
+        return spec, begin(runtime, spec, new_run(runtime, spec, raw, options), options, operation)
+
+    def _open(self, name: str, options: Options) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+        from outlast.runs.begin import begin, new_run
+
         def script(run: Any) -> None:
             """Stands for the script's own code."""
 
-        fresh = options.pop("fresh")
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        new = self._runtime.new_run(spec, b"{}", **{**options, "task": options["task"] or name})
-        return spec, self._runtime.begin(spec, new, fresh=fresh)
+        new = new_run(self._runtime, spec, b"{}", options, task=check_name("task", name))
+        return spec, begin(self._runtime, spec, new, options)

@@ -19,10 +19,12 @@ from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, Payload, decode_payload, entry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import failure
+from outlast.runs.begin import new_run
 from outlast.runs.call import Call, Past
 from outlast.runs.claim import Claim
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.journal_writer import Entries
+from outlast.runs.options import Options
 from outlast.runs.run import Outcome
 from outlast.values.codec import encode
 from outlast.values.digest import identity
@@ -339,7 +341,7 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Cla
     """The child and the parent's knowledge of it, in one transaction: never one without the other."""
     runtime = execution.runtime
     task = f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
-    new = runtime.new_run(spec, raw, task=task, parent=execution.id, trace_id=execution.trace_id)
+    new = new_run(runtime, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id}
     pen = execution.pen

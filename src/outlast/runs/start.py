@@ -1,4 +1,4 @@
-"""Starting runs and going on with them: claimed, made ready, run until they end or wait. `Runtime` delegates to this.
+"""Going on with a claimed run: made ready, run until it ends or waits. `Runtime` delegates to this.
 
 It is loaded when a run is first started or taken up: whoever only looks needs nothing of what executes.
 """
@@ -8,26 +8,23 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, InputsConflict, NoThread, RunFinished
+from outlast.errors import FlowNotFound, NoThread, RunFinished
 from outlast.flows.loading import is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import refuse_loop
-from outlast.home.place import check_name
 from outlast.home.restored import restoration_of
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
+from outlast.runs.begin import standing
 from outlast.runs.claim import Claim
 from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.waits.interrupt import OF_A_CALL
-from outlast.store.contract import NewRun, RunRow
-from outlast.values.codec import decode, decoder, encode, pack, pack_json
-from outlast.values.digest import identity
+from outlast.values.codec import decode, decoder, encode, pack
 from outlast.values.user_code import calls_user_code
 
 if TYPE_CHECKING:
@@ -41,79 +38,6 @@ def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
     for name, value in inputs.items():
         pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
     return encode(dict(inputs))
-
-
-def new_run(
-    runtime: Runtime,
-    spec: FlowSpec,
-    raw: bytes,
-    *,
-    task: str | None = None,
-    parent: str = "",
-    session: str = "",
-    trace_id: str = "",
-    meta: Mapping[str, Any] | None = None,
-) -> NewRun:
-    found = identity(raw)
-    return NewRun(
-        id=runtime.ids(),
-        scope=runtime.scope,
-        flow=runtime.name_of(spec),
-        task=check_name("task", task) if task is not None else f"{spec.name}-{found[:12]}",
-        inputs=raw.decode(),
-        inputs_digest=found,
-        parent=parent,
-        session=check_name("session", session) if session != "" else "",
-        trace_id=check_name("trace_id", trace_id) if trace_id != "" else "",
-        meta=pack_json(dict(meta or {}), "meta").decode(),
-        actor=runtime.actor,
-        at=runtime.clock.now(),
-    )
-
-
-def begin(
-    runtime: Runtime, spec: FlowSpec, new: NewRun, *, fresh: bool = False, operation: Any = None
-) -> Claim | Outcome[Any]:
-    """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
-
-    Raises InputsConflict, RunHeld.
-    """
-    started = claims.begin(runtime, new, operation)
-    if isinstance(started, Claim):
-        return started
-    if fresh:
-        from outlast.runs import decisions
-
-        with suppress(RunFinished):  # then there is nothing to give up
-            decisions.abort(runtime, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
-        return runtime.begin(spec, new, operation=operation)
-    claims.refuse_sealed(started)
-    if started.inputs_digest != new.inputs_digest:
-        raise InputsConflict(new.task, started.id)
-    try:
-        return _standing(runtime, started) or claims.claim(runtime, started.id)
-    except RunFinished:  # a moment ago, by whoever else was running it
-        return runtime.begin(spec, new, operation=operation)
-
-
-def _standing(runtime: Runtime, row: RunRow) -> Outcome[Any] | None:
-    """How a waiting run stands, when nothing has happened that lets it go on."""
-    if row.status != "waiting":
-        return None
-    waits = runtime.waits(row.key)
-    now = runtime.clock.now()
-    rows = runtime.store.read(lambda look: look.waits_of(row.key))
-    asks_again = any(
-        wait.status == "answered"
-        or (wait.due_at is not None and wait.due_at <= now)
-        or wait.type == "child"
-        or (wait.type in OF_A_CALL and '"probe"' in wait.payload)
-        for wait in rows
-    )
-    untaken = runtime.store.read(lambda look: look.untaken(row.key))
-    if asks_again or untaken or not rows:
-        return None
-    return Outcome(row.id, "waiting", interrupts=tuple(waits))
 
 
 def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
@@ -266,7 +190,7 @@ def continue_child(runtime: Runtime, run_id: str) -> Outcome[Any]:
     row = runtime.row(run_id)
     if row.status in FINISHED:
         return runtime.outcome(row)
-    return _standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id))
+    return standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id))
 
 
 def claim(runtime: Runtime, run_id: str) -> Claim:

@@ -35,7 +35,7 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.python.decorators import FlowFile
-from outlast.python.outlast import acceptance_of
+from outlast.python.outlast import Options, acceptance_of
 from outlast.python.shown import outcome_json, plan_json
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
@@ -140,11 +140,11 @@ def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]
     outlast, asked = exchange.opened(START, WaitQuery(), raw)
     body: Start = asked.body
     flow = exchange.state.flows.named(body.flow)
-    given, inputs = asked.given("flow", "inputs", "operation_id"), _inputs_of(flow, body.inputs)
+    options, inputs = Options(**asked.given("flow", "inputs")), _inputs_of(flow, body.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
     with _counted(exchange) as count:
-        started, replayed = here._begin_soon(flow, inputs, given, asked.operation_id)
+        started, replayed = here._begin_soon(flow, inputs, options)
         count(started)
     return outlast, started, replayed
 
