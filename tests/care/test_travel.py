@@ -155,7 +155,7 @@ def test_a_task_whose_run_was_moved_is_not_begun_again_unless_it_is_given_up(pla
     place.outlast.export(run_id, place.folder, move=True)
     with pytest.raises(RunSealed, match="import its file back"):
         place.run(job, 5)
-    fresh = place.run(job, 5, fresh=True)
+    fresh = place.fresh(job, 5)
     assert (fresh.status, fresh.run_id != run_id) == ("succeeded", True)
     assert (place.outlast.get(run_id).status, place.outlast.get(run_id).seal) == ("aborted", "moved")
 
@@ -170,7 +170,7 @@ def test_a_task_whose_waiting_run_was_moved_is_refused_and_not_told_to_wait(plac
 def test_what_was_given_up_here_cannot_come_back(place: Place) -> None:
     run_id = stopped(place)
     done = place.outlast.export(run_id, place.folder, move=True)
-    place.run(job, 5, fresh=True)
+    place.fresh(job, 5)
     with pytest.raises(RunExists, match="another history"):
         place.outlast.import_(done.path)
 

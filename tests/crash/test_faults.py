@@ -16,8 +16,7 @@ import pytest
 from outlast import AsyncRun, Flow, Outlast, Run, flow, step
 from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, StoreReadOnly
 from outlast.ledger.journal import Header, entry
-from outlast.runs import claim as claims
-from outlast.runs.begin import new_run
+from outlast.runs.begin import decide, new_run
 from outlast.runs.claim import Claim
 from outlast.testing import audit
 from outlast.testing.children import Tell, in_child
@@ -219,7 +218,7 @@ def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
 
 def begun(outlast: Outlast, task: str) -> Claim:
     runtime = outlast._runtime
-    claimed = claims.begin(runtime, new_run(runtime, plain.spec, b"{}", task=task))
+    claimed = decide(runtime, new_run(runtime, plain.spec, b"{}", task=task))
     assert isinstance(claimed, Claim)
     return claimed
 

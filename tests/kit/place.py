@@ -16,6 +16,7 @@ from typing import Any
 from outlast import Outcome, Outlast, Receipt
 from outlast.clock import ManualClock
 from outlast.home.settings import Settings
+from outlast.runs.options import Options
 from outlast.runs.receipt import Event
 
 KNOBS: dict[str, Any] = {}
@@ -82,6 +83,14 @@ class Place:
 
     def run(self, flow: Any, *args: Any, **kwargs: Any) -> Outcome[Any]:
         return self.outlast.run(flow, *args, **kwargs)
+
+    def again(self, flow: Any, *args: Any, **options: Any) -> Outcome[Any]:
+        """The same task once more, whatever effects that repeats."""
+        return self.outlast._run(Options(again=True, yes=True, **options), flow, args, {})
+
+    def fresh(self, flow: Any, *args: Any, **options: Any) -> Outcome[Any]:
+        """The unfinished run given up and a new one started, whatever effects that repeats."""
+        return self.outlast._run(Options(fresh=True, yes=True, **options), flow, args, {})
 
     def crash(self, flow: Any, *args: Any, at: str, **kwargs: Any) -> None:
         """Run a flow in a process that is killed when it reaches `at`."""

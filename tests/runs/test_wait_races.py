@@ -24,7 +24,7 @@ def test_a_late_signal_does_not_beat_the_deadline_and_is_kept(place: Place) -> N
     place.clock.advance(HOUR)
     assert place.outlast.signal("news", "late", task="t").interrupt == ""
     assert place.outlast.run(listening, task="t").unwrap() == ["nothing came"]
-    assert place.outlast.run(listening, task="t").unwrap() == ["late"]
+    assert place.again(listening, task="t").unwrap() == ["late"]
 
 
 def test_of_two_waits_a_signal_passes_over_the_late_one(place: Place) -> None:
@@ -41,7 +41,7 @@ def test_a_signal_to_a_task_is_not_lost_with_a_run_that_was_given_up(place: Plac
     place.outlast.signal("news", 1, task="t")
     place.outlast.signal("news", 2, task="t")
     assert place.outlast.run(listening, task="t", fresh=True).unwrap() == [1]
-    assert place.outlast.run(listening, task="t").unwrap() == [2]
+    assert place.again(listening, task="t").unwrap() == [2]
 
 
 def test_a_signal_to_a_run_is_given_up_with_it(place: Place) -> None:

@@ -42,14 +42,16 @@ def test_a_status_that_the_table_does_not_know_is_refused(store: Store) -> None:
 
 
 def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> None:
-    run = new_run("run1", inputs='{"a":1}', parent="run0", session="s", trace_id="t", meta='{"m":1}', actor="ann", at=7)
+    run = new_run(
+        "run1", inputs='{"a":1}', parent="run0", session="s", trace_id="t", meta='{"m":1}', actor="ann", at=7, named=1
+    )
     hold = store.write(lambda tx: tx.add_run(run, start_of("run1"), "p1"))
     store.write(lambda tx: tx.end_run(hold.run_key, Ending("failed", "late", '{"value":1}', '{"e":1}', 9)))
     row = store.read(lambda look: look.run_by_id("run1"))
     assert row is not None
     assert row[1:] == (
         "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", '{"value":1}', '{"e":1}',
-        "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "",
+        "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "", 1,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from outlast import failpoints
 from outlast.errors import IntegrityBroken
 from outlast.store.blobs.folder import Blobs
 from outlast.store.blobs.trash import Trash
-from outlast.store.contract import NewWait, Slice, Store
+from outlast.store.contract import Kept, NewWait, Slice, Store
 from outlast.values.digest import digest
 
 from .backends import Backend
@@ -20,7 +20,7 @@ from .support import begin, in_threads, some
 
 
 def bury(store: Store, key: int, run_id: str) -> None:
-    store.write(lambda tx: tx.bury(key, run_id, 5, "me"))
+    store.write(lambda tx: tx.bury(key, run_id, 5, "me", Kept(0, "", None)))
 
 
 # -- the database ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
     │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found,
     │                 blob_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
+    │                 task_aborted, task_declined,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
@@ -16,7 +17,7 @@
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
     │                 not_applicable, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
-    │                 reply_refused, keys_needed, foreign_commands, home_not_ours
+    │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid, home_settings_invalid,
@@ -319,6 +320,9 @@ class RouteNotFound(NotFound):
 # -- conflict ----------------------------------------------------------------------------------------
 
 
+AGAIN = "`outlast.with_options(again=True)`"
+
+
 class RunHeld(Conflict):
     """Raised when another worker is running the run right now."""
 
@@ -375,11 +379,37 @@ class RunFinished(Conflict):
 
 
 class InputsConflict(Conflict):
-    """Raised when a task's unfinished run was started with other inputs."""
+    """Raised when a task's unfinished run, or a named task's finished one, was started with other inputs."""
 
     code = "inputs_conflict"
-    says = "task {task!r} has the unfinished run {run} of this flow with other inputs"
-    advice = "use the same inputs, another `task=`, or `fresh=True` to give that run up"
+    says = "task {task!r} has the {standing} run {run} of this flow with other inputs"
+    advice = "use the same inputs, another `task=`, or {otherwise}"
+
+    def __init__(self, task: str, run: str, standing: str = "unfinished") -> None:
+        if standing == "unfinished":
+            ways = "`fresh=True` to give that run up", "--fresh to give that run up"
+        else:
+            ways = f"{AGAIN} to have it happen once more", "--again to have it happen once more"
+        super().__init__(task=task, run=run, standing=standing, otherwise=ways[0], flag=ways[1])
+
+
+class TaskAborted(Conflict):
+    """Raised when a named task is called again after somebody gave its run up."""
+
+    code = "task_aborted"
+    says = "task {task!r} was given up: its run {run} of this flow is aborted"
+    advice = f"to have it happen after all: {AGAIN}, `--again` on the command line"
+
+    def __init__(self, task: str, run: str) -> None:
+        super().__init__(task=task, run=run)
+
+
+class TaskDeclined(Conflict):
+    """Raised when a named task is called again after a person declined what its run asked."""
+
+    code = "task_declined"
+    says = "task {task!r} was declined: somebody said no to its run {run} of this flow"
+    advice = f"to ask again: {AGAIN}, `--again` on the command line"
 
     def __init__(self, task: str, run: str) -> None:
         super().__init__(task=task, run=run)
@@ -524,14 +554,22 @@ class HandoffExists(Conflict):
 
 
 class Finished(Conflict):
-    """Raised when a handoff is recovered, claimed or settled after it was completed."""
+    """Raised when a handoff is recovered, claimed or settled after it was completed; and for a named task."""
 
     code = "finished"
     says = "the work under {anchor!r} was completed by {by} on {at}"
-    advice = "read it with include_finished=True (--include-finished); storing under the anchor opens it again"
+    advice = "{then}"
 
-    def __init__(self, anchor: str, by: str, at: str) -> None:
-        super().__init__(anchor=anchor, by=by, at=at)
+    def __init__(self, anchor: str, by: str, at: str, then: str = "") -> None:
+        read = "read it with include_finished=True (--include-finished); storing under the anchor opens it again"
+        super().__init__(anchor=anchor, by=by, at=at, then=then or read)
+
+    @classmethod
+    def task(cls, task: str, run: str, at: str, call: str = "") -> Finished:
+        """Of a named task: its run succeeded; a call that has no receipt there is not made."""
+        before = f"{call} has no receipt there and is not done; " if call else ""
+        then = f"to have it happen once more: {AGAIN}, `--again` on the command line"
+        return cls(task, f"run {run}", at, before + then)
 
 
 class HandoffClaimed(Conflict):
@@ -961,6 +999,21 @@ class ForeignCommands(Refused):
 
     def __init__(self, anchor: str, why: str, commands: str, digest: str, command: str) -> None:
         super().__init__(anchor=anchor, why=why, commands=commands, digest=digest, command=command)
+
+
+class RepeatsEffects(Refused):
+    """Raised when starting over would repeat effects that were done, and nobody has agreed to it."""
+
+    code = "repeats_effects"
+    says = "{how} on task {task!r} would repeat what was done: {told}"
+    advice = (
+        "say so if it may happen again: yes=True or effects=[…] beside it, `--yes` or `--effects NAME,NAME` on the "
+        "command line"
+    )
+
+    def __init__(self, how: str, task: str, run: str, effects: list[dict[str, str]]) -> None:
+        told = "; ".join(effect["says"] for effect in effects)
+        super().__init__(how=how, task=task, run=run, effects=effects, told=told)
 
 
 class HomeNotOurs(Refused):

@@ -201,6 +201,11 @@ class FlowSpec:
     def decode(self) -> Decode:
         return decoder(returned(self.function))
 
+    @cached_property
+    def code(self) -> str:
+        """A digest of its body's code; empty when there is no source."""
+        return code_of(self.function)
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The flow's inputs by name. Raises InputsInvalid."""
         try:

@@ -89,7 +89,11 @@ class Outlast(Shared):
         Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
         inputs, Contested when its records cannot be trusted.
         """
-        options = Options(task, fresh, session, trace_id, meta)
+        return self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         if flow.spec.is_async:
             refuse_loop(f"outlast.run({flow.spec.name})")
         spec, begun = self._begin(flow, args, kwargs, options)
@@ -107,7 +111,11 @@ class Outlast(Shared):
         **kwargs: Any,
     ) -> Started[T]:
         """Like run, in a background thread. The run is durable before this returns."""
-        options = Options(task, fresh, session, trace_id, meta)
+        return self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    def _start(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Started[T]:
         spec, begun = self._begin(flow, args, kwargs, options)
         return self._in_background(begun, spec)
 
@@ -266,7 +274,11 @@ class AsyncOutlast(Shared):
         **kwargs: Any,
     ) -> Outcome[T]:
         """Run a flow; a plain one runs in a thread. See Outlast.run."""
-        options = Options(task, fresh, session, trace_id, meta)
+        return await self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    async def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         spec, begun = self._begin(flow, args, kwargs, options)
         return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
 
@@ -282,9 +294,13 @@ class AsyncOutlast(Shared):
         **kwargs: Any,
     ) -> AsyncStarted[T]:
         """Like run, in a background task. The run is durable before this returns."""
+        return await self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    async def _start(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncStarted[T]:
         import asyncio
 
-        options = Options(task, fresh, session, trace_id, meta)
         spec, begun = self._begin(flow, args, kwargs, options)
         if isinstance(begun, Outcome):
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()

@@ -1,20 +1,23 @@
-"""What a call of a flow begins: a new run, its task's unfinished one, or nothing because it only waits."""
+"""What a call of a flow begins: a new run, its task's unfinished one, or nothing: it waits, or has happened."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import InputsConflict, RunFinished
+from outlast.clock import moment
+from outlast.errors import Finished, InputsConflict, RunFinished
+from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
-from outlast.home.once import Operation
+from outlast.home.once import Operation, Repeated
 from outlast.home.place import check_name
+from outlast.ledger.journal import Entry, genesis
 from outlast.runs import claim as claims
+from outlast.runs import same_flow
 from outlast.runs.claim import Claim
 from outlast.runs.options import AS_EVER, Options
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import OF_A_CALL
-from outlast.store.contract import NewRun, RunRow
+from outlast.store.contract import FinishedRow, NewRun, RunRow, Writing
 from outlast.values.codec import pack_json
 from outlast.values.digest import identity
 
@@ -41,6 +44,7 @@ def new_run(
         meta=pack_json(dict(options.meta or {}), "meta").decode(),
         actor=runtime.actor,
         at=runtime.clock.now(),
+        named=int(options.named),
     )
 
 
@@ -49,24 +53,84 @@ def begin(
 ) -> Claim | Outcome[Any]:
     """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
 
-    Raises InputsConflict, RunHeld.
+    Of a named task that has happened it is the outcome. Raises InputsConflict, RunHeld, TaskAborted, TaskDeclined,
+    Finished, RepeatsEffects.
     """
-    started = claims.begin(runtime, new, operation)
-    if isinstance(started, Claim):
-        return started
-    if options.fresh:
-        from outlast.runs import decisions
+    found = decide(runtime, new, options, operation)
+    if isinstance(found, Claim):
+        return found
+    if isinstance(found, FinishedRow):
+        from outlast.runs.finished import outcome_of
 
-        with suppress(RunFinished):  # then there is nothing to give up
-            decisions.abort(runtime, started.id, "given up for a fresh run", None, only_free=True, sealed=True)
-        return begin(runtime, spec, new, operation=operation)
-    claims.refuse_sealed(started)
-    if started.inputs_digest != new.inputs_digest:
-        raise InputsConflict(new.task, started.id)
+        return outcome_of(runtime, spec, new, found)
+    claims.refuse_sealed(found)
+    if found.inputs_digest != new.inputs_digest:
+        raise InputsConflict(new.task, found.id)
     try:
-        return standing(runtime, started) or claims.claim(runtime, started.id)
+        return standing(runtime, found) or claims.claim(runtime, found.id)
     except RunFinished:  # a moment ago, by whoever else was running it
-        return begin(runtime, spec, new, operation=operation)
+        return begin(runtime, spec, new, options, operation)
+
+
+def decide(
+    runtime: Runtime, new: NewRun, options: Options = AS_EVER, operation: Operation | None = None
+) -> Claim | RunRow | FinishedRow:
+    """Start a run, or give the task's unfinished one, or of a named task the newest finished one.
+
+    One transaction decides: two starters meet in one run, and who comes after its end is given that. Raises Repeated.
+    """
+    refuse_while_loading()
+    start = genesis(new.id, new.flow, new.task, new.inputs_digest)
+    facts = {"flow": new.flow, "task": new.task, "actor": new.actor}
+
+    def work(tx: Writing) -> Claim | RunRow | FinishedRow:
+        if operation is not None and (before := operation.answered(tx)) is not None:
+            raise Repeated(before)
+        found = same_flow.unfinished_run(runtime, tx, new)
+        if found is not None and not options.fresh:
+            if new.named and not found.named:  # from now on it has a name
+                tx.name_run(found.key)
+            return found
+        done = same_flow.finished_runs(runtime, tx, new) if new.named else []
+        if found is None and done and not options.again:
+            return _given(new, done[0], options)
+        why = _given_up(runtime, tx, new, found, options) if found else _again(tx, new, done, options)
+        if operation is not None:
+            operation.note(tx, new.id, new.at)
+        return claims.add(runtime, tx, new, start, facts, why)
+
+    return runtime.store.write(work)
+
+
+def _given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
+    """The finished run of a named task. Raises Finished where it was to be given up."""
+    if options.fresh and done.status == "succeeded":
+        raise Finished.task(new.task, done.id, f"{moment(done.ended_at):%Y-%m-%d %H:%M} UTC")
+    return done
+
+
+def _given_up(runtime: Runtime, tx: Writing, new: NewRun, found: RunRow, options: Options) -> list[Entry]:
+    """Give the unfinished run up, in the same transaction that starts the next one. Raises RunHeld, RepeatsEffects."""
+    from outlast.runs import decisions
+    from outlast.runs.repeat import agreed
+
+    effects = agreed(tx, "fresh", new.task, [found], options)
+    decisions.give_up(runtime, tx, found.id, "given up for a fresh run")
+    return [_fact("fresh", new, found.id, effects)]
+
+
+def _again(tx: Writing, new: NewRun, done: list[FinishedRow], options: Options) -> list[Entry]:
+    """Why a task that has happened happens once more, for the record. Raises RepeatsEffects."""
+    if not done:
+        return []
+    from outlast.runs.repeat import agreed
+
+    return [_fact("again", new, done[0].id, agreed(tx, "again", new.task, done, options))]
+
+
+def _fact(how: str, new: NewRun, of: str, effects: list[dict[str, Any]]) -> Entry:
+    facts = {"of": of, "by": new.actor, "effects": effects}
+    return claims.run_fact(how, facts, epoch=1, at=new.at, trace_id=new.trace_id)
 
 
 def standing(runtime: Runtime, row: RunRow) -> Outcome[Any] | None:

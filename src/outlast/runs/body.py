@@ -211,6 +211,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "error": kept,
         "code_changed": sorted(execution.code_changed),
         "result": digest(stored.encode()) if stored is not None else None,
+        "code": execution.flow_code if ended.status == "succeeded" else "",
         "waits": _asked(runtime, execution) if ended.status == "waiting" else None,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})

@@ -1,18 +1,17 @@
-"""Beginning and claiming runs: one transaction decides who goes on."""
+"""Adding and claiming runs: one transaction decides who goes on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.flows.loading import refuse_while_loading
-from outlast.home.once import Operation, Repeated
 from outlast.home.process import is_alive
 from outlast.home.tokens import is_ours, print_of
-from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry, genesis
+from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry
 from outlast.ledger.lease import Beat, is_over
-from outlast.runs import same_flow
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
 from outlast.runs.standing import row_digest
@@ -45,31 +44,14 @@ def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") 
     return entry(header, Payload(facts=facts))
 
 
-def begin(runtime: Runtime, run: NewRun, operation: Operation | None = None) -> Claim | RunRow:
-    """Start a run, or give the task's unfinished one: two starters meet in one run. Raises Repeated."""
-    refuse_while_loading()
-    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    facts = {"flow": run.flow, "task": run.task, "actor": run.actor}
-
-    def work(tx: Writing) -> Claim | RunRow:
-        if operation is not None and (before := operation.answered(tx)) is not None:
-            raise Repeated(before)
-        existing = same_flow.unfinished_run(runtime, tx, run)
-        if existing is not None:
-            return existing
-        if operation is not None:
-            operation.note(tx, run.id, run.at)
-        return add(runtime, tx, run, start, facts)
-
-    return runtime.store.write(work)
-
-
-def add(runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any]) -> Claim:
+def add(
+    runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[Entry] = ()
+) -> Claim:
     """Add a run that this process owns from the start."""
     _sign_in(runtime, tx)
     hold = tx.add_run(run, start, runtime.process.id)
-    began = facts | {"row": row_digest(run)}
-    tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id)])
+    began = facts | ({"named": True} if run.named else {}) | {"row": row_digest(run)}
+    tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
     row = tx.run_by_id(run.id)
     assert row is not None
     runtime.claimed.add(run.id)

@@ -256,28 +256,25 @@ def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
     return once(runtime, operation_id, "pause", [run_id], work, lambda tx: runtime.record_in(tx, run_id))
 
 
-def abort(
-    runtime: Runtime,
-    run_id: str,
-    why: str,
-    operation_id: str | None,
-    *,
-    only_free: bool = False,
-    sealed: bool = False,
-) -> RunRecord:
-    """Give a run up: its owner, if it has one, cannot commit anything from now on.
+def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None) -> RunRecord:
+    """Give a run up: its owner, if it has one, cannot commit anything from now on."""
 
-    `sealed`: also one that was moved away, so that its task is free again. What was moved cannot come back then.
-    """
+    return once(
+        runtime,
+        operation_id,
+        "abort",
+        [run_id, why],
+        lambda tx: _abort(runtime, tx, run_id, why),
+        lambda tx: runtime.record_in(tx, run_id),
+    )
 
-    def work(tx: Writing) -> None:
-        if only_free:
-            lease = tx.lease_of(run_id)
-            if lease is not None:
-                refuse_held(runtime, tx, run_id, lease)
-        _abort(runtime, tx, run_id, why, sealed=sealed)
 
-    return once(runtime, operation_id, "abort", [run_id, why], work, lambda tx: runtime.record_in(tx, run_id))
+def give_up(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
+    """Give a run up that nobody holds; also one that was moved away, which cannot come back then. Raises RunHeld."""
+    lease = tx.lease_of(run_id)
+    if lease is not None:
+        refuse_held(runtime, tx, run_id, lease)
+    _abort(runtime, tx, run_id, why, sealed=True)
 
 
 def decline(runtime: Runtime, tx: Writing, run_id: str, why: str, by: str) -> None:

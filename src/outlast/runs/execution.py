@@ -70,6 +70,7 @@ class Execution:
         self.open: dict[int, Attempt] = {}
         self.ticks = 0  # of the process's heart since this execution began
         self.replayed = 0
+        self.flow_code = ""  # a digest of the body's code
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.ran: set[str] = set()  # names of the steps that ran in this execution
         self.needs = Needs(runtime, self.pen, ledger.needs)

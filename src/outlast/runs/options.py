@@ -32,9 +32,5 @@ class Options:
         """What makes two calls with one operation_id the same one."""
         return [self.task, self.fresh, self.session, self.trace_id, dict(self.meta or {}), self.again]
 
-    def repeats(self, names: list[str]) -> bool:
-        """Whether the caller has agreed that these effects happen again."""
-        return self.yes or set(names) <= set(self.effects)
-
 
 AS_EVER = Options()

@@ -101,7 +101,7 @@ def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Rea
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    given += _code(runtime, found.ledger) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    given += changed_code(runtime, found.ledger) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
     return given + _resources(runtime, found.ledger, loaded)
 
 
@@ -114,7 +114,7 @@ def _interesting(ledger: Ledger) -> bool:
     return any(not past.finished for past in ledger.calls.values())
 
 
-def _code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
+def changed_code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
     """Code of finished steps that is not what it was, read from the source without importing it."""
     changed = []
     for code, step in ledger.codes.items():

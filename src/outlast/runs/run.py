@@ -77,6 +77,8 @@ class Outcome(Generic[T]):
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
     inputs_changed: tuple[str, ...] = ()  # those of them whose step ran again with other inputs
+    replayed: bool = False  # a named task had happened before: this is how, and nothing was done now
+    notes: tuple[str, ...] = ()  # code_changed, result_pruned: what to know of such an outcome
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     def unwrap(self) -> T:

@@ -53,6 +53,8 @@ def _of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
     began = _facts(rows[0]) if rows else {}
     if "row" in began and began["row"] != row_digest(run):
         yield Break(record, f"its {', '.join(BEGUN)} or created_at is not what it began with")
+    if began.get("named") and not run.named:  # it would happen a second time
+        yield Break(record, "a caller named its task, and its row does not say so any more")
     ended = next((row for row in reversed(rows) if _name(row) in (*ENDS, "started", "resumed")), None)
     name, facts = (_name(ended), _facts(ended)) if ended is not None else ("", {})
     if run.status in ENDS and run.status != name:

@@ -47,6 +47,7 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
         return signals.run_on_loop(_go_on_own_loop(runtime, claimed, spec, accept))
     with _taken_up(runtime, claimed):
         execution, verdict = runner.prepare(runtime, claimed, accept)
+        execution.flow_code = spec.code
     run = runtime._facade(execution, False)
 
     @calls_user_code
@@ -70,6 +71,7 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
         return await _go_on_in_thread(runtime, claimed, spec, accept)
     with _taken_up(runtime, claimed):
         execution, verdict = runner.prepare(runtime, claimed, accept)
+        execution.flow_code = spec.code
     run = runtime._facade(execution, True)
 
     @calls_user_code

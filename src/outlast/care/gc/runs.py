@@ -25,7 +25,9 @@ from outlast.clock import moment
 from outlast.errors import RunRemoved
 from outlast.runs.claim import holder_of
 from outlast.runs.run import FINISHED
-from outlast.store.contract import Reading, Slice, Weight, Writing
+from outlast.store.contract import Kept, Reading, Slice, Weight, Writing
+from outlast.values.codec import decode
+from outlast.values.digest import digest
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -76,9 +78,18 @@ def _bury(tx: Writing, runtime: Runtime, runs: Sequence[Kin], going: set[str]) -
     buried = []
     for run in runs:
         if _may_go(runtime, tx, run) and _family(tx, run) <= going:
-            tx.bury(run.key, run.id, runtime.clock.now(), runtime.actor)
+            tx.bury(run.key, run.id, runtime.clock.now(), runtime.actor, _kept(tx, run))
             buried.append((run.key, run.id))
     return buried
+
+
+def _kept(look: Reading, run: Kin) -> Kept:
+    """What makes a named task happen once when its run is gone. A copy says nothing about what happened here."""
+    row = look.run_by_id(run.id)
+    assert row is not None
+    declined = row.status == "aborted" and decode(row.error or "{}").get("type") == "declined"
+    lived_here = row.named if row.seal not in COPIES else 0
+    return Kept(lived_here, digest((row.result or "").encode()), '{"type":"declined"}' if declined else None)
 
 
 def _family(look: Reading, run: Kin) -> set[str]:

@@ -12,7 +12,6 @@ from outlast.errors import (
     Conflict,
     Contested,
     Failed,
-    Finished,
     HandoffAmbiguous,
     HandoffClaimed,
     HandoffContested,
@@ -25,6 +24,7 @@ from outlast.errors import (
     NotSettled,
     OutlastError,
     Refused,
+    RepeatsEffects,
     RevisionConflict,
     RunAborted,
     RunHeld,
@@ -32,6 +32,8 @@ from outlast.errors import (
     RunWaiting,
     SecretFound,
     StepAmbiguous,
+    TaskAborted,
+    TaskDeclined,
     Unavailable,
 )
 
@@ -48,6 +50,7 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     HandoffAmbiguous: USAGE,
     RunWaiting: WAITING,
     RunAborted: ABORTED,
+    TaskAborted: ABORTED,
     RunInterrupted: INTERRUPTED,
     NotFound: MISSING,
     Conflict: REFUSED,
@@ -77,12 +80,14 @@ ADVICE: dict[type[OutlastError], str] = {
     AlreadyAnswered: "see `outlast show {run}`; if it has not gone on since: `outlast resume {run}`",
     Contested: "see `outlast resume {run} --dry-run`; mend what is named, or take it upon you: "
     "`outlast resume {run} --accept CODE[:SUBJECT] --why WHY`",
-    InputsConflict: "use the same inputs, another --task, or --fresh to give that run up",
+    InputsConflict: "use the same inputs, another --task, or {flag}",
+    TaskAborted: "to have it happen after all: the same command with --again",
+    TaskDeclined: "to ask again: the same command with --again",
+    RepeatsEffects: "say so if it may happen again: --yes, or --effects NAME,NAME",
     InterruptNotFound: "`outlast inbox` lists the open ones",
     HomeNotFound: MAKE_A_HOME,
     RunHeld: "wait for it, or stop that worker (a dead one is taken over at once); if it is a claim of yours, "
     "show it: OUTLAST_CLAIM=ID",
-    Finished: "read it all the same with --include-finished; storing under the anchor opens it again",
     HandoffClaimed: "wait for it; if the claim is yours, show it: --claim-id ID or OUTLAST_CLAIM=ID; "
     "or take it over: `outlast handoff claim ANCHOR --take --why WHY`",
     HandoffContested: "mend what is named, or take it upon you: --accept CODE[:SUBJECT] --why WHY",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from outlast.errors import FlowNotFound, InputsInvalid
 from outlast.flows.loading import RECIPES
@@ -14,6 +17,7 @@ from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe
 from outlast.runs.context import CURRENT
+from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
 
 
@@ -23,6 +27,11 @@ class RecipeSpec(FlowSpec):
 
     recipe: Recipe | None = None
     file: Path = Path()
+
+    @cached_property
+    def code(self) -> str:
+        """A digest of what its file says, however it is written there."""
+        return identity(msgspec.json.encode(self.recipe, order="sorted"))
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""

@@ -23,6 +23,7 @@ Test = Callable[[Any], bool]
 LAST = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
 JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
     "RunRow": {"inputs": dict, "meta": dict, "result": dict, "error": dict},
+    "FinishedRow": {"error": dict},
     "InterruptRow": {"call": tuple[str, str, str, int], "payload": dict, "form": dict, "answer": Any},
     "SignalRow": {"body": Any},
     "SessionRow": {"meta": dict},
@@ -169,6 +170,7 @@ def _text(value: Any, kind: str) -> Any:
 
 NAMES = {
     "RunRow": "run {id}",
+    "FinishedRow": "run {id}",
     "InterruptRow": "wait {id}",
     "AnchorRow": "handoff {anchor}",
     "HandoffRow": "handoff row {id}",

@@ -13,10 +13,12 @@ from outlast.ledger.lease import Beat
 from outlast.store.contract import (
     AnchorRow,
     Ending,
+    FinishedRow,
     HandoffRow,
     Hold,
     InboxRow,
     InterruptRow,
+    Kept,
     LeaseRow,
     NewHandoff,
     NewRun,
@@ -57,6 +59,9 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
 
     def unfinished_of_task(self, scope: str, task: str) -> list[RunRow]:
         return self._rows(RunRow, "unfinished_of_task", scope, task)
+
+    def finished_of_task(self, scope: str, task: str) -> list[FinishedRow]:
+        return self._rows(FinishedRow, "finished_of_task", scope, task, scope, task)
 
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
         below = before or _NEWEST
@@ -299,7 +304,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         del self.moved[to:]
 
     def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold:
-        run_key = self._one("add_run", *run, run.at)[0]
+        run_key = self._one("add_run", *run[:-1], run.at, run.named)[0]
         lease_key = self._one("add_lease", f"run:{run.id}", start, holder)[0]
         return Hold(run_key, run.id, lease_key, epoch=1, head=0, hash=start)
 
@@ -318,6 +323,9 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
 
     def set_run_mark(self, run_key: int, seq: int) -> None:
         self._one("set_run_mark", seq, run_key)
+
+    def name_run(self, run_key: int) -> None:
+        self._one("name_run", run_key)
 
     def end_run(self, run_key: int, ending: Ending) -> None:
         self._one("end_run", *ending, run_key)
@@ -402,9 +410,9 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         self._one("remove_interrupts", run_key, limit)
         self._one("remove_requests", run_key, limit)
 
-    def bury(self, run_key: int, run_id: str, at: int, by: str) -> None:
+    def bury(self, run_key: int, run_id: str, at: int, by: str, kept: Kept) -> None:
         """Put a tombstone in a run's place. Its journal stays, to be removed in slices."""
-        self._one("bury_run", at, by, run_key)
+        self._one("bury_run", at, by, *kept, run_key)
         self.remove_waits(run_key)
         self._one("remove_lease", f"run:{run_id}")
         self._one("remove_run", run_key)
@@ -429,7 +437,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
 
     def renew_arrived(self, run: RunRow, lease: LeaseRow) -> None:
         """A run that is known here came again, further on."""
-        changing = (run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.seal)
+        changing = (run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.seal, run.named)
         self._one("renew_arrived_run", *changing, run.key)
         self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
 

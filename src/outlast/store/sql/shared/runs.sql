@@ -1,10 +1,10 @@
 -- name: add_run
 -- The key is one that no run ever had, also none whose journal is still being swept away.
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
-                  actor, created_at, updated_at)
+                  actor, created_at, updated_at, named)
 VALUES ((SELECT 1 + coalesce(max(key), 0)
          FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
-        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)
+        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: run_by_id
@@ -20,6 +20,15 @@ SELECT * FROM runs WHERE scope = ? AND task = ? AND flow = ? AND status NOT IN (
 -- name: unfinished_of_task
 SELECT * FROM runs WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
 ORDER BY key
+
+-- name: finished_of_task
+-- Of a named task, the newest first; also those that were removed. A key is given once, to a run that began later.
+SELECT key, id, flow, status, inputs_digest, updated_at AS ended_at, error, 0 AS removed FROM runs
+WHERE scope = ? AND task = ? AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
+UNION ALL
+SELECT key, id, flow, status, inputs_digest, ended_at, error, 1 FROM tombstones
+WHERE scope = ? AND task = ? AND named = 1
+ORDER BY key DESC
 
 -- name: newest_runs
 SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
@@ -45,3 +54,6 @@ WHERE key = ? AND status NOT IN ('succeeded', 'aborted')
 
 -- name: set_run_mark
 UPDATE runs SET mark = ? WHERE key = ?
+
+-- name: name_run
+UPDATE runs SET named = 1 WHERE key = ?

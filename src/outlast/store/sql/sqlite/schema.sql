@@ -22,7 +22,9 @@ CREATE TABLE runs (
   updated_at    INTEGER NOT NULL,
   mark          INTEGER NOT NULL DEFAULT 0, -- seq of the newest entry from which a resume can start reading
   seal          TEXT NOT NULL DEFAULT ''    -- why nobody may continue it here
-                  CHECK (seal IN ('', 'moved', 'copy', 'testimony'))
+                  CHECK (seal IN ('', 'moved', 'copy', 'testimony')),
+  named         INTEGER NOT NULL DEFAULT 0  -- 1 when a caller gave the task its name: then it happens once
+                  CHECK (named IN (0, 1))
 ) STRICT;
 
 -- A task has at most one unfinished run per flow: two starters meet in one run.
@@ -30,6 +32,8 @@ CREATE UNIQUE INDEX one_unfinished_run ON runs (scope, task, flow)
   WHERE status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved');
 CREATE INDEX runs_by_status ON runs (status, key);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
+CREATE INDEX finished_by_name ON runs (scope, task, key)
+  WHERE named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved');
 
 -- One row per worker process, renewed by its heartbeat.
 CREATE TABLE processes (
@@ -110,7 +114,8 @@ CREATE TABLE operations (
   at     INTEGER NOT NULL
 ) STRICT;
 
--- Runs that were removed to make room: that they were, and where their chains ended.
+-- Runs that were removed to make room: that they were, and where their chains ended. Of a named task this is what makes
+-- it happen once, for ever.
 CREATE TABLE tombstones (
   number     INTEGER PRIMARY KEY,
   id         TEXT NOT NULL UNIQUE,
@@ -125,9 +130,15 @@ CREATE TABLE tombstones (
   ended_at   INTEGER NOT NULL,
   removed_at INTEGER NOT NULL,
   removed_by TEXT NOT NULL,
-  swept      INTEGER NOT NULL DEFAULT 0     -- 1 once nothing of its journal is left
+  swept      INTEGER NOT NULL DEFAULT 0,    -- 1 once nothing of its journal is left
+  named      INTEGER NOT NULL DEFAULT 0     -- 1 for a run of a named task that lived here
+               CHECK (named IN (0, 1)),
+  inputs_digest TEXT NOT NULL DEFAULT '',
+  result     TEXT NOT NULL DEFAULT '',      -- digest of its result
+  error      TEXT                           -- of an aborted one, JSON: whether it was declined
 ) STRICT;
 CREATE INDEX tombstones_unswept ON tombstones (key) WHERE swept = 0;
+CREATE INDEX tombstones_by_name ON tombstones (scope, task, key) WHERE named = 1;
 
 CREATE TABLE blob_refs (
   digest TEXT NOT NULL,

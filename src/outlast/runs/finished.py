@@ -1,0 +1,74 @@
+"""The outcome of a named task that has happened: given as it was, checked, and nothing is done for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import InputsConflict, TaskAborted, TaskDeclined
+from outlast.flows.spec import FlowSpec
+from outlast.ledger.journal import decode_payload
+from outlast.runs import recovery
+from outlast.runs.recovery import Found
+from outlast.runs.run import Outcome
+from outlast.runs.standing import differences
+from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
+from outlast.store.contract.damaged import refuse_damaged
+from outlast.values.codec import decode
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+CODE_CHANGED = "code_changed"  # the flow, or a step of it, is not what it was when it ran
+RESULT_PRUNED = "result_pruned"  # the run was removed: that it succeeded is known, its result is not
+
+
+def outcome_of(runtime: Runtime, spec: FlowSpec, new: NewRun, done: FinishedRow) -> Outcome[Any]:
+    """How it ended. Raises TaskAborted, TaskDeclined, InputsConflict; IntegrityBroken when that cannot be trusted."""
+    refuse_damaged(done, f"run {done.id}")
+    if done.status == "aborted":
+        declined = decode(done.error or "{}").get("type") == "declined"
+        raise (TaskDeclined if declined else TaskAborted)(new.task, done.id)
+    if done.inputs_digest != new.inputs_digest:
+        raise InputsConflict(new.task, done.id, "finished")
+    if done.removed:
+        return Outcome(done.id, "succeeded", replayed=True, notes=(RESULT_PRUNED,))
+    found = proven(runtime, done.id)
+    notes = (CODE_CHANGED,) if _has_changed(runtime, spec, found) else ()
+    return Outcome(done.id, "succeeded", _result(runtime, spec, found.run), replayed=True, notes=notes)
+
+
+def proven(runtime: Runtime, run_id: str) -> Found:
+    """A finished run as it lies in the store. Raises IntegrityBroken: what was changed is nobody's outcome."""
+
+    def look(reading: Reading) -> Found:
+        run, lease = reading.run_by_id(run_id), reading.lease_of(run_id)
+        assert run is not None
+        assert lease is not None
+        found = recovery.find(reading, run, lease)
+        waits = [] if found.broken else reading.interrupts_of(run.key)
+        broken = found.broken or next(differences(run, found.rows, waits), None)
+        return found._replace(broken=broken)
+
+    found = runtime.store.read(look)
+    if found.broken is not None:
+        raise found.broken.as_error()
+    return found
+
+
+def _has_changed(runtime: Runtime, spec: FlowSpec, found: Found) -> bool:
+    last = found.rows[-1].payload
+    facts = decode_payload(last).facts if last else None
+    body = facts.get("code", "") if isinstance(facts, dict) else ""
+    return bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(runtime, found.ledger))
+
+
+def _result(runtime: Runtime, spec: FlowSpec, run: RunRow) -> Any:
+    """The result as the flow's annotation types it; plain when that is another one since."""
+    kept = msgspec.json.decode(run.result or "{}", type=dict[str, msgspec.Raw])
+    raw = runtime.blobs.get(decode(bytes(kept["blob"]))) if "blob" in kept else bytes(kept.get("value", b"null"))
+    try:
+        return spec.decode(raw)
+    except msgspec.ValidationError:
+        return decode(raw)

@@ -1,0 +1,98 @@
+"""What starting over would repeat: effects that runs have done, or may have, in words for whoever decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.clock import moment
+from outlast.errors import RepeatsEffects
+from outlast.ledger.journal import decode_payload
+from outlast.runs.call import GOOD, Call, Past, fold, labels
+from outlast.runs.options import Options
+from outlast.store.contract import Reading, RunRow
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.store.contract import FinishedRow
+
+SHOWN = 80  # characters of a result
+
+
+class DoneEffect(NamedTuple):
+    """An effect that was done, or is in doubt; or a run that was removed, of which nobody knows what it did."""
+
+    step: str  # what people call it
+    name: str  # of its step, for all its calls; empty when nobody knows
+    run: str
+    key: str
+    at: int
+    result: str
+    in_doubt: bool = False
+
+    @property
+    def says(self) -> str:
+        if not self.name:
+            return f"whatever run {self.run} did, which was removed"
+        when = f"{moment(self.at):%Y-%m-%d %H:%M:%S} UTC"
+        what = "in doubt since" if self.in_doubt else "done"
+        return f"{self.step} (key {self.key}, {what} {when}{f', result {self.result}' if self.result else ''})"
+
+    def told(self) -> dict[str, Any]:
+        """The same for the record and for every door."""
+        at = moment(self.at).isoformat() if self.at else ""
+        kept = {"step": self.step, "run": self.run, "key": self.key, "at": at, "result": self.result}
+        return kept | {"in_doubt": self.in_doubt, "says": self.says}
+
+
+def agreed(
+    look: Reading, how: str, task: str, runs: Iterable[RunRow | FinishedRow], options: Options
+) -> list[dict[str, Any]]:
+    """The effects of these runs, the newest first, if the caller agrees that they happen again.
+
+    Raises RepeatsEffects, naming every one.
+    """
+    found: dict[Any, DoneEffect] = {}
+    known = list(runs)
+    for row in known:
+        for place, effect in _of_run(look, row):
+            found.setdefault(place, effect)
+    told = [effect.told() for effect in found.values()]
+    if not options.yes and not all({effect.step, effect.name} & set(options.effects) for effect in found.values()):
+        raise RepeatsEffects(how, task, known[0].id, told)
+    return told
+
+
+def _of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[Any, DoneEffect]]:
+    """The effects of a run and of its children, each with what it is known by in any run of the flow."""
+    if getattr(run, "removed", 0):
+        yield run.id, DoneEffect("", "", run.id, "", 0, "")
+        return
+    rows = look.journal_of(run.key)
+    names = labels(rows)
+    for past in fold(rows).calls.values():
+        if past.kind == "effect" and not past.reused and _may_have_happened(past):
+            yield past.call, _effect(run.id, past, names)
+    for child in look.children_of(run.id):
+        yield from _of_run(look, child)
+
+
+def _may_have_happened(past: Past) -> bool:
+    return past.in_doubt or (past.last.delivered and past.last.status in GOOD)
+
+
+def _effect(run_id: str, past: Past, names: dict[Call, str]) -> DoneEffect:
+    last = past.last
+    step = names.get(past.call, past.call.step)
+    at = last.ended_at or last.started_at
+    return DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
+
+
+def _result(past: Past) -> str:
+    kept = decode_payload(past.payload) if past.payload else None
+    if kept is None or (kept.result is msgspec.UNSET and not kept.blob):
+        return ""
+    text = "large" if kept.blob else bytes(kept.result).decode()  # type: ignore[arg-type]
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
