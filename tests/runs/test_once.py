@@ -391,3 +391,97 @@ def test_a_name_that_was_taken_away_is_damage(place: Place) -> None:
     found = place.outlast.verify()
     assert not found.ok
     assert any("named" in problem.why for problem in found.problems)
+
+
+# -- open --------------------------------------------------------------------------------------------
+
+
+def nightly(outlast: Outlast, *, more: bool = False, **options: Any) -> tuple[str, Any]:
+    with outlast.open("nightly", **options) as run:
+        run.emit("begins", {"number": len(KNOBS.setdefault("times", []))})
+        KNOBS["times"].append(1)
+        paid = charge(look_up("kelp"))
+        run.state["paid"] = paid.amount
+        if more:
+            charge("otters")
+        return run.id, (paid, run.now(), dict(run.state))
+
+
+def test_open_without_a_task_is_a_new_run_each_time(place: Place) -> None:
+    assert nightly(place.outlast)[0] != nightly(place.outlast)[0]
+    assert place.count("charge KELP") == 2
+
+
+def test_open_with_a_task_runs_on_receipts_after_success(place: Place) -> None:
+    first, again = nightly(place.outlast, task="monday"), nightly(place.outlast, task="monday")
+    assert first == again
+    assert (place.ran, len(place.outlast.runs())) == (["look up kelp", "charge KELP"], 1)
+    assert place.outlast.verify().ok
+
+
+def test_a_call_without_a_receipt_is_refused_once_the_task_is_finished(place: Place) -> None:
+    nightly(place.outlast, task="monday")
+    with pytest.raises(Finished, match="charge") as caught:
+        nightly(place.outlast, task="monday", more=True)
+    assert caught.value.code == "finished"
+    assert place.count("charge otters") == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda run: run.map(look_up, ["a", "b"]),
+        lambda run: run.sleep(1),
+        lambda run: run.pause_for("approval"),
+        lambda run: run.wait_for("news"),
+        lambda run: run.spawn(note),
+        lambda run: run.uuid(),
+        lambda run: run.workspace.save("notes", b"x"),
+        lambda run: run.handoff("said", "the whole of it"),
+        lambda run: run.checkpoint("here"),
+    ],
+)
+def test_whatever_is_new_is_refused_once_the_task_is_finished(place: Place, call: Any) -> None:
+    with place.outlast.open("nightly", task="monday"):
+        pass
+    with pytest.raises(Finished), place.outlast.open("nightly", task="monday") as run:
+        call(run)
+    assert len(place.outlast.runs()) == 1
+
+
+def test_open_with_a_task_goes_on_while_it_is_unfinished(place: Place) -> None:
+    KNOBS["trouble"] = True
+    with pytest.raises(ConnectionError):
+        nightly(place.outlast, task="monday")
+    KNOBS["trouble"] = False
+    nightly(place.outlast, task="monday")
+    assert (place.count("charge KELP"), len(place.outlast.runs())) == (1, 1)
+
+
+def test_an_async_block_runs_on_receipts_too(place: Place) -> None:
+    async def inside(more: bool = False) -> str:
+        async with AsyncOutlast(place.home) as outlast, outlast.open("nightly", task="monday") as run:
+            found = await asyncio.gather(run.step(look_up, "a"), run.step(look_up, "b"))
+            if more:
+                await run.step(look_up, "c")
+            return "".join(found)
+
+    assert (asyncio.run(inside()), asyncio.run(inside())) == ("AB", "AB")
+    with pytest.raises(Finished):
+        asyncio.run(inside(more=True))
+    assert sorted(place.ran) == ["look up a", "look up b"]
+
+
+def test_a_map_that_failed_half_way_is_given_again_as_it_was(place: Place) -> None:
+    def block() -> str:
+        with place.outlast.open("nightly", task="monday") as run:
+            try:
+                run.map(look_up, ["a", "b", "c"], concurrency=1)
+            except ConnectionError as error:
+                return str(error)
+        return ""
+
+    KNOBS["trouble"] = True
+    first = block()
+    KNOBS["trouble"] = False
+    assert (first, block(), place.ran) == ("no network", "no network", ["look up a"])

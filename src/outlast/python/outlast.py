@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
@@ -21,6 +21,7 @@ from outlast.runs.run import Outcome
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
+    from outlast.home.home import Runtime
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import AsyncHandoffs, Handoffs
     from outlast.python.run import AsyncRun, Run
@@ -193,14 +194,20 @@ class Outlast(Shared):
         trace_id: str = "",
         meta: JsonMap | None = None,
     ) -> Iterator[Run]:
-        """A run around existing code: run the script again to continue it. On a wait it says so and exits 3."""
+        """A run around existing code: run the script again to continue it. On a wait it says so and exits 3.
+
+        With a `task` it happens once: after its success the block runs on its receipts, and a call that has none raises
+        Finished. Without one, the next time is a new run.
+        """
         from outlast.runs import body as runner
         from outlast.runs.start import heard
 
         options = Options(task, fresh, session, trace_id, meta)
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
-            _leave(begun)
+            with _on_record(self._runtime, begun, options, is_async=False) as run:
+                yield run
+            return
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
         with heard(self._runtime, begun), runner.body(self._runtime, execution) as ended:
             yield make_run(execution, False)
@@ -345,7 +352,9 @@ class AsyncOutlast(Shared):
         options = Options(task, fresh, session, trace_id, meta)
         _, begun = self._open(name, options)
         if isinstance(begun, Outcome):
-            _leave(begun)
+            with _on_record(self._runtime, begun, options, is_async=True) as run:
+                yield run
+            return
         execution, _ = runner.prepare(self._runtime, begun, Acceptance())
         execution.branches = Branches(execution.turns(), can_park=False)
         with runner.body(self._runtime, execution) as ended:
@@ -383,6 +392,17 @@ def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Accep
     if partial not in (None, "keep", "restore"):
         raise NameInvalid("partial", str(partial), "use keep or restore")
     return Acceptance(codes, why, partial or "")
+
+
+def _on_record(
+    runtime: Runtime, outcome: Outcome[Any], options: Options, *, is_async: bool
+) -> AbstractContextManager[Any]:
+    """For a block whose named task has happened: its receipts. One whose run only waits is left."""
+    if outcome.status != "succeeded":
+        _leave(outcome)
+    from outlast.runs.replay.finished import body_on_record
+
+    return body_on_record(runtime, outcome, options.task or "", is_async=is_async)
 
 
 def _leave(outcome: Outcome[Any]) -> NoReturn:
