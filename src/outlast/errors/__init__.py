@@ -144,7 +144,7 @@ class RunRemoved(NotFound):
 
     code = "run_removed"
     says = "run {run} ({status}) was removed by {by} on {at}"
-    advice = "its records are gone; run its flow again to start a new run"
+    advice = "its records are gone; run its flow again to start a new run; of a task that was named, with `--again`"
 
     def __init__(self, run: str, status: str, by: str, at: str) -> None:
         super().__init__(run=run, status=status, by=by, at=at)
@@ -372,7 +372,7 @@ class RunFinished(Conflict):
 
     code = "run_finished"
     says = "run {run} is finished ({status})"
-    advice = "run the flow again to start a new run of the task"
+    advice = "run the flow again to start a new run; of a task that was named, with `--again`"
 
     def __init__(self, run: str, status: str) -> None:
         super().__init__(run=run, status=status)

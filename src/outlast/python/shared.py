@@ -20,7 +20,7 @@ from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.options import Options
+from outlast.runs.options import Options as Options
 from outlast.runs.run import Outcome, RunRecord
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
         "verdict": verdict_json(outcome.verdict),
         "replayed_steps": outcome.replayed_steps,
         "unasked": list(outcome.unasked),
+        "replayed": outcome.replayed,
+        "notes": list(outcome.notes),
     }
 
 

@@ -27,6 +27,7 @@ from outlast.remote.line import Line, Patience, Who
 from outlast.remote.place import Ashore
 from outlast.remote.runs import Runs
 from outlast.remote.values import value_of
+from outlast.runs.options import Options
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import STATUSES, Outcome, RunRecord
@@ -298,7 +299,11 @@ class RemoteOutlast(RemoteShared, Outlast):
 
         Raises NoFlows when the server was not given the flow, and what Outlast.run raises.
         """
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        return self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         begun = self._runs.begin(flow, args, kwargs, options)
         return self._runs.until_over(begun, flow.spec.decode)
 
@@ -314,7 +319,11 @@ class RemoteOutlast(RemoteShared, Outlast):
         **kwargs: Any,
     ) -> Started[T]:
         """Like run, without waiting. The run is durable before this returns."""
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        return self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    def _start(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Started[T]:
         begun = self._runs.begin(flow, args, kwargs, options, look=0.0)
         started: Started[T] = Started(begun.run_id)
         wait = lambda: self._runs.until_over(begun, flow.spec.decode)  # noqa: E731
@@ -387,7 +396,11 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         **kwargs: Any,
     ) -> Outcome[T]:
         """Run a flow at the server and wait; cancelling ends the waiting, not the run. See Outlast.run."""
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
+        return await self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    async def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options))
         return await _to_its_end(lambda: self._runs.until_over(begun, flow.spec.decode))
 
@@ -403,9 +416,13 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         **kwargs: Any,
     ) -> AsyncStarted[T]:
         """Like run, without waiting. The run is durable before this returns."""
+        return await self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    async def _start(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncStarted[T]:
         import asyncio
 
-        options = {"task": task, "fresh": fresh, "session": session, "trace_id": trace_id, "meta": meta}
         begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options, look=0.0))
         waiting = _to_its_end(lambda: self._runs.until_over(begun, flow.spec.decode))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import RunFinished, RunHeld
 from outlast.remote.line import in_path
 from outlast.remote.values import outcome_of
+from outlast.runs.options import Options
 from outlast.runs.run import Outcome
 from outlast.values.cancel import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from outlast.remote.place import Ashore
 
 FIRST_LOOK = 1.0  # seconds: a run that is shorter is told whole at once
+_SAID = ("task", "fresh", "session", "trace_id", "meta", "again", "yes", "effects")  # of a start
 WHEN_AWAITED = 1.0  # one who is awaited may be cancelled, and looks up more often
 
 
@@ -33,15 +35,16 @@ class Runs:
         flow: Flow[..., Any] | FlowFile,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-        options: Mapping[str, Any],
+        options: Options,
         *,
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now."""
         spec = flow.spec
         inputs = decode(self._runtime.pack_inputs(spec, spec.bind(args, kwargs)))
-        said = {name: value for name, value in options.items() if value is not None}
-        body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **said}
+        said = {name: value for name in _SAID if (value := getattr(options, name)) is not None}
+        operation_id = options.operation_id or self._line.operation_id()
+        body = {"flow": spec.name, "inputs": inputs, **said, "operation_id": operation_id}
         with _goes_on(""):
             reply = self._line.ask("POST", "/v1/runs", query={"wait": look}, body=body, wait=look)
         return outcome_of(reply.raw, spec.decode)

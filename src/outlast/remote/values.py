@@ -45,6 +45,8 @@ class _OutcomeJson(msgspec.Struct):
     verdict: Verdict | None = None
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()
+    replayed: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -114,8 +116,8 @@ def _micros(text: str) -> int:
 def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     """How a run stands; its result as the flow's annotation types it."""
     said = msgspec.json.decode(raw, type=_OutcomeJson)
-    succeeded = said.status == "succeeded"
-    result = (back or decode)(bytes(said.result)) if succeeded else None
+    known = said.status == "succeeded" and "result_pruned" not in said.notes
+    result = _result(bytes(said.result), back or decode, said.notes) if known else None
     return Outcome(
         said.run_id or "",
         said.status,
@@ -125,4 +127,16 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
         said.verdict,
         said.replayed_steps,
         said.unasked,
+        replayed=said.replayed,
+        notes=said.notes,
     )
+
+
+def _result(raw: bytes, back: Decode, notes: tuple[str, ...]) -> Any:
+    """The result as the flow's annotation types it; plain when its code was another one then, and so was its type."""
+    try:
+        return back(raw)
+    except msgspec.ValidationError:
+        if "code_changed" not in notes:
+            raise
+        return decode(raw)

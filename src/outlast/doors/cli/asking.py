@@ -19,6 +19,7 @@ from outlast.runs.waits.interrupt import is_for_people
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
     from outlast.doors.cli.door import Door
+    from outlast.errors import RepeatsEffects
 
 # what may be chosen: its key, its words
 KEYS = {
@@ -53,6 +54,15 @@ def pick(found: Sequence[RunRecord]) -> str:
             return found[int(word) - 1].id
         note(f"{word} is none of 1 to {len(found)}")
     return ""
+
+
+def may_repeat(error: RepeatsEffects) -> bool:
+    """Whether a person says that effects which were done may happen again; each of them is shown."""
+    note("")
+    paragraph(f"--{error.how} on task {error.task!r} would repeat what was done:", "? ", "  ")
+    for effect in error.effects:
+        paragraph(str(effect["says"]), "  - ", "    ")
+    return _line("  may it happen again? [y]es, [n]o: ").lower() in ("y", "yes")
 
 
 def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:

@@ -32,6 +32,12 @@ def _say(door: Door, outcome: Outcome[Any]) -> None:
         say("interrupted before the run began; run the same command again", "yellow")
         return
     say(f"run {outcome.run_id} {outcome.status}", STYLES.get(outcome.status, ""))
+    if outcome.replayed:
+        say("it has happened before, so nothing was done now; to have it happen once more: --again")
+    if "code_changed" in outcome.notes:
+        say("its code has changed since: this is what it came to then", prose=True)
+    if "result_pruned" in outcome.notes:
+        say("its result was removed by gc, and is not known any more", prose=True)
     if outcome.replayed_steps:
         say(f"reused: {counted(outcome.replayed_steps, 'finished step')} from receipts, not repeated")
     changed = [one.subject for one in outcome.verdict.reasons if one.code == "code_changed"] if outcome.verdict else []

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +15,11 @@ import click
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import USAGE, is_declined
+from outlast.errors import RepeatsEffects
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
+    from outlast.python.shared import Options
 
 
 until_done_option = click.option(
@@ -28,10 +32,25 @@ until_done_option = click.option(
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
 @click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
 @click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
+@click.option("--again", is_flag=True, help="Let a named task that has happened happen once more.")
+@click.option("--yes", is_flag=True, help="With --again or --fresh: effects that were done may happen again.")
+@click.option("--effects", default="", metavar="NAME,…", help="The same for these effects only.")
 @until_done_option
 @raw_option
-def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: bool, until_done: bool) -> int:
+def run(
+    door: Door,
+    flow: str,
+    inputs: Sequence[str],
+    task: str | None,
+    fresh: bool,
+    again: bool,
+    yes: bool,
+    effects: str,
+    until_done: bool,
+) -> int:
     """Run a flow; the same command after a crash continues the same run.
+
+    With --task it happens once: after its success the same command gives the outcome.
 
     FLOW is `flow.yaml`, `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it
     is, from @FILE, or from standard input (-).
@@ -42,12 +61,34 @@ def run(door: Door, flow: str, inputs: Sequence[str], task: str | None, fresh: b
       outlast run report.py:daily_report '{"topic": "ai"}'
     """
     from outlast.doors.cli.inputs import find_flow, inputs_of
+    from outlast.python.shared import Options
 
     with _turned_away(door.json):
         found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
+    named = tuple(name.strip() for name in effects.split(",") if name.strip())
+    options = Options(task, fresh, again=again, yes=yes, effects=named)
     with door.open(make=True) as outlast:
-        return _go(door, outlast, lambda: outlast.run(found, task=task, fresh=fresh, **given), until_done)
+        return _start(door, outlast, found, given, options, until_done)
+
+
+def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool) -> int:
+    """Run it. On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
+    from outlast.doors.cli.asking import can_ask, may_repeat
+
+    while True:
+        try:
+            return _go(door, outlast, partial(outlast._run, options, flow, (), given), until_done)
+        except RepeatsEffects as error:
+            if not can_ask(door) or not may_repeat(error):
+                raise
+            options = agreed(options, error)
+
+
+def agreed(options: Options, error: RepeatsEffects) -> Options:
+    """The same, with what was shown agreed to. What a removed run did has no name."""
+    names = tuple(effect["step"] for effect in error.effects)
+    return replace(options, effects=(*options.effects, *names), yes=not all(names))
 
 
 @command("resume")
@@ -154,7 +195,7 @@ def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Out
         outcome, run_id, signal = watched(outlast, run_id, work, quiet=door.json)
     if outcome is None:
         outcome = _interrupted(outlast, run_id)
-    if outcome.run_id:
+    if outcome.run_id and not outcome.replayed:
         _mirror(outlast, outcome.run_id)
     return outcome, signal
 

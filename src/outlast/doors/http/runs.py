@@ -17,6 +17,7 @@ from outlast.doors.http.watching import Follower
 from outlast.errors import (
     AmbiguousPrefix,
     Contested,
+    Finished,
     FlowNotFound,
     InputsConflict,
     InputsInvalid,
@@ -25,6 +26,7 @@ from outlast.errors import (
     NameInvalid,
     NoFlows,
     OperationConflict,
+    RepeatsEffects,
     RequestInvalid,
     RunFinished,
     RunHeld,
@@ -33,6 +35,8 @@ from outlast.errors import (
     RunSealed,
     StepAmbiguous,
     StepNotFound,
+    TaskAborted,
+    TaskDeclined,
 )
 from outlast.python.decorators import FlowFile
 from outlast.python.outlast import Options, acceptance_of
@@ -65,6 +69,9 @@ class Start(Body):
     session: str = ""
     trace_id: str = ""
     meta: dict[str, Any] | None = None
+    again: bool = False
+    yes: bool = False
+    effects: tuple[str, ...] = ()
     operation_id: str | None = None
 
 
@@ -139,6 +146,9 @@ async def _start(exchange: Exchange) -> None:
 def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
     outlast, asked = exchange.opened(START, WaitQuery(), raw)
     body: Start = asked.body
+    if body.again or body.yes or body.effects:
+        assert exchange.identity is not None
+        exchange.identity.refuse_without("approve")
     flow = exchange.state.flows.named(body.flow)
     options, inputs = Options(**asked.given("flow", "inputs")), _inputs_of(flow, body.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
@@ -344,8 +354,20 @@ START = Call(
     serves=_start,
     gives=RunOutcome,
     status=202,
-    errors=(*REFUSALS, InputsInvalid, InputsConflict, NameInvalid, OperationConflict),
-    detail=GOING,
+    errors=(
+        *REFUSALS,
+        InputsInvalid,
+        InputsConflict,
+        NameInvalid,
+        OperationConflict,
+        TaskAborted,
+        TaskDeclined,
+        Finished,
+        RepeatsEffects,
+        IntegrityBroken,
+    ),
+    detail=f"{GOING} A task that is named happens once: after its success the same call is answered with its outcome "
+    "(`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
     example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
 )
 RESUME = Call(

@@ -8,6 +8,7 @@ WORDS: dict[str, str] = {
     "acknowledged": "Musts in prose that were kept, word for word.",
     "actor": "Who acts. Only without a key, on the server's own machine; a key says who acts.",
     "after": "The number of the last one seen: those after it are wanted; of two checkpoints, the second.",
+    "again": "Whether a named task that has happened is to happen once more.",
     "anchor": "The stable name that a handoff is stored under and recovered by.",
     "answer": "The answer, as the wait's `schema` or `choices` want it.",
     "assignee": "Only what waits for this person.",
@@ -27,6 +28,7 @@ WORDS: dict[str, str] = {
     "cursor": "`next` of the page before; without it a list begins at the beginning.",
     "depth": "How far to follow what it rests on.",
     "digest": "The SHA-256 of the content, by which it is kept.",
+    "effects": "Of a start, the effects that may happen again, by the names of their steps.",
     "environment": "Files whose change weakens the trust in a handoff.",
     "evidence": 'What came of checks, as somebody reports it: `{"check": …, "passed": true}`.',
     "execution_packet_v1": "One JSON object for the next run, kept byte for byte.",
@@ -115,4 +117,5 @@ WORDS: dict[str, str] = {
     "upto": "The number of the last message that the memo stands for.",
     "wait": "Seconds to wait for the run to end, or to wait for something itself.",
     "why": "Why; it is on the record.",
+    "yes": "Whether effects that were done may happen again, whichever they are.",
 }
