@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from outlast import Run, flow, step
+from outlast import Run, effect, flow, step
 
 
 @step
@@ -67,3 +67,15 @@ def noting(run: Run, text: str) -> str:
     run.emit("noted", {"text": noted(text)})
     run.pause_for("approval", payload={"question": text})
     return text
+
+
+@effect
+def pay(path: str) -> str:
+    with Path(path).open("a") as file:
+        file.write("paid\n")
+    return "paid"
+
+
+@flow
+def paying(run: Run, path: str) -> str:
+    return pay(path)

@@ -65,7 +65,7 @@ def test_the_same_operation_starts_one_run(server: Served) -> None:
     assert (again.headers["idempotency-replayed"], again.json["result"]) == ("true", 10)
     other = server.post("/v1/runs", asked | {"task": "twice"}, headers={"idempotency-key": "start-1"})
     assert other.code == "operation_conflict"
-    assert server.post("/v1/runs?wait=30", asked).json["run_id"] != first.json["run_id"]
+    assert server.post("/v1/runs?wait=30", asked | {"task": "twice"}).json["run_id"] != first.json["run_id"]
 
 
 def test_inputs_are_checked_before_anything_runs(server: Served) -> None:
