@@ -34,6 +34,7 @@ class Figures:
     at_once: int
     kills: int = 0
     before_ready: int = 0  # of the kills, those that hit a process while it was opening the home
+    repeated: int = 0  # calls that were made again after all had ended
     runs: int = 0
     steps: int = 0
     effects: int = 0
@@ -45,8 +46,8 @@ class Figures:
     wrongs: list[str] = field(default_factory=list)
 
 
-def start(home: Path, log: Path, mode: str, runs: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(WORKER), str(home), str(log), mode, str(runs), str(STEPS[runs])]
+def start(home: Path, log: Path, mode: str, runs: int, how: str = "repeat") -> "subprocess.Popen[str]":
+    command = [sys.executable, str(WORKER), str(home), str(log), mode, str(runs), str(STEPS[runs]), how]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -68,17 +69,28 @@ def lived_through(worker: "subprocess.Popen[str]", dice: random.Random, figures:
 
 
 def campaign(folder: Path, dice: random.Random, figures: Figures, kills: int) -> None:
-    """One home: kill its worker until all runs are done or there were kills enough; then let it end."""
+    """One home: kill its worker until all runs are done or there were kills enough; then let it end.
+
+    Who comes after a kill repeats the calls, as a supervisor does, or resumes the runs. After the end every call is
+    repeated twice more, and killed once: that does nothing.
+    """
     home, log = folder / "home", folder / "log"
     done = False
     while not done and figures.kills < kills:
-        done = lived_through(start(home, log, figures.mode, figures.at_once), dice, figures)
+        how = dice.choice(["repeat", "resume"])
+        done = lived_through(start(home, log, figures.mode, figures.at_once, how), dice, figures)
     while not done:
-        worker = start(home, log, figures.mode, figures.at_once)
-        said, _ = worker.communicate(timeout=60)
-        assert worker.returncode == 0
-        done = said.endswith("done\n")
+        done = let_end(start(home, log, figures.mode, figures.at_once))
+    lived_through(start(home, log, figures.mode, figures.at_once), dice, figures)
+    assert let_end(start(home, log, figures.mode, figures.at_once))
+    figures.repeated += figures.at_once
     judge(home, log.read_text().splitlines(), figures)
+
+
+def let_end(worker: "subprocess.Popen[str]") -> bool:
+    said, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    return said.endswith("done\n")
 
 
 def judge(home: Path, lines: list[str], figures: Figures) -> None:

@@ -1,8 +1,9 @@
 """A process that works until it is killed: many runs at once, each step written down as it runs and as it returns.
 
-`worker.py HOME LOG MODE RUNS STEPS` goes on with whatever of its runs is unfinished, says `ready` when it begins
-and `done` when all of them have succeeded. The log has one line per event, appended in one write: `ran` and
-`effect` from inside a body, `ack` once the call has returned to the flow. Their order is the order of events.
+`worker.py HOME LOG MODE RUNS STEPS HOW` says `ready` when it begins and `done` when all of its runs have succeeded.
+HOW is `repeat`: every call is made again, as a supervisor does, also of what has ended; or `resume`: what there is
+goes on by its id. The log has one line per event, appended in one write: `ran` and `effect` from inside a body, `ack`
+once the call has returned to the flow. Their order is the order of events.
 """
 
 import asyncio
@@ -67,9 +68,9 @@ async def work_async(run: AsyncRun, lane: int, steps: int) -> int:
     return int(run.state["number"])
 
 
-def unfinished(outlast: Outlast | AsyncOutlast, runs: int) -> list[int]:
-    finished = {run.task for run in outlast.runs(status="succeeded", limit=10_000)}
-    return [task for task in range(runs) if f"task-{task}" not in finished]
+def begun(outlast: Outlast | AsyncOutlast, how: str) -> dict[str, str]:
+    """The runs to resume, by their tasks."""
+    return {run.task: run.id for run in outlast.runs(limit=10_000) if not run.finished} if how == "resume" else {}
 
 
 def answered(outlast: Outlast | AsyncOutlast, outcome: Outcome[Any]) -> bool:
@@ -80,32 +81,42 @@ def answered(outlast: Outlast | AsyncOutlast, outcome: Outcome[Any]) -> bool:
     return outcome.status == "waiting"
 
 
-def in_threads(home: str, runs: int, steps: int) -> None:
-    def one(task: int) -> None:
-        while answered(outlast, outcome := outlast.run(work, task, steps, task=f"task-{task}")):
+def in_threads(home: str, runs: int, steps: int, how: str) -> None:
+    def call(task: str, lane: int) -> Outcome[Any]:
+        return outlast.resume(known[task]) if task in known else outlast.run(work, lane, steps, task=task)
+
+    def one(lane: int) -> None:
+        while answered(outlast, outcome := call(f"task-{lane}", lane)):
             pass
         assert outcome.unwrap() == steps - 1
 
     with Outlast(home) as outlast, ThreadPoolExecutor(runs) as pool:
+        known = begun(outlast, how)
         print("ready", flush=True)
-        list(pool.map(one, unfinished(outlast, runs)))
+        list(pool.map(one, range(runs)))
 
 
-async def in_tasks(home: str, runs: int, steps: int) -> None:
-    async def one(task: int) -> None:
-        while answered(outlast, outcome := await outlast.run(work_async, task, steps, task=f"task-{task}")):
+async def in_tasks(home: str, runs: int, steps: int, how: str) -> None:
+    async def call(task: str, lane: int) -> Outcome[Any]:
+        if task in known:
+            return await outlast.resume(known[task])
+        return await outlast.run(work_async, lane, steps, task=task)
+
+    async def one(lane: int) -> None:
+        while answered(outlast, outcome := await call(f"task-{lane}", lane)):
             pass
         assert outcome.unwrap() == steps - 1
 
     async with AsyncOutlast(home) as outlast:
+        known = begun(outlast, how)
         print("ready", flush=True)
-        await asyncio.gather(*(one(task) for task in unfinished(outlast, runs)))
+        await asyncio.gather(*map(one, range(runs)))
 
 
 if __name__ == "__main__":
-    home, _, mode, runs, steps = sys.argv[1:]
+    home, _, mode, runs, steps, how = sys.argv[1:]
     if mode == "threads":
-        in_threads(home, int(runs), int(steps))
+        in_threads(home, int(runs), int(steps), how)
     else:
-        asyncio.run(in_tasks(home, int(runs), int(steps)))
+        asyncio.run(in_tasks(home, int(runs), int(steps), how))
     print("done", flush=True)

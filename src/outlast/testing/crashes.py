@@ -1,4 +1,4 @@
-"""`crash_everywhere`: a flow is killed at every write point and resumed, and the promises are checked each time.
+"""`crash_everywhere`: a flow is killed at every write point and goes on, and the promises are checked each time.
 
 Every trial has a home of its own and real processes, forked and killed by SIGKILL. The parent opens a home only
 after the last fork that uses it: SQLite's files do not survive a fork.
@@ -25,6 +25,7 @@ from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, Answer, Happened
 from outlast.runs.execution import Execution
 from outlast.runs.receipt import Receipt
+from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import audit
 from outlast.testing.children import Ended, Tell, in_child
@@ -33,6 +34,7 @@ from outlast.values.codec import decode, encode
 T = TypeVar("T")
 Settle = Callable[[Receipt], Happened | Answer]
 _MOST_RESUMES = 20
+TASK = "crash-everywhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,13 @@ def crash_everywhere(
     seconds: float = 30.0,
     **kwargs: Any,
 ) -> Crashes:
-    """Kill a flow at every write point it reaches, resume it, and assert what Outlast promises.
+    """Kill a flow at every write point it reaches, go on, and assert what Outlast promises.
 
-    That is: the same result as undisturbed, every delivered outcome kept and not computed again, every effect
-    run once unless `NOT_DONE` or a decision let it run again, and a clean `verify`. Raises AssertionError naming
-    the point; the home of that trial is kept.
+    The next process repeats the call, as a supervisor does, or resumes the run, in turns; and when it has ended the
+    call is repeated once more. Asserted is: the same result as undisturbed, every delivered outcome kept and not
+    computed again, every effect run once unless `NOT_DONE` or a decision let it run again, the last call given that
+    result without doing anything, and a clean `verify`. Raises AssertionError naming the point; the home of that trial
+    is kept. The task is named `crash-everywhere` unless `task` is given.
 
     An effect in doubt is settled by its `confirm` probe. For one without, `settle(receipt)` says what became of
     it: `Happened(result)` or `NOT_DONE`. `answers` has what people say to `pause_for`, and the bodies of the signals
@@ -85,7 +89,9 @@ def crash_everywhere(
     below `home`.
     """
     base = Path(tempfile.mkdtemp(prefix="outlast-crashes-", dir=home))
-    subject = Subject(flow, args, kwargs, settle or _no_settle, resources or {}, seconds, answers or {})
+    subject = Subject(
+        flow, args, {"task": TASK} | kwargs, settle or _no_settle, resources or {}, seconds, answers or {}
+    )
     trying = Trying(base, subject, check or _nothing, reset or _nothing)
     points = trying.undisturbed()
     for number, point in enumerate(_spread(points, limit)):
@@ -145,8 +151,11 @@ class Subject:
     seconds: float
     answers: Mapping[str, Any] = field(default_factory=dict)
 
-    def work(self, home: Path, hook: Callable[[str], None] | None, tell: Tell) -> None:
-        """One process's part: say what was there, go on, settle what is in doubt for the next one."""
+    def work(self, home: Path, hook: Callable[[str], None] | None, tell: Tell, *, by_id: bool = False) -> None:
+        """One process's part: say what was there, go on, settle what is in doubt for the next one.
+
+        It repeats the call, also when the run has ended; `by_id`: it resumes the run, if there is one to resume.
+        """
         clock = Hurried()
         failpoints.arm(hook)
         with Outlast(home, clock=clock) as outlast:
@@ -155,13 +164,20 @@ class Subject:
             tell("delivered", audit.delivered(outlast))
             _tell_bodies(tell)
             clock.ahead = max((_ahead(wait, clock) for wait in outlast.interrupts()), default=0)
-            if not any(run.finished for run in audit.every_run(outlast) if not run.parent):
-                outcome = outlast.run(self.flow, *self.args, **self.kwargs)
-                for wait in outlast.interrupts():
-                    self._answer(outlast, wait)
-                if outcome.status != "waiting":
-                    outcome.unwrap()
+            outcome = self._go_on(outlast, by_id)
+            for wait in outlast.interrupts():
+                self._answer(outlast, wait)
+            if outcome.status != "waiting":
+                outcome.unwrap()
             tell("finished", all(run.finished for run in audit.every_run(outlast)))
+
+    def _go_on(self, outlast: Outlast, by_id: bool) -> Outcome[Any]:
+        left = [run.id for run in audit.every_run(outlast) if by_id and not run.parent and not run.finished]
+        return outlast.resume(left[0]) if left else self.call(outlast)
+
+    def call(self, outlast: Outlast) -> Outcome[Any]:
+        """The call, as whoever made it first makes it again."""
+        return outlast.run(self.flow, *self.args, **self.kwargs)
 
     def _answer(self, outlast: Outlast, wait: Interrupt) -> None:
         if wait.type == "inputs_changed":
@@ -250,7 +266,7 @@ class Trying:
 
     def killed_at(self, point: Point, number: int, twice: bool) -> None:
         """One trial: kill, resume until it is finished, judge."""
-        trial = Trial(self.base / f"{number:04d}", self.subject, f"killed at {point}")
+        trial = Trial(self.base / f"{number:04d}", self.subject, f"killed at {point}", number)
         self.reset()
         if not trial.go_on(failpoints.kill_at(point.name, point.nth)).killed:
             self.missed.append(point)
@@ -271,6 +287,7 @@ class Trial:
     home: Path
     subject: Subject
     where: str
+    number: int = 0
     parts: list[Ended] = field(default_factory=list)
 
     @property
@@ -283,8 +300,9 @@ class Trial:
 
     def go_on(self, hook: Callable[[str], None] | None = None) -> Ended:
         """Let one process work until it ends or is killed. None of it may compute what was delivered before."""
+        by_id = (self.number + len(self.parts)) % 2 == 1
         try:
-            part = in_child(lambda tell: self.subject.work(self.home, hook, tell), self.subject.seconds)
+            part = in_child(lambda tell: self.subject.work(self.home, hook, tell, by_id=by_id), self.subject.seconds)
         except TimeoutError as error:
             raise AssertionError(f"{self.where}: {error} (kept in {self.home})") from None
         self.parts.append(part)
@@ -311,8 +329,10 @@ class Trial:
             there = [tuple(decode(encode(one)) for one in each) for each in audit.delivered(outlast)]
             lost = [one for part in self.parts for one in _first(part.told("delivered")) if tuple(one) not in there]
             self.expect(not lost, f"delivered outcomes are gone or changed: {lost}")
+            again = self.subject.call(outlast)
             tops = [run for run in audit.every_run(outlast) if not run.parent]
             self.expect(len(tops) == 1, f"there are {len(tops)} runs where one was asked for")
+            self.expect(again.replayed, "the same call after its end was not given how it ended")
             return tops[0].result
 
 
