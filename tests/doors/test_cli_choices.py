@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
 InDoubt = Callable[[], str]
-OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked"}
+OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
+OUTCOME |= {"notes"}
 
 
 def test_retry_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None:

@@ -9,7 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked"}
+OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
+OUTCOME |= {"notes"}
 InDoubt = Callable[[], str]
 
 
@@ -133,7 +134,7 @@ def test_other_inputs_for_an_unfinished_task_are_refused(cli: "Cli") -> None:
     cli("run", "flows.py:report", "topic=ai", "--task", "daily", DIE="1")
     answer = cli("run", "flows.py:report", "topic=bees", "--task", "daily")
     assert (answer.code, "--fresh" in answer.err, "[inputs_conflict]" in answer.err) == (4, True, True)
-    assert cli("run", "flows.py:report", "topic=bees", "--task", "daily", "--fresh").code == 0
+    assert cli("run", "flows.py:report", "topic=bees", "--task", "daily", "--fresh", "--yes").code == 0
 
 
 def test_a_module_that_starts_runs_when_it_is_imported_is_refused_by_every_command(cli: "Cli") -> None:

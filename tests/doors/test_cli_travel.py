@@ -52,7 +52,7 @@ def test_a_moved_run_is_shown_as_moved_and_refused(cli: "Cli", in_doubt: "Callab
         assert (answer.code, answer.json["error"]["code"]) == (4, "run_sealed")
     assert cli("resume").code == 2
     assert cli("resume", run, "--dry-run").code == 0
-    assert cli("run", "flows.py:report", "topic=ai", "--fresh").code == 0
+    assert cli("run", "flows.py:report", "topic=ai", "--fresh", "--yes").code == 0
 
 
 def test_a_copy_is_shown_as_read_only(cli: "Cli", there: Path, in_doubt: "Callable[[], str]") -> None:
