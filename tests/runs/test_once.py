@@ -274,6 +274,8 @@ def test_again_starts_another_on_the_record(place: Place, said: dict[str, Any]) 
         "local",
         ["charge"],
     )
+    (item,) = [item for item in place.outlast.timeline(second.run_id) if item.name == "again"]
+    assert item.note == f"by local: after run {first.run_id}, repeats charge"
     assert place.run(pay, task="bill-7").run_id == second.run_id
     assert place.outlast.verify().ok
 

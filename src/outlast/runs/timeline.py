@@ -209,6 +209,9 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
             return f"from {facts.get('from', '')}, {facts.get('verdict', '')}"
         case "failed" if isinstance(facts.get("error"), dict):
             return _error(facts["error"])
+        case "again" | "fresh":
+            repeated = ", ".join(str(effect.get("step") or "unknown") for effect in facts.get("effects", ()))
+            return f"{_by(facts)}: after run {facts.get('of', '')}" + (f", repeats {repeated}" if repeated else "")
         case "accepted":
             return f"{facts.get('code', '')} {facts.get('subject', '')}: {facts.get('why', '')}"
         case _:
