@@ -154,6 +154,9 @@ class SqliteStore:
         self.still_there()  # else it was written into a file that nobody will ever find
         return result
 
+    def write_soon(self, work: Callable[[Writing], Any]) -> None:
+        self._writer.commit_soon(self.put_work(work))
+
     def read(self, look: Callable[[Reading], T]) -> T:
         if self._forks != _forks:
             self._refuse_forked()

@@ -34,6 +34,7 @@ NAMES: dict[str, Callable[[Any], str]] = {
     "interrupts": _named("wait {2}"),
     "inbox": _named("request {0} to run number {2}"),
     "operations": _named("operation {2}"),
+    "deliveries": _named("delivery of run number {0}"),
     "tombstones": _named("removed run {2}"),
     "anchors": lambda row: f"handoff {row[4]}" if row[3] == "default" else f"handoff {row[4]} in scope {row[3]}",
     "handoffs": _named("handoff row {2}"),

@@ -120,6 +120,9 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
         row = self._one("operation", operation_id)
         return tuple(row) if row else None
 
+    def deliveries_of(self, scope: str, task: str, since: int) -> list[tuple[str, str]]:
+        return self._all("deliveries_of", scope, task, since)
+
     def kin_of_status(self, status: str, limit: int, before: int = 0) -> list[Kin]:
         from outlast.care.gc.rule import Kin
 
@@ -380,6 +383,18 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
     def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
         self._one("add_operation", operation_id, kind, digest, answer, at)
 
+    def add_delivery(self, run_key: int, scope: str, task: str, receiver: str) -> None:
+        self._one("add_delivery", run_key, scope, task, receiver)
+
+    def set_receiver(self, run_key: int, receiver: str) -> None:
+        self._one("set_receiver", receiver, run_key, receiver)
+
+    def remove_delivery(self, run_key: int) -> None:
+        self._one("remove_delivery", run_key)
+
+    def forget_deliveries(self, scope: str, task: str, before: int) -> None:
+        self._one("forget_deliveries", scope, task, scope, task, before)
+
     def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
         """An anchor without a revision yet, and its lease, which nobody holds."""
         row = self._one("add_anchor", anchor_id, scope, anchor)
@@ -414,6 +429,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         """Put a tombstone in a run's place. Its journal stays, to be removed in slices."""
         self._one("bury_run", at, by, *kept, run_key)
         self.remove_waits(run_key)
+        self.remove_delivery(run_key)
         self._one("remove_lease", f"run:{run_id}")
         self._one("remove_run", run_key)
 

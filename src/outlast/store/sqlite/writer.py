@@ -46,7 +46,7 @@ MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 class Item:
     """Something to commit: entries for one run, or any other piece of work; and where its outcome goes."""
 
-    __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "work")
+    __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "unsynced", "work")
 
     def __init__(
         self, hold: Hold | None, entries: Sequence[Entry], work: Callable[[Writing], Any] | None = None
@@ -59,6 +59,7 @@ class Item:
         self.error: BaseException | None = None
         self.future: asyncio.Future[None] | None = None
         self.gate: threading.Lock | None = None  # what a waiting thread waits at
+        self.unsynced = False  # nobody waits for it to be on disk
 
 
 def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
@@ -130,6 +131,12 @@ class Writer:
         if item.error is not None:
             raise item.error
         return True
+
+    def commit_soon(self, item: Item) -> None:
+        """Commit a queued item without a sync if nobody else is writing; else whoever commits next takes it along."""
+        item.unsynced = True
+        if self._mutex.acquire(blocking=False):
+            self._lead(item)
 
     def commit_later(self, item: Item, future: asyncio.Future[None]) -> None:
         """Let the writer thread commit a queued item and resolve the future on its loop."""
@@ -255,6 +262,21 @@ class Writer:
             item.error = error
 
     def _commit(self, batch: list[Item]) -> None:
+        if batch[0].unsynced and all(item.unsynced for item in batch):
+            self._commit_unsynced(batch)
+        else:
+            self._commit_synced(batch)
+
+    def _commit_unsynced(self, batch: list[Item]) -> None:
+        """Into the log, without waiting for the disk: the next sync takes it along."""
+        level = self._tx.connection.pragma("synchronous")
+        self._tx.do("PRAGMA synchronous = NORMAL")
+        try:
+            self._commit_synced(batch)
+        finally:
+            self._tx.do(f"PRAGMA synchronous = {level}")
+
+    def _commit_synced(self, batch: list[Item]) -> None:
         tx = self._tx
         tx.moved.clear()
         self._durable = False

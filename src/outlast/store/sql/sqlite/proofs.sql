@@ -32,6 +32,9 @@ SELECT key, * FROM inbox WHERE key > ? ORDER BY key LIMIT ?
 -- name: rows_of_operations
 SELECT number, * FROM operations WHERE number > ? ORDER BY number LIMIT ?
 
+-- name: rows_of_deliveries
+SELECT run, * FROM deliveries WHERE run > ? ORDER BY run LIMIT ?
+
 -- name: rows_of_tombstones
 SELECT number, * FROM tombstones WHERE number > ? ORDER BY number LIMIT ?
 

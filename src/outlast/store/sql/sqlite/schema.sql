@@ -114,6 +114,15 @@ CREATE TABLE operations (
   at     INTEGER NOT NULL
 ) STRICT;
 
+-- Runs that a `run` call began and whose outcome nobody has received: it is given once to the next equal call.
+CREATE TABLE deliveries (
+  run      INTEGER PRIMARY KEY REFERENCES runs (key),
+  scope    TEXT NOT NULL,
+  task     TEXT NOT NULL,
+  receiver TEXT NOT NULL                    -- the process that is about to be given it; '' when none is
+) STRICT;
+CREATE INDEX deliveries_by_task ON deliveries (scope, task);
+
 -- Runs that were removed to make room: that they were, and where their chains ended. Of a named task this is what makes
 -- it happen once, for ever.
 CREATE TABLE tombstones (
