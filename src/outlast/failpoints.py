@@ -23,6 +23,7 @@ POINTS = (
     "step.ended",  # the body returned or raised, before its receipt
     "probe.ended",  # a confirm probe answered, before its receipt
     "run.ended",  # the body is over, before the run's own outcome is written
+    "run.returns",  # its outcome is durable, before who asked for it has it
 )
 
 # The same of `gc`, between any two changes to files; between any two transactions it reaches the points of commits.

@@ -23,7 +23,7 @@
     │                 secret_pattern_invalid, home_settings_invalid,
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
-    │                 headers_too_slow, media_type_refused, trust_invalid
+    │                 headers_too_slow, media_type_refused, trust_invalid, option_invalid
     ├── Unavailable   store_busy, disk_full, store_read_only, home_read_only, store_failed, store_newer,
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
     │                 server_unreachable, reply_invalid, internal,
@@ -328,10 +328,18 @@ class RunHeld(Conflict):
 
     code = "run_held"
     says = "run {run} is held by {holder} (epoch {epoch})"
-    advice = "wait for it, or stop that worker; a dead one is taken over at once"
+    advice = "wait for it: outlast.wait({run!r}), or with_options(wait=True); a dead worker is taken over at once"
 
     def __init__(self, run: str, holder: str, epoch: int) -> None:
         super().__init__(run=run, holder=holder, epoch=epoch)
+
+    @property
+    def run_id(self) -> str:
+        """The run that is held: it can be looked at and waited for."""
+        return str(self.run)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"run_id": self.run_id, "holder": self.holder}
 
 
 class GcRunning(Conflict):
@@ -1076,6 +1084,17 @@ class StepInvalid(Invalid):
 
     def __init__(self, step: str, why: str) -> None:
         super().__init__(step=step, why=why)
+
+
+class OptionInvalid(Invalid):
+    """Raised by with_options for an option that it does not have, or a value that the option cannot have."""
+
+    code = "option_invalid"
+    says = "option {option!r}: {why}"
+    advice = "with_options takes {known}"
+
+    def __init__(self, option: str, why: str, known: str) -> None:
+        super().__init__(path=option, option=option, why=why, known=known)
 
 
 class NameInvalid(Invalid):

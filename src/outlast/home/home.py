@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from outlast.clock import Clock, SystemClock
 from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, RunNotFound, SyncInLoop
@@ -56,6 +56,7 @@ class Runtime:
 
     secret_rules = SecretRules()
     key_id = ""  # of the API key in whose name a server acts: what it stores counts among that key's
+    received_when: Literal["returned", "printed", "never"] = "returned"  # when a caller has an outcome
     adopted = False  # the home was found, and not made here
 
     def __init__(
@@ -88,6 +89,7 @@ class Runtime:
         self.process, self.resources = this_process(ids), Resources(self.warn)
         self.live: dict[str, Execution] = {}
         self.claimed: set[str] = set()  # by this process, and not live yet
+        self.receiving: set[str] = set()  # runs whose outcome a caller in this process waits for
         self.tokens: set[str] = set()  # of the claims that this runtime may use
         self.claimer: Process | None = None  # in whose name it acts: that one's claims are its own too
         self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
@@ -275,7 +277,8 @@ class Runtime:
 
         record = self.record(row)
         waits = tuple(self.waits(row.key)) if record.status == "waiting" else ()
-        return Outcome(row.id, record.status, record.result, waits, record.error)
+        holder = record.holder if record.status == "running" else ""
+        return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder)
 
     def _result(self, row: RunRow) -> Any:
         kept = decode(row.result) if row.result else {}

@@ -22,4 +22,5 @@ class Settings:
     state_bytes: int = 64 * 1024
     crashes_before_asking: int = 3  # in one step, before a person is asked
     sleep_in_place_seconds: float = 60.0  # longer sleeps end the process's part and leave a timer
+    redeliver_seconds: float = 3600.0  # how long an outcome that nobody received is kept for an equal call; 0: not
     secret_patterns: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)  # rules of one's own, by name

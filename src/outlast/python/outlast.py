@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
-from outlast.errors import NameInvalid, RunWaiting
+from outlast.errors import NameInvalid, RunHeld, RunWaiting
 from outlast.flows.spec import FlowSpec
 from outlast.home.acceptance import Acceptance
 from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
@@ -90,15 +90,48 @@ class Outlast(Shared):
         Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
         inputs, Contested when its records cannot be trusted.
         """
-        return self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return self._run(self._asked(task, fresh, session, trace_id, meta, returns=True), flow, args, kwargs)
 
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
         if flow.spec.is_async:
             refuse_loop(f"outlast.run({flow.spec.name})")
-        spec, begun = self._begin(flow, args, kwargs, options)
-        return begun if isinstance(begun, Outcome) else self._runtime.go_on_here(begun, spec)
+        try:
+            spec, begun = self._begin(flow, args, kwargs, options)
+        except RunHeld as held:
+            spec, begun = flow.spec, self._wait_for(held, flow.spec, options)
+        return self._received(begun, spec)
+
+    def _received(
+        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """The outcome of a run that was begun, for the caller who waits here for it."""
+        from outlast.runs.delivery import given, receiving
+
+        if isinstance(begun, Outcome):
+            return given(self._runtime, begun)
+        with receiving(self._runtime, begun.run.id):
+            return given(self._runtime, self._runtime.go_on_here(begun, spec, accept))
+
+    def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
+        """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
+        from outlast.runs.await_end import await_end
+
+        awaited = self._awaited(held, spec, options)
+        try:
+            return await_end(awaited)
+        except TimeoutError:
+            raise held from None
+
+    def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
+        """How a run stands once nobody runs it: its result, its waits or its error. The result is plain JSON.
+
+        Should whoever runs it die meanwhile, it is continued here. Raises TimeoutError, and what `resume` raises.
+        """
+        from outlast.runs.await_end import Awaited, await_end
+
+        return self._received(await_end(Awaited(self._runtime, run_id, timeout)))
 
     def start(
         self,
@@ -112,13 +145,29 @@ class Outlast(Shared):
         **kwargs: Any,
     ) -> Started[T]:
         """Like run, in a background thread. The run is durable before this returns."""
-        return self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Started[T]:
-        spec, begun = self._begin(flow, args, kwargs, options)
+        try:
+            spec, begun = self._begin(flow, args, kwargs, options)
+        except RunHeld as held:
+            return self._after(held, flow.spec, options)
         return self._in_background(begun, spec)
+
+    def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
+        """A run that somebody else runs, waited for in a thread of its own. Raises RunHeld."""
+        self._awaited(held, spec, options)
+        started: Started[Any] = Started(held.run_id)
+
+        def work() -> Outcome[Any]:
+            begun = self._wait_for(held, spec, options)
+            return begun if isinstance(begun, Outcome) else self._runtime.go_on(begun, spec)
+
+        thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{held.run_id}", daemon=True)
+        begin(thread, f"waiting for run {held.run_id}")
+        return started
 
     def _in_background(
         self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
@@ -143,20 +192,9 @@ class Outlast(Shared):
         inputs: Mapping[str, Any],
         options: Options,
     ) -> tuple[Started[Any], bool]:
-        """Like start, once for each operation_id; whether it was started by the same one before."""
-        from outlast.home.once import Operation, Repeated, check_id
-
-        check_id(options.operation_id)
-        said = [self._runtime.name_of(flow.spec), dict(inputs), options.said()]
-        operation = Operation(options.operation_id, "run_start", said)
-        try:
-            spec, begun = self._begin(flow, (), dict(inputs), options, operation)
-        except Repeated as before:
-            return self._in_background(self._runtime.outcome(self._runtime.row(before.answer))), True
-        if isinstance(begun, Outcome) or begun.found != "new":  # of a new run it was noted with the run itself
-            known = begun.run_id if isinstance(begun, Outcome) else begun.run.id
-            self._runtime.store.write(lambda tx: operation.note(tx, known, self._runtime.clock.now()))
-        return self._in_background(begun, spec), False
+        """Like start, once for each operation_id; whether it gives what the same one did before. Raises RunHeld."""
+        spec, begun = self._begin(flow, (), dict(inputs), options)
+        return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
 
     def _resume_soon(self, run_id: str, acceptance: Acceptance) -> Started[Any]:
         """Like resume, in a background thread. Raises RunHeld, RunFinished."""
@@ -170,8 +208,7 @@ class Outlast(Shared):
         `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
         """
         acceptance = acceptance_of(accept, why, partial)
-        claimed = self._runtime.claim(run_id)
-        return self._runtime.go_on_here(claimed, None, acceptance)
+        return self._received(self._runtime.claim(run_id), None, acceptance)
 
     def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only, and say where it does not do what is recorded.
@@ -182,6 +219,14 @@ class Outlast(Shared):
         from outlast.runs.replay.replay import replay_run
 
         return replay_run(self._runtime, run_id)
+
+    def _opened(self, name: str, options: Options) -> Claim | Outcome[Any]:
+        """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
+        try:
+            return self._open(name, options)[1]
+        except RunHeld as held:
+            begun = self._wait_for(held, None, options)
+        return self._opened(name, options) if isinstance(begun, Outcome) else begun
 
     @contextmanager
     def open(
@@ -202,8 +247,8 @@ class Outlast(Shared):
         from outlast.runs import body as runner
         from outlast.runs.start import heard
 
-        options = Options(task, fresh, session, trace_id, meta)
-        _, begun = self._open(name, options)
+        options = self._asked(task, fresh, session, trace_id, meta)
+        begun = self._opened(name, options)
         if isinstance(begun, Outcome):
             with _on_record(self._runtime, begun, options, is_async=False) as run:
                 yield run
@@ -281,13 +326,44 @@ class AsyncOutlast(Shared):
         **kwargs: Any,
     ) -> Outcome[T]:
         """Run a flow; a plain one runs in a thread. See Outlast.run."""
-        return await self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        options = self._asked(task, fresh, session, trace_id, meta, returns=True)
+        return await self._run(options, flow, args, kwargs)
 
     async def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
-        spec, begun = self._begin(flow, args, kwargs, options)
-        return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
+        try:
+            spec, begun = self._begin(flow, args, kwargs, options)
+        except RunHeld as held:
+            spec, begun = flow.spec, await self._wait_for(held, flow.spec, options)
+        return await self._received(begun, spec)
+
+    async def _received(
+        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """The outcome of a run that was begun, for the caller who waits here for it."""
+        from outlast.runs.delivery import given, receiving
+
+        if isinstance(begun, Outcome):
+            return given(self._runtime, begun)
+        with receiving(self._runtime, begun.run.id):
+            return given(self._runtime, await self._runtime.go_on_async(begun, spec, accept))
+
+    async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
+        """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
+        from outlast.runs.await_end import await_end_async
+
+        awaited = self._awaited(held, spec, options)
+        try:
+            return await await_end_async(awaited)
+        except TimeoutError:
+            raise held from None
+
+    async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
+        """How a run stands once nobody runs it. See Outlast.wait."""
+        from outlast.runs.await_end import Awaited, await_end_async
+
+        return await self._received(await await_end_async(Awaited(self._runtime, run_id, timeout)))
 
     async def start(
         self,
@@ -301,14 +377,18 @@ class AsyncOutlast(Shared):
         **kwargs: Any,
     ) -> AsyncStarted[T]:
         """Like run, in a background task. The run is durable before this returns."""
-        return await self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return await self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     async def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> AsyncStarted[T]:
         import asyncio
 
-        spec, begun = self._begin(flow, args, kwargs, options)
+        try:
+            spec, begun = self._begin(flow, args, kwargs, options)
+        except RunHeld as held:
+            self._awaited(held, flow.spec, options)
+            return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, flow.spec, options)))
         if isinstance(begun, Outcome):
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
             done.set_result(begun)
@@ -317,19 +397,31 @@ class AsyncOutlast(Shared):
         going.add_done_callback(lambda _: self._runtime.claimed.discard(begun.run.id))  # cancelled before it began
         return AsyncStarted(begun.run.id, going)
 
+    async def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
+        """The outcome of a run that somebody else runs."""
+        begun = await self._wait_for(held, spec, options)
+        return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
+
     async def resume(
         self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
         acceptance = acceptance_of(accept, why, partial)
-        claimed = self._runtime.claim(run_id)
-        return await self._runtime.go_on_async(claimed, None, acceptance)
+        return await self._received(self._runtime.claim(run_id), None, acceptance)
 
     async def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only. See Outlast.replay."""
         from outlast.runs.replay.replay import replay_run_async
 
         return await replay_run_async(self._runtime, run_id)
+
+    async def _opened(self, name: str, options: Options) -> Claim | Outcome[Any]:
+        """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
+        try:
+            return self._open(name, options)[1]
+        except RunHeld as held:
+            begun = await self._wait_for(held, None, options)
+        return await self._opened(name, options) if isinstance(begun, Outcome) else begun
 
     @asynccontextmanager
     async def open(
@@ -349,8 +441,8 @@ class AsyncOutlast(Shared):
         from outlast.runs.branches import Branches, watch_tasks
 
         watch_tasks(asyncio.get_running_loop())
-        options = Options(task, fresh, session, trace_id, meta)
-        _, begun = self._open(name, options)
+        options = self._asked(task, fresh, session, trace_id, meta)
+        begun = await self._opened(name, options)
         if isinstance(begun, Outcome):
             with _on_record(self._runtime, begun, options, is_async=True) as run:
                 yield run

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid
+from outlast.errors import EmbeddedOnly, NameInvalid, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
     from outlast.commands.logs import Log
-    from outlast.home.once import Operation
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.run import AsyncRun, Run
+    from outlast.runs.await_end import Awaited
     from outlast.runs.claim import Claim
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
@@ -98,6 +98,8 @@ class Shared:
             settings=settings,
             store_options=store_options,
         )
+
+    _bound: Mapping[str, Any] = {}  # by with_options
 
     @property
     def home(self) -> Path:
@@ -387,7 +389,47 @@ class Shared:
         """
         return self._runtime.stop(now)
 
+    def with_options(self, **options: Any) -> Self:
+        """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.
+
+        They are named here because each keyword of `run` that is not an option of its own is an input of the flow.
+
+        - `again=True`: a finished named task happens once more; `effects=[STEP, …]` or `yes=True` agrees to what is
+          repeated by that.
+        - `operation_id="…"`: the same id again gives what it began, whatever became of it.
+        - `wait=True`, or seconds: while somebody else runs it, wait for its end instead of raising RunHeld.
+
+        Raises OptionInvalid.
+        """
+        from outlast.runs.options import checked
+
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._bound = {**self._bound, **checked(options)}
+        return view
+
     # -- shared by run, start, open --------------------------------------------------------------
+
+    def _asked(
+        self,
+        task: str | None,
+        fresh: bool,
+        session: str,
+        trace_id: str,
+        meta: JsonMap | None,
+        *,
+        returns: bool = False,
+    ) -> Options:
+        return Options(task, fresh, session, trace_id, meta, returns=returns, **self._bound)
+
+    def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
+        """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
+        from outlast.runs.await_end import Awaited
+
+        if options.wait is False:
+            raise held
+        self._runtime.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
+        return Awaited(self._runtime, held.run_id, None if options.wait is True else options.wait, spec)
 
     def _begin(
         self,
@@ -395,13 +437,12 @@ class Shared:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: Options,
-        operation: Operation | None = None,
     ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run
 
         runtime, spec = self._runtime, flow.spec
         raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        return spec, begin(runtime, spec, new_run(runtime, spec, raw, options), options, operation)
+        return spec, begin(runtime, spec, new_run(runtime, spec, raw, options), options)
 
     def _open(self, name: str, options: Options) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.clock import moment
 from outlast.errors import Finished, InputsConflict, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
-from outlast.home.once import Operation, Repeated
+from outlast.home.once import Operation, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import Entry, genesis
 from outlast.runs import claim as claims
-from outlast.runs import same_flow
+from outlast.runs import delivery, same_flow
 from outlast.runs.claim import Claim
 from outlast.runs.options import AS_EVER, Options
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import OF_A_CALL
 from outlast.store.contract import FinishedRow, NewRun, RunRow, Writing
+from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import pack_json
 from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
+
+R = TypeVar("R", RunRow, FinishedRow)
 
 
 def new_run(
@@ -48,17 +52,30 @@ def new_run(
     )
 
 
-def begin(
-    runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_EVER, operation: Operation | None = None
-) -> Claim | Outcome[Any]:
+class Undelivered(NamedTuple):
+    """A run that has ended well, whose outcome nobody received: it is for this call."""
+
+    run: RunRow
+
+
+def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_EVER) -> Claim | Outcome[Any]:
     """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
 
     Of a named task that has happened it is the outcome. Raises InputsConflict, RunHeld, TaskAborted, TaskDeclined,
-    Finished, RepeatsEffects.
+    Finished, RepeatsEffects, OperationConflict.
     """
-    found = decide(runtime, new, options, operation)
+    try:
+        found = decide(runtime, new, options)
+    except Repeated as before:
+        from outlast.runs.repeated import repeated
+
+        return repeated(runtime, spec, before.answer)
     if isinstance(found, Claim):
         return found
+    if isinstance(found, Undelivered):
+        from outlast.runs.repeated import redelivered
+
+        return redelivered(runtime, spec, found.run)
     if isinstance(found, FinishedRow):
         from outlast.runs.finished import outcome_of
 
@@ -69,37 +86,55 @@ def begin(
     try:
         return standing(runtime, found) or claims.claim(runtime, found.id)
     except RunFinished:  # a moment ago, by whoever else was running it
-        return begin(runtime, spec, new, options, operation)
+        return begin(runtime, spec, new, options)
 
 
-def decide(
-    runtime: Runtime, new: NewRun, options: Options = AS_EVER, operation: Operation | None = None
-) -> Claim | RunRow | FinishedRow:
+def decide(runtime: Runtime, new: NewRun, options: Options = AS_EVER) -> Claim | RunRow | FinishedRow | Undelivered:
     """Start a run, or give the task's unfinished one, or of a named task the newest finished one.
 
-    One transaction decides: two starters meet in one run, and who comes after its end is given that. Raises Repeated.
+    One transaction decides: two starters meet in one run, and who comes after its end is given that. What is given
+    under an operation_id is noted with it. Raises Repeated.
     """
     refuse_while_loading()
+    operation = operation_of(new, options)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "actor": new.actor}
 
-    def work(tx: Writing) -> Claim | RunRow | FinishedRow:
-        if operation is not None and (before := operation.answered(tx)) is not None:
+    def work(tx: Writing) -> Claim | RunRow | FinishedRow | Undelivered:
+        if (before := operation.answered(tx)) is not None:
             raise Repeated(before)
         found = same_flow.unfinished_run(runtime, tx, new)
         if found is not None and not options.fresh:
             if new.named and not found.named:  # from now on it has a name
                 tx.name_run(found.key)
-            return found
+            return _noted(operation, tx, new, found)
         done = same_flow.finished_runs(runtime, tx, new) if new.named else []
         if found is None and done and not options.again:
-            return _given(new, done[0], options)
+            return _noted(operation, tx, new, _given(new, done[0], options))
+        left = delivery.take_undelivered(runtime, tx, new, options)
+        if left is not None:
+            return Undelivered(left)
         why = _given_up(runtime, tx, new, found, options) if found else _again(tx, new, done, options)
-        if operation is not None:
-            operation.note(tx, new.id, new.at)
-        return claims.add(runtime, tx, new, start, facts, why)
+        operation.note(tx, new.id, new.at)
+        claimed = claims.add(runtime, tx, new, start, facts, why)
+        delivery.expect(runtime, tx, claimed.hold.run_key, new, options)
+        return claimed
 
     return runtime.store.write(work)
+
+
+def operation_of(new: NewRun, options: Options) -> Operation:
+    """The call by its operation_id, with all that makes it this call. Raises NameInvalid."""
+    check_id(options.operation_id)
+    return Operation(options.operation_id, "run_start", [new.flow, new.inputs_digest, options.said()])
+
+
+def _noted(operation: Operation, tx: Writing, new: NewRun, found: R) -> R:
+    """A run that is there: the operation means it from now on. A call that will be refused leaves nothing behind."""
+    refused = damage_of(found) or found.status == "aborted" or found.inputs_digest != new.inputs_digest
+    if not refused and not (isinstance(found, RunRow) and found.seal):
+        operation.note(tx, found.id, new.at)
+    return found
 
 
 def _given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:

@@ -17,7 +17,7 @@ from outlast.home.acceptance import Acceptance as Acceptance
 from outlast.ledger.verdict import Verdict, unaccepted
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
-from outlast.runs import failure
+from outlast.runs import delivery, failure
 from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.child import let_end
 from outlast.runs.claim import Claim
@@ -253,6 +253,7 @@ def _write_end(
             if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
                 tx.use_interrupt(wait.id)
         tx.end_run(hold.run_key, ending)
+        delivery.note_end(runtime, tx, hold.run_key, hold.run_id, status)
         tx.release_lease(hold)
 
     blob = str(decode(stored).get("blob", "")) if stored else ""

@@ -32,11 +32,19 @@ def outcome_of(runtime: Runtime, spec: FlowSpec, new: NewRun, done: FinishedRow)
         raise (TaskDeclined if declined else TaskAborted)(new.task, done.id)
     if done.inputs_digest != new.inputs_digest:
         raise InputsConflict(new.task, done.id, "finished")
-    if done.removed:
-        return Outcome(done.id, "succeeded", replayed=True, notes=(RESULT_PRUNED,))
-    found = proven(runtime, done.id)
+    return pruned(done.id, "succeeded") if done.removed else succeeded(runtime, spec, done.id)
+
+
+def pruned(run_id: str, status: str) -> Outcome[Any]:
+    """How a run ended that was removed since: its result is gone."""
+    return Outcome(run_id, status, replayed=True, notes=(RESULT_PRUNED,) if status == "succeeded" else ())
+
+
+def succeeded(runtime: Runtime, spec: FlowSpec, run_id: str) -> Outcome[Any]:
+    """The outcome of a run that has succeeded. Raises IntegrityBroken."""
+    found = proven(runtime, run_id)
     notes = (CODE_CHANGED,) if _has_changed(runtime, spec, found) else ()
-    return Outcome(done.id, "succeeded", _result(runtime, spec, found.run), replayed=True, notes=notes)
+    return Outcome(run_id, "succeeded", _result(runtime, spec, found.run), replayed=True, notes=notes)
 
 
 def proven(runtime: Runtime, run_id: str) -> Found:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from outlast.errors import OptionInvalid
 from outlast.values.frozen import dataclass
 
 
@@ -22,6 +23,8 @@ class Options:
     yes: bool = False  # whatever effects are repeated by that, they may be
     effects: tuple[str, ...] = field(default=())  # or only those, by the names of their steps
     operation_id: str | None = None
+    wait: bool | float = False  # while somebody else runs it, wait for its end: for so many seconds, or until it comes
+    returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
 
     @property
     def named(self) -> bool:
@@ -29,8 +32,26 @@ class Options:
         return self.task is not None
 
     def said(self) -> list[Any]:
-        """What makes two calls with one operation_id the same one."""
-        return [self.task, self.fresh, self.session, self.trace_id, dict(self.meta or {}), self.again]
+        """What makes two calls with one operation_id the same one. How they are traced does not."""
+        return [self.task, self.fresh, self.session, dict(self.meta or {}), self.again]
 
 
 AS_EVER = Options()
+_KINDS: dict[str, tuple[type, ...]] = {
+    "again": (bool,),
+    "effects": (list, tuple),
+    "operation_id": (str, type(None)),
+    "wait": (bool, int, float),
+    "yes": (bool,),
+}
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `with_options` was given, as `Options` takes it. Raises OptionInvalid."""
+    for name, value in given.items():
+        if name not in _KINDS:
+            raise OptionInvalid(name, "there is no such option", ", ".join(_KINDS))
+        if not isinstance(value, _KINDS[name]) or (isinstance(value, float | int) and not value >= 0):
+            kinds = " or ".join("None" if kind is type(None) else kind.__name__ for kind in _KINDS[name])
+            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {kinds}", ", ".join(_KINDS))
+    return {name: tuple(value) if name == "effects" else value for name, value in given.items()}

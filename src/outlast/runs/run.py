@@ -77,8 +77,10 @@ class Outcome(Generic[T]):
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
     inputs_changed: tuple[str, ...] = ()  # those of them whose step ran again with other inputs
-    replayed: bool = False  # a named task had happened before: this is how, and nothing was done now
+    replayed: bool = False  # it happened before, in an earlier call: this is how, and nothing was done now
+    redelivered: bool = False  # the same, of an equal call whose outcome nobody had received
     notes: tuple[str, ...] = ()  # code_changed, result_pruned: what to know of such an outcome
+    holder: str = ""  # who runs it, when it is running and that is not this call
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     def unwrap(self) -> T:

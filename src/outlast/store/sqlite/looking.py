@@ -128,7 +128,7 @@ class Refusing:
     def put(self, item: Any) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)
 
-    commit = commit_if_free = put
+    commit = commit_if_free = commit_soon = put
 
     def commit_later(self, item: Any, future: Any) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)

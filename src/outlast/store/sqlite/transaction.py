@@ -389,8 +389,8 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
     def set_receiver(self, run_key: int, receiver: str) -> None:
         self._one("set_receiver", receiver, run_key, receiver)
 
-    def remove_delivery(self, run_key: int) -> None:
-        self._one("remove_delivery", run_key)
+    def remove_delivery(self, run_id: str) -> None:
+        self._one("remove_delivery", run_id)
 
     def forget_deliveries(self, scope: str, task: str, before: int) -> None:
         self._one("forget_deliveries", scope, task, scope, task, before)
@@ -429,7 +429,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         """Put a tombstone in a run's place. Its journal stays, to be removed in slices."""
         self._one("bury_run", at, by, *kept, run_key)
         self.remove_waits(run_key)
-        self.remove_delivery(run_key)
+        self.remove_delivery(run_id)
         self._one("remove_lease", f"run:{run_id}")
         self._one("remove_run", run_key)
 

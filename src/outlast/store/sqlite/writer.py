@@ -40,6 +40,7 @@ WHOLE = (
     apsw.NotADBError,
     apsw.NoMemError,
 )
+_NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
@@ -269,12 +270,13 @@ class Writer:
 
     def _commit_unsynced(self, batch: list[Item]) -> None:
         """Into the log, without waiting for the disk: the next sync takes it along."""
-        level = self._tx.connection.pragma("synchronous")
-        self._tx.do("PRAGMA synchronous = NORMAL")
+        connection = self._tx.connection
+        level = connection.pragma("synchronous")
+        connection.pragma("synchronous", min(level, _NORMAL))
         try:
             self._commit_synced(batch)
         finally:
-            self._tx.do(f"PRAGMA synchronous = {level}")
+            self._tx.connection.pragma("synchronous", level)
 
     def _commit_synced(self, batch: list[Item]) -> None:
         tx = self._tx

@@ -9,7 +9,7 @@ WHERE d.scope = ? AND d.task = ? AND r.status = 'succeeded' AND r.updated_at >= 
 UPDATE deliveries SET receiver = ? WHERE run = ? AND receiver <> ?
 
 -- name: remove_delivery
-DELETE FROM deliveries WHERE run = ?
+DELETE FROM deliveries WHERE run = (SELECT key FROM runs WHERE id = ?)
 
 -- name: forget_deliveries
 DELETE FROM deliveries WHERE scope = ? AND task = ? AND run IN

@@ -1,0 +1,103 @@
+"""Who has received how a run ended: an outcome that nobody was given goes once to the next equal call of `run`.
+
+It is for calls that nothing else leads back to: of a named task and of an operation_id the outcome is always there, and
+what was started is read by its id. A delivery is noted with the run and forgotten, without a sync, when its outcome was
+returned or printed. Losing that means one redelivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from outlast import failpoints
+from outlast.errors import OutlastError
+from outlast.home.process import is_alive
+from outlast.ledger.lease import is_over
+from outlast.runs import same_flow
+from outlast.store.contract import NewRun, Reading, RunRow, Writing
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.options import Options
+    from outlast.runs.run import Outcome
+
+
+def is_due(runtime: Runtime, options: Options) -> bool:
+    """Whether this call gets its outcome by returning it, and in no other way."""
+    alone = options.returns and not options.named and options.operation_id is None
+    return alone and runtime.settings.redeliver_seconds > 0
+
+
+def take_undelivered(runtime: Runtime, tx: Writing, run: NewRun, options: Options) -> RunRow | None:
+    """The run of an equal call whose outcome nobody received lately: from now on it is for this process alone."""
+    if not is_due(runtime, options) or options.fresh or options.again:
+        return None
+    since = runtime.clock.now() - int(runtime.settings.redeliver_seconds * 1_000_000)
+    tx.forget_deliveries(run.scope, run.task, since)
+    for run_id, receiver in tx.deliveries_of(run.scope, run.task, since):
+        row = tx.run_by_id(run_id)
+        if row is not None and _is_equal(runtime, row, run) and _is_free(runtime, tx, run_id, receiver):
+            tx.beat(runtime.beat())  # whoever comes now sees that it is being received
+            tx.set_receiver(row.key, runtime.process.id)
+            runtime.receiving.add(run_id)
+            return row
+    return None
+
+
+def _is_equal(runtime: Runtime, row: RunRow, run: NewRun) -> bool:
+    same = same_flow.is_same(runtime, row.flow, run.flow)
+    return same and row.inputs_digest == run.inputs_digest and not (row.seal or row.named)
+
+
+def _is_free(runtime: Runtime, look: Reading, run_id: str, receiver: str) -> bool:
+    """Whether nobody is about to receive it: no process has it in hand, or the one that had is dead."""
+    if receiver == runtime.process.id:
+        return run_id not in runtime.receiving
+    beat = look.beat_of(receiver) if receiver else None
+    if beat is None:
+        return True
+    alive, clock = is_alive(beat.process, runtime.process), runtime.clock
+    return is_over(beat, runtime.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now())
+
+
+def expect(runtime: Runtime, tx: Writing, run_key: int, run: NewRun, options: Options) -> None:
+    """Note, with a new run, that its outcome is to be received by this process."""
+    if is_due(runtime, options):
+        tx.add_delivery(run_key, run.scope, run.task, runtime.process.id)
+
+
+def note_end(runtime: Runtime, tx: Writing, run_key: int, run_id: str, status: str) -> None:
+    """With the end of a run: who is about to receive it, if somebody waits here for its success."""
+    here = status == "succeeded" and run_id in runtime.receiving
+    tx.set_receiver(run_key, runtime.process.id if here else "")
+
+
+@contextmanager
+def receiving(runtime: Runtime, run_id: str) -> Iterator[None]:
+    """Somebody in this process waits for the outcome of the run. Who is thrown out of that receives nothing."""
+    if runtime.received_when != "never":
+        runtime.receiving.add(run_id)
+    try:
+        yield
+    except BaseException:
+        runtime.receiving.discard(run_id)
+        raise
+
+
+def given(runtime: Runtime, outcome: Outcome[Any]) -> Outcome[Any]:
+    """The outcome, for a caller to return: that is to receive it, unless it is still to be printed."""
+    if runtime.received_when == "returned":
+        receive(runtime, outcome)
+    return outcome
+
+
+def receive(runtime: Runtime, outcome: Outcome[Any]) -> None:
+    """Whoever asked has it. That costs no sync; where it cannot be written, it will be given once more."""
+    if failpoints.armed:
+        failpoints.armed("run.returns")
+    if outcome.status == "succeeded" and runtime.settings.redeliver_seconds > 0:
+        with suppress(OutlastError):
+            runtime.store.write_soon(lambda tx: tx.remove_delivery(outcome.run_id))
+    runtime.receiving.discard(outcome.run_id)
