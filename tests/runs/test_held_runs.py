@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast import AsyncOutlast, AsyncRun, Outcome, Outlast, Run, flow, step
+from outlast import AsyncOutlast, Outcome, Outlast, Run, flow, step
 from outlast.errors import RunHeld, RunNotFound
 from outlast.testing.children import in_child
 
@@ -37,11 +37,6 @@ def gate() -> str:
 @flow
 def gated(run: Run) -> tuple[str, int]:
     return gate(), 1
-
-
-@flow
-async def gated_async(run: AsyncRun) -> str:
-    return await asyncio.to_thread(GO_ON.wait, 30) and "through" or ""
 
 
 @contextmanager

@@ -72,8 +72,8 @@ def test_what_it_began_is_given_once_it_has_finished(place: Place) -> None:
 
 def test_start_and_run_share_it(place: Place) -> None:
     first = of(place, "a").start(pays, 5)
-    assert of(place, "a").start(pays, 5).run_id == first.run_id
     assert first.outcome(30).result == ("charged 5", "an input")
+    assert of(place, "a").start(pays, 5).run_id == first.run_id
     assert of(place, "a").run(pays, 5).run_id == first.run_id
 
 

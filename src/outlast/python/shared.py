@@ -422,6 +422,16 @@ class Shared:
     ) -> Options:
         return Options(task, fresh, session, trace_id, meta, returns=returns, **self._bound)
 
+    def _receive_when(self, when: Literal["returned", "printed", "never"]) -> None:
+        """When an outcome counts as received: once `run` or `resume` returned it, or by `_receive`, or not at all."""
+        self._runtime.received_when = when
+
+    def _receive(self, outcome: Outcome[Any]) -> None:
+        """An outcome was printed."""
+        from outlast.runs.delivery import receive
+
+        receive(self._runtime, outcome)
+
     def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
         from outlast.runs.await_end import Awaited

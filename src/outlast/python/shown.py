@@ -27,6 +27,8 @@ def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
         "unasked": list(outcome.unasked),
         "replayed": outcome.replayed,
         "notes": list(outcome.notes),
+        "redelivered": outcome.redelivered,
+        "holder": outcome.holder,
     }
 
 

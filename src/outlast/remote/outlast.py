@@ -248,6 +248,12 @@ class RemoteShared(Shared):
     def stop(self, given: Given) -> bool:
         return True  # nothing runs in this process: who waits here is ended by an exception
 
+    def _receive_when(self, when: str) -> None:
+        """What a server started is read by its id."""
+
+    def _receive(self, outcome: Outcome[Any]) -> None:
+        """What a server started is read by its id."""
+
     def _let_go(self) -> None:
         self._runtime.close()
         self._line.close()
@@ -299,13 +305,13 @@ class RemoteOutlast(RemoteShared, Outlast):
 
         Raises NoFlows when the server was not given the flow, and what Outlast.run raises.
         """
-        return self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return self._run(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
         begun = self._runs.begin(flow, args, kwargs, options)
-        return self._runs.until_over(begun, flow.spec.decode)
+        return self._runs.finish(begun, flow.spec.decode, options)
 
     def start(
         self,
@@ -319,14 +325,14 @@ class RemoteOutlast(RemoteShared, Outlast):
         **kwargs: Any,
     ) -> Started[T]:
         """Like run, without waiting. The run is durable before this returns."""
-        return self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Started[T]:
         begun = self._runs.begin(flow, args, kwargs, options, look=0.0)
         started: Started[T] = Started(begun.run_id)
-        wait = lambda: self._runs.until_over(begun, flow.spec.decode)  # noqa: E731
+        wait = lambda: self._runs.finish(begun, flow.spec.decode, options)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(wait,), name=f"outlast-{begun.run_id}", daemon=True)
         begin(thread, f"waiting for run {begun.run_id}")
         return started
@@ -336,6 +342,10 @@ class RemoteOutlast(RemoteShared, Outlast):
     ) -> Outcome[Any]:
         """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types."""
         return self._runs.until_over(self._runs.resume(run_id, accept, why, partial))
+
+    def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
+        """How a run of the server stands once nobody runs it. See Outlast.wait."""
+        return self._runs.wait(run_id, timeout)
 
     replay = embedded_only(Outlast.replay, AT_HOME)
     open = embedded_only(Outlast.open, ON_SERVER)
@@ -396,13 +406,13 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         **kwargs: Any,
     ) -> Outcome[T]:
         """Run a flow at the server and wait; cancelling ends the waiting, not the run. See Outlast.run."""
-        return await self._run(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return await self._run(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     async def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
         begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options))
-        return await _to_its_end(lambda: self._runs.until_over(begun, flow.spec.decode))
+        return await _to_its_end(lambda: self._runs.finish(begun, flow.spec.decode, options))
 
     async def start(
         self,
@@ -416,7 +426,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         **kwargs: Any,
     ) -> AsyncStarted[T]:
         """Like run, without waiting. The run is durable before this returns."""
-        return await self._start(Options(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return await self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     async def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -424,7 +434,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         import asyncio
 
         begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options, look=0.0))
-        waiting = _to_its_end(lambda: self._runs.until_over(begun, flow.spec.decode))
+        waiting = _to_its_end(lambda: self._runs.finish(begun, flow.spec.decode, options))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
     async def resume(
@@ -433,6 +443,10 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         """Continue a run at the server, and wait. See Outlast.resume."""
         begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial))
         return await _to_its_end(lambda: self._runs.until_over(begun))
+
+    async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
+        """How a run of the server stands once nobody runs it. See Outlast.wait."""
+        return await _to_its_end(lambda: self._runs.wait(run_id, timeout))
 
     replay = embedded_only(AsyncOutlast.replay, AT_HOME)
     open = embedded_only(AsyncOutlast.open, ON_SERVER)

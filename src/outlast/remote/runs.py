@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from outlast.remote.place import Ashore
 
 FIRST_LOOK = 1.0  # seconds: a run that is shorter is told whole at once
-_SAID = ("task", "fresh", "session", "trace_id", "meta", "again", "yes", "effects")  # of a start
+OF_THE_CLIENT = ("wait", "returns")  # options that no server is told
 WHEN_AWAITED = 1.0  # one who is awaited may be cancelled, and looks up more often
 
 
@@ -39,15 +41,17 @@ class Runs:
         *,
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
-        """How a run stands that was started, or goes on, just now."""
-        spec = flow.spec
+        """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
+        spec, unheard = flow.spec, list[int]()
         inputs = decode(self._runtime.pack_inputs(spec, spec.bind(args, kwargs)))
-        said = {name: value for name in _SAID if (value := getattr(options, name)) is not None}
-        operation_id = options.operation_id or self._line.operation_id()
-        body = {"flow": spec.name, "inputs": inputs, **said, "operation_id": operation_id}
+        body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
         with _goes_on(""):
-            reply = self._line.ask("POST", "/v1/runs", query={"wait": look}, body=body, wait=look)
-        return outcome_of(reply.raw, spec.decode)
+            query = {"wait": look}
+            reply = self._line.ask("POST", "/v1/runs", query=query, body=body, wait=look, failed=unheard.append)
+        found = outcome_of(reply.raw, spec.decode)
+        if not unheard:  # else it may be our own: our first word was heard, and its answer was not
+            _refuse_held(found, options)
+        return found
 
     def resume(self, run_id: str, accept: Iterable[str], why: str, partial: str | None) -> Outcome[Any]:
         """How a run stands that goes on since now."""
@@ -80,6 +84,46 @@ class Runs:
                 seconds = self._line.patience.poll_seconds
                 found = self.look(found.run_id, min(seconds, WHEN_AWAITED) if STOP.get() else seconds, back)
         return found
+
+    def finish(self, begun: Outcome[Any], back: Decode, options: Options) -> Outcome[Any]:
+        """How it stands once nobody runs it. Of a run that somebody else runs the caller waits as long as he would."""
+        if not begun.holder or options.wait is False:
+            return self.until_over(begun, back)
+        try:
+            return self.wait(begun.run_id, None if options.wait is True else float(options.wait), back)
+        except TimeoutError:
+            raise RunHeld(begun.run_id, begun.holder, 0) from None
+
+    def wait(self, run_id: str, timeout: float | None, back: Decode | None = None) -> Outcome[Any]:
+        """How a run stands once nobody runs it; if its holder dies, it goes on at the server. Raises TimeoutError."""
+        until = time.monotonic() + (float("inf") if timeout is None else timeout)
+        with _goes_on(run_id):
+            found = self.look(run_id, 0.0, back)
+            while found.status in ("running", "crashed"):
+                refuse_stopped()
+                if found.status == "crashed":
+                    self._take_up(run_id)
+                if (left := until - time.monotonic()) <= 0:
+                    raise TimeoutError(f"run {run_id} has not ended within {timeout} s")
+                found = self.look(run_id, min(left, WHEN_AWAITED), back)
+        return found
+
+    def _take_up(self, run_id: str) -> None:
+        with suppress(RunHeld, RunFinished):  # somebody was quicker
+            self.resume(run_id, (), "", None)
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """What is said of a run in a request: what was given, in the same names."""
+    every = {field.name: getattr(options, field.name) for field in fields(options)}
+    kept = {name: value for name, value in every.items() if value not in (None, ()) and name not in OF_THE_CLIENT}
+    return kept | ({"effects": list(options.effects)} if options.effects else {})
+
+
+def _refuse_held(found: Outcome[Any], options: Options) -> None:
+    """Raises RunHeld for a run that somebody else runs, if the caller would not wait for it."""
+    if found.status == "running" and found.holder and options.wait is False:
+        raise RunHeld(found.run_id, found.holder, 0)
 
 
 @contextmanager

@@ -47,6 +47,8 @@ class _OutcomeJson(msgspec.Struct):
     unasked: tuple[str, ...] = ()
     replayed: bool = False
     notes: tuple[str, ...] = ()
+    redelivered: bool = False
+    holder: str = ""
 
 
 @contextmanager
@@ -129,6 +131,8 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
         said.unasked,
         replayed=said.replayed,
         notes=said.notes,
+        redelivered=said.redelivered,
+        holder=said.holder,
     )
 
 

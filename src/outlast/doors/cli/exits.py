@@ -86,8 +86,8 @@ ADVICE: dict[type[OutlastError], str] = {
     RepeatsEffects: "say so if it may happen again: --yes, or --effects NAME,NAME",
     InterruptNotFound: "`outlast inbox` lists the open ones",
     HomeNotFound: MAKE_A_HOME,
-    RunHeld: "wait for it, or stop that worker (a dead one is taken over at once); if it is a claim of yours, "
-    "show it: OUTLAST_CLAIM=ID",
+    RunHeld: "wait for it: `outlast run … --wait`; or stop that worker (a dead one is taken over at once); if it is a "
+    "claim of yours, show it: OUTLAST_CLAIM=ID",
     HandoffClaimed: "wait for it; if the claim is yours, show it: --claim-id ID or OUTLAST_CLAIM=ID; "
     "or take it over: `outlast handoff claim ANCHOR --take --why WHY`",
     HandoffContested: "mend what is named, or take it upon you: --accept CODE[:SUBJECT] --why WHY",

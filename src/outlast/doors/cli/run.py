@@ -35,6 +35,10 @@ until_done_option = click.option(
 @click.option("--again", is_flag=True, help="Let a named task that has happened happen once more.")
 @click.option("--yes", is_flag=True, help="With --again or --fresh: effects that were done may happen again.")
 @click.option("--effects", default="", metavar="NAME,…", help="The same for these effects only.")
+@click.option(
+    "--operation-id", metavar="ID", help="The same id again gives the run that it began, whatever became of it."
+)
+@click.option("--wait", is_flag=True, help="While somebody else runs it, wait for its end; if he dies, go on with it.")
 @until_done_option
 @raw_option
 def run(
@@ -46,6 +50,8 @@ def run(
     again: bool,
     yes: bool,
     effects: str,
+    operation_id: str | None,
+    wait: bool,
     until_done: bool,
 ) -> int:
     """Run a flow; the same command after a crash continues the same run.
@@ -67,7 +73,8 @@ def run(
         found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    options = Options(task, fresh, again=again, yes=yes, effects=named)
+    asked = {"again": again, "yes": yes, "effects": named, "operation_id": operation_id, "wait": wait}
+    options = Options(task, fresh, returns=True, **asked)
     with door.open(make=True) as outlast:
         return _start(door, outlast, found, given, options, until_done)
 
@@ -166,10 +173,14 @@ def _go(
     def resume(found: str) -> tuple[Outcome[Any], int]:
         return outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {})))
 
+    outlast._receive_when("printed")
     ended = _asked_on(door, outlast, outcome_of(door, outlast, run_id, work), resume)
     if until_done:
         ended = wait_here(outlast, ended, resume, quiet=door.json, door=door)
-    return say_outcome(door, *ended)
+    code = say_outcome(door, *ended)
+    sys.stdout.flush()
+    outlast._receive(ended[0])
+    return code
 
 
 def _asked_on(

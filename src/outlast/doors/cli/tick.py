@@ -56,6 +56,7 @@ def tick(door: Door, dry_run: bool) -> int:
     on; one that somebody else has just taken is theirs. Exit 0: all went on; 1: one failed; 4: one was refused.
     """
     with door.open() as outlast:
+        outlast._receive_when("never")  # whoever asked for them has not been told
         found = [one for one in outlast.due() if door.scope in (None, one.scope)]
         sys.path.insert(0, os.getcwd())
         whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in found}

@@ -139,11 +139,15 @@ class RunsQuery(Paged):
 async def _start(exchange: Exchange) -> None:
     wait = _wait_of(exchange, START)
     raw = await exchange.body(START)
-    begun = await exchange.state.threads.starts(partial(_begun, exchange, raw), exchange.who)
-    await _told(exchange, *begun, wait)
+    outlast, begun, replayed = await exchange.state.threads.starts(partial(_begun, exchange, raw), exchange.who)
+    if isinstance(begun, Outcome):
+        await _told_of_another(exchange, outlast, begun, wait)
+    else:
+        await _told(exchange, outlast, begun, replayed, wait)
 
 
-def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
+def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any] | Outcome[Any], bool]:
+    """The run that was begun or goes on; of one that somebody else runs how it stands, with its holder."""
     outlast, asked = exchange.opened(START, WaitQuery(), raw)
     body: Start = asked.body
     if body.again or body.yes or body.effects:
@@ -153,10 +157,54 @@ def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]
     options, inputs = Options(**asked.given("flow", "inputs")), _inputs_of(flow, body.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
-    with _counted(exchange) as count:
-        started, replayed = here._begin_soon(flow, inputs, options)
-        count(started)
+    try:
+        with _counted(exchange) as count:
+            started, replayed = here._begin_soon(flow, inputs, options)
+            count(started)
+    except RunHeld as held:
+        return outlast, _executed(outlast, held), False
     return outlast, started, replayed
+
+
+def _executed(outlast: Outlast, held: RunHeld) -> Outcome[Any]:
+    """How a run stands that somebody else executes. Raises RunHeld for one that is only claimed."""
+    run = outlast.get(held.run_id)
+    if run.holder and run.status != "running":
+        raise held
+    return outlast._runtime.outcome(outlast._runtime.row(run.id))
+
+
+async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[Any], wait: float) -> None:
+    """How a run that somebody else runs stands: 202 with its holder, or 200 once it has ended or waits.
+
+    One whose holder dies meanwhile goes on here.
+    """
+    if wait:
+        await _while_running(exchange, outlast, found.run_id, wait)
+        found = await exchange.in_thread(lambda: outlast._runtime.outcome(outlast._runtime.row(found.run_id)))
+    if found.status == "crashed":
+        started = await exchange.state.threads.starts(partial(_taken_up, exchange, outlast, found.run_id), exchange.who)
+        if started is not None:
+            await _told(exchange, outlast, started, False, wait)
+            return
+    await _answer_with(exchange, found)
+
+
+def _taken_up(exchange: Exchange, outlast: Outlast, run_id: str) -> Started[Any] | None:
+    """A run whose holder is dead, going on here; None if somebody was quicker."""
+    try:
+        with _counted(exchange) as count:
+            started = outlast._acting()._resume_soon(run_id, acceptance_of((), "", None))
+            count(started)
+    except (RunHeld, RunFinished):
+        return None
+    return started
+
+
+async def _answer_with(exchange: Exchange, found: Outcome[Any]) -> None:
+    going = found.status in ("running", "crashed")
+    more = [(b"location", f"/v1/runs/{found.run_id}".encode())] if going else []
+    await exchange.answer(202 if going else 200, encode(outcome_json(found)), more=more)
 
 
 @contextmanager
@@ -339,6 +387,11 @@ def _decide(verb: str, summary: str, body: type[Body], does: Any, example: dict[
     )
 
 
+HELD = (
+    " While somebody else runs it already, the answer is 202 with its id and its `holder`, and `wait` waits for that "
+    "one; should its holder die, it goes on here. With an `operation_id`, or the header `Idempotency-Key`, the same "
+    "call again gives the run that it began, whatever became of it."
+)
 GOING = (
     "The answer comes at once (202) while the run goes on in the server; `wait` waits for its end, or for it to wait, "
     "and then answers 200. Only flows that the server was started with (`--flows`) can be run."
@@ -366,7 +419,7 @@ START = Call(
         RepeatsEffects,
         IntegrityBroken,
     ),
-    detail=f"{GOING} A task that is named happens once: after its success the same call is answered with its outcome "
+    detail=f"{GOING}{HELD} A task that is named happens once: after its success the same call is answered with its outcome "
     "(`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
     example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
 )

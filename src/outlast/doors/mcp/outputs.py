@@ -158,6 +158,9 @@ OUTCOME = gives(
     interrupts=many(WAIT, "What it waits for."),
     replayed_steps=NUMBER,
     unasked=LIST,
+    replayed=said(FLAG, "True: it is the outcome of an earlier call; nothing was done now."),
+    redelivered=said(FLAG, "True: it is the outcome of an earlier call, which nobody had received."),
+    holder=said(TEXT, "Who runs it, when that is somebody else."),
 )
 WAITS = gives("waits", waits=many(WAIT, "Questions for people first."), left=said(NUMBER, "How many more there are."))
 ANSWERED = gives("id", "run_id", **WAIT_FIELDS, answer=ANY, answered_by=TEXT, replayed=FLAG)

@@ -53,4 +53,7 @@ def outcome_value(outcome: Outcome[Any]) -> dict[str, Any]:
         "interrupts": [wait_value(wait) for wait in outcome.interrupts],
         "replayed_steps": outcome.replayed_steps,
         "unasked": list(outcome.unasked),
+        "replayed": outcome.replayed,
+        "redelivered": outcome.redelivered,
+        "holder": outcome.holder,
     }
