@@ -115,9 +115,8 @@ class Runs:
 
 def _said(options: Options) -> dict[str, Any]:
     """What is said of a run in a request: what was given, in the same names."""
-    every = {field.name: getattr(options, field.name) for field in fields(options)}
-    kept = {name: value for name, value in every.items() if value not in (None, ()) and name not in OF_THE_CLIENT}
-    return kept | ({"effects": list(options.effects)} if options.effects else {})
+    names = [field.name for field in fields(options) if field.name not in OF_THE_CLIENT]
+    return {name: value for name in names if (value := getattr(options, name)) not in (None, False, "", ())}
 
 
 def _refuse_held(found: Outcome[Any], options: Options) -> None:

@@ -88,6 +88,8 @@ def receiving(runtime: Runtime, run_id: str) -> Iterator[None]:
 
 def given(runtime: Runtime, outcome: Outcome[Any]) -> Outcome[Any]:
     """The outcome, for a caller to return: that is to receive it, unless it is still to be printed."""
+    if failpoints.armed:
+        failpoints.armed("run.returns")
     if runtime.received_when == "returned":
         receive(runtime, outcome)
     return outcome
@@ -95,8 +97,6 @@ def given(runtime: Runtime, outcome: Outcome[Any]) -> Outcome[Any]:
 
 def receive(runtime: Runtime, outcome: Outcome[Any]) -> None:
     """Whoever asked has it. That costs no sync; where it cannot be written, it will be given once more."""
-    if failpoints.armed:
-        failpoints.armed("run.returns")
     if outcome.status == "succeeded" and runtime.settings.redeliver_seconds > 0:
         with suppress(OutlastError):
             runtime.store.write_soon(lambda tx: tx.remove_delivery(outcome.run_id))
