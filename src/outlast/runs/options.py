@@ -37,21 +37,29 @@ class Options:
 
 
 AS_EVER = Options()
-_KINDS: dict[str, tuple[type, ...]] = {
-    "again": (bool,),
-    "effects": (list, tuple),
-    "operation_id": (str, type(None)),
-    "wait": (bool, int, float),
-    "yes": (bool,),
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "again": ("bool", (bool,)),
+    "effects": ("list of names", (list, tuple)),
+    "operation_id": ("text", (str, type(None))),
+    "wait": ("bool or number of seconds", (bool, int, float)),
+    "yes": ("bool", (bool,)),
 }
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """What `with_options` was given, as `Options` takes it. Raises OptionInvalid."""
+    known = ", ".join(_KINDS)
     for name, value in given.items():
         if name not in _KINDS:
-            raise OptionInvalid(name, "there is no such option", ", ".join(_KINDS))
-        if not isinstance(value, _KINDS[name]) or (isinstance(value, float | int) and not value >= 0):
-            kinds = " or ".join("None" if kind is type(None) else kind.__name__ for kind in _KINDS[name])
-            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {kinds}", ", ".join(_KINDS))
+            raise OptionInvalid(name, "there is no such option", known)
+        if not _fits(name, value):
+            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
     return {name: tuple(value) if name == "effects" else value for name, value in given.items()}
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name == "effects":
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if name == "wait":
+        return isinstance(value, int | float) and value >= 0
+    return isinstance(value, _KINDS[name][1])
