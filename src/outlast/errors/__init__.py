@@ -934,7 +934,7 @@ class NoFlows(Refused):
 
     code = "no_flows"
     says = "this server may not run {flow!r}: it was started with {given}"
-    advice = "start it with the flow's module or file: `outlast serve --flows MODULE`"
+    advice = "start it with the flow's module or file: `outlast serve --flows MODULE`, `outlast mcp --flows MODULE`"
 
     def __init__(self, flow: str, given: str) -> None:
         super().__init__(flow=flow, given=given)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from outlast.commands.logs import Log
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.run import AsyncRun, Run
+    from outlast.python.served_flows import Flows
     from outlast.runs.await_end import Awaited
     from outlast.runs.claim import Claim
     from outlast.runs.due import Due
@@ -100,6 +101,7 @@ class Shared:
         )
 
     _bound: Mapping[str, Any] = {}  # by with_options
+    _flows: Flows | None = None  # that others may start here by name
 
     @property
     def home(self) -> Path:

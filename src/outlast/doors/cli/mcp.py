@@ -23,6 +23,10 @@ SECTIONS: Sections = {"Connect": {"install": ("mcp:install", "Print what a clien
 CLIENTS = ("claude", "cursor", "codex")
 actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
 
+flows_option = click.option(
+    "--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows the model may start."
+)
+
 
 def _places(function: Callable[..., Any]) -> Callable[..., Any]:
     """The shared options but --json: on stdout there is the protocol only."""
@@ -34,8 +38,9 @@ def _places(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.group("mcp", cls=Commands, sections=SECTIONS, invoke_without_command=True)
 @_places
 @actor_option
+@flows_option
 @click.pass_context
-def mcp(ctx: click.Context, /, actor: str | None, **given: Any) -> int:
+def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], **given: Any) -> int:
     """Serve the tools, resources and the prompt to a model over stdin and
     stdout (MCP). A client starts this; `outlast mcp install` says how.
 
@@ -46,17 +51,19 @@ def mcp(ctx: click.Context, /, actor: str | None, **given: Any) -> int:
     if ctx.invoked_subcommand is not None:
         if actor is not None:
             raise click.UsageError("--actor stands behind install")
+        if flows:
+            raise click.UsageError("--flows stands behind install")
         return 0
     if ctx.obj.get("as_json"):
         raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
-    return _serve(_door({**given, "as_json": False}), actor)
+    return _serve(_door({**given, "as_json": False}), actor, flows)
 
 
-def _serve(door: Door, actor: str | None) -> int:
+def _serve(door: Door, actor: str | None, flows: tuple[str, ...]) -> int:
     from outlast.doors.mcp import require
 
     require()
-    opened = _opening(door, actor)
+    opened = _starting(_opening(door, actor), flows)
     if sys.stdin.isatty():
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
     from outlast.doors.mcp.stdio import serve
@@ -86,6 +93,22 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
     return opened
 
 
+def _starting(opened: Callable[[bool], Outlast], places: tuple[str, ...]) -> Callable[[bool], Outlast]:
+    """What opens the home for a model that may start these flows. Raises FlowNotFound, RecipeInvalid."""
+    from pathlib import Path
+
+    from outlast.python.served_flows import Flows
+
+    flows = Flows(places, Path.cwd() / ".outlast") if places else None
+
+    def with_flows(make: bool) -> Outlast:
+        outlast = opened(make)
+        outlast._flows = flows
+        return outlast
+
+    return with_flows
+
+
 # -- what a client needs to be told --------------------------------------------------------------------
 
 
@@ -94,7 +117,10 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
 @click.option("--url", metavar="URL", help="Connect to the server there instead of starting one.")
 @click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
 @actor_option
-def install(door: Door, client: str, url: str | None, only_print: bool, actor: str | None) -> int:
+@flows_option
+def install(
+    door: Door, client: str, url: str | None, only_print: bool, actor: str | None, flows: tuple[str, ...]
+) -> int:
     """Print what connects a client to Outlast: the command to run, or what to write into its file.
 
     Nothing is written. The home, tenant, scope and actor that are given here are part of what is printed. With --url
@@ -104,8 +130,8 @@ def install(door: Door, client: str, url: str | None, only_print: bool, actor: s
     from outlast.values.codec import jsonable
 
     if url is not None:
-        _refuse_for_url(door, actor, url)
-    found = over_stdio(client, _command(door, actor)) if url is None else over_http(client, url)
+        _refuse_for_url(door, actor, url, flows)
+    found = over_stdio(client, _command(door, actor, flows)) if url is None else over_http(client, url)
     if door.json:
         emit(jsonable(found))
     else:
@@ -113,22 +139,25 @@ def install(door: Door, client: str, url: str | None, only_print: bool, actor: s
     return 0
 
 
-def _refuse_for_url(door: Door, actor: str | None, url: str) -> None:
+def _refuse_for_url(door: Door, actor: str | None, url: str, flows: tuple[str, ...]) -> None:
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise click.UsageError(
             "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8377/mcp"
         )
     given = {"--home": door.home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
+    given["--flows"] = flows[0] if flows else None
     if told := [name for name, value in given.items() if value is not None]:
         raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
 
 
-def _command(door: Door, actor: str | None) -> list[str]:
+def _command(door: Door, actor: str | None, flows: tuple[str, ...]) -> list[str]:
     """The command that serves: by its name if the shell finds it, else by this interpreter."""
     begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
     home = os.path.abspath(door.home) if door.home and "://" not in door.home else door.home
     given = {"--home": home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
-    return [*begin, "mcp", *(word for name, value in given.items() if value is not None for word in (name, value))]
+    said = [(name, value) for name, value in given.items() if value is not None]
+    said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
+    return [*begin, "mcp", *(word for pair in said for word in pair)]
 
 
 def _say(found: Configuration) -> None:

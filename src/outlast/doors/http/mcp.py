@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange, Message
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import State
+    from outlast.python.started import Started
     from outlast.runs.run import Outcome
 
 PATH = "/mcp"
@@ -86,7 +87,21 @@ class McpDoor:
             finally:
                 end()
 
+        begin = outlast._acting()._start  # a run of the server looks at the server's own files
+
+        def counted(*asked: Any) -> Started[Any]:
+            end = self._state.limits.begin_run(identity)
+            try:
+                started = begin(*asked)
+            except BaseException:
+                end()
+                raise
+            started.when_done(end)
+            return started
+
         outlast.resume = refused_or_resumed  # type: ignore[method-assign]
+        outlast._start = counted  # type: ignore[assignment, method-assign]
+        outlast._flows = self._state.flows
         return outlast
 
     def _allow(self, scope: Message, role: Any, what: str) -> None:

@@ -38,8 +38,8 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
 )
-from outlast.python.decorators import FlowFile
 from outlast.python.outlast import Options, acceptance_of
+from outlast.python.served_flows import inputs_of
 from outlast.python.shown import outcome_json, plan_json
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
@@ -50,7 +50,6 @@ from outlast.values.codec import encode, jsonable
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
-    from outlast.doors.http.flows import Served
     from outlast.python.started import Started
 
 Status = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
@@ -154,7 +153,7 @@ def _begun(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any] | Outc
         assert exchange.identity is not None
         exchange.identity.refuse_without("approve")
     flow = exchange.state.flows.named(body.flow)
-    options, inputs = Options(**asked.given("flow", "inputs")), _inputs_of(flow, body.inputs)
+    options, inputs = Options(**asked.given("flow", "inputs")), inputs_of(flow, body.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
     try:
@@ -217,17 +216,6 @@ def _counted(exchange: Exchange) -> Iterator[Callable[[Started[Any]], None]]:
     except BaseException:
         end()
         raise
-
-
-def _inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
-    """The inputs as the flow's annotations type them. Raises InputsInvalid."""
-    if isinstance(flow, FlowFile):
-        return flow.inputs(given)
-    flow.spec.bind((), given)
-    try:
-        return flow.spec.typed(given)
-    except InputsInvalid as error:
-        raise InputsInvalid(flow.spec.name, str(error.__cause__), str(error.signature)) from error
 
 
 async def _resume(exchange: Exchange) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.doors.http.flows import Flows
 from outlast.doors.http.identity import Doorkeeper, Identity
 from outlast.doors.http.key_watch import KeyWatch
 from outlast.doors.http.limits import Limits
@@ -28,6 +27,7 @@ from outlast.handoffs.observer import Eyes
 from outlast.home.key import ApiKey
 from outlast.home.keys import Keys
 from outlast.home.place import check_tenant
+from outlast.python.served_flows import Flows
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:

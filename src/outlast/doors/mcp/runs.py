@@ -105,7 +105,7 @@ def resume(desk: Desk, asked: RunResume) -> Answer:
     work = _Work(lambda: desk.outlast.resume(run_id, **given))
     outcome = work.within(asked.wait_seconds, lambda: desk.outlast.get(run_id).status == "running")
     if outcome is None:
-        return _going_on(desk.outlast.get(run_id), asked.wait_seconds)
+        return going_on(desk.outlast.get(run_id), asked.wait_seconds)
     return Answer(outcome_text(outcome), outcome_value(outcome), run_uri(run_id))
 
 
@@ -135,13 +135,16 @@ class _Work:
         return self._came[0] if self._came else None
 
 
-def _going_on(run: RunRecord, seconds: float) -> Answer:
+def going_on(run: RunRecord, seconds: float, holder: str = "") -> Answer:
+    """A run that has not ended within the time; `holder`: who runs it, if that is somebody else."""
     text = lines(
         f"Run {run.id} goes on: after {seconds:g} seconds it has neither ended nor come to wait.",
+        f"It is run by {inline(holder)}." if holder else "",
         f"Next: call run_show with run_id={inline(run.id)} later. Do not resume it again meanwhile.",
     )
     value = {"run_id": run.id, "status": run.status, "goes_on": True, "verdict": None, "result": None, "error": None}
-    return Answer(text, value | {"interrupts": [], "replayed_steps": 0, "unasked": []}, run_uri(run.id))
+    value |= {"interrupts": [], "replayed_steps": 0, "unasked": [], "replayed": False, "redelivered": False}
+    return Answer(text, value | {"holder": holder}, run_uri(run.id))
 
 
 # -- waits ---------------------------------------------------------------------------------------------

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 2.0  # for calls under way when the input ends: clients wait about as long before they use force
 LAST_SECONDS = 6.0  # after a signal; what has not stopped by then is left behind, and can be resumed
 BROKEN_PIPE = 141
-MAKING = ("handoff_store", "task_pause", "workspace_save", "checkpoint_record")  # a home, where there is none
+MAKING = (
+    "run_start",
+    "handoff_store",
+    "task_pause",
+    "workspace_save",
+    "checkpoint_record",
+)  # a home, where there is none
 PIECE = 1 << 16
 MAX_DEPTH = 250  # as deep as a body over HTTP
 

@@ -12,6 +12,9 @@ from outlast.doors.mcp import (
     runs as run_tools,
 )
 from outlast.doors.mcp import (
+    starts as start_tools,
+)
+from outlast.doors.mcp import (
     tasks as task_tools,
 )
 from outlast.doors.mcp import (
@@ -22,7 +25,9 @@ from outlast.doors.mcp.bounds import bounded
 from outlast.doors.mcp.desk import Answer, Desk, Tool
 
 TOOLS: dict[str, Tool] = {
-    tool.name: tool for module in (handoff_tools, run_tools, workspace_tools, task_tools) for tool in module.TOOLS
+    tool.name: tool
+    for module in (handoff_tools, run_tools, start_tools, workspace_tools, task_tools)
+    for tool in module.TOOLS
 }
 
 INSTRUCTIONS = """\

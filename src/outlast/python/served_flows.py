@@ -1,4 +1,4 @@
-"""The flows that a server may run: those of the modules and files it was started with, and no others."""
+"""The flows that others may start here by name: those of the modules and files that were given, and no others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from outlast.errors import FlowInvalid, FlowNotFound, NoFlows
+from outlast.errors import FlowInvalid, FlowNotFound, InputsInvalid, NoFlows
 from outlast.flows.loading import is_recipe, lasting, load_module
 from outlast.home.place import project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
@@ -62,3 +62,14 @@ class Flows:
 
     def _given(self) -> str:
         return f"the flows {', '.join(self.names)}" if self._by_name else "no flows"
+
+
+def inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:
+    """The inputs as the flow's annotations type them. Raises InputsInvalid."""
+    if isinstance(flow, FlowFile):
+        return flow.inputs(given)
+    flow.spec.bind((), given)
+    try:
+        return flow.spec.typed(given)
+    except InputsInvalid as error:
+        raise InputsInvalid(flow.spec.name, str(error.__cause__), str(error.signature)) from error
