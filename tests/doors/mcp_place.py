@@ -69,6 +69,7 @@ TOOLS = {
     "run_list",
     "run_show",
     "run_resume",
+    "run_start",
     "interrupt_list",
     "interrupt_answer",
     "workspace_save",
@@ -193,6 +194,10 @@ def story(call: Caller, place: Place, name: str) -> None:
     assert answer["answer"] == {"approved": True}
     ended = call.value("run_resume", run_id=run_id)
     assert (ended["status"], ended["result"], ended["goes_on"]) == ("succeeded", name.upper(), False)
+
+    begun = call.value("run_start", flow="report", inputs={"topic": f"{name} again"}, operation_id=f"{name}-start")
+    assert (begun["status"], begun["interrupts"][0]["type"]) == ("waiting", "approval")
+    assert call.problem("run_start", flow="os:system")["code"] == "no_flows"
 
     saved = call.value("workspace_save", name=f"{name}.md", content=f"# All about {name}\n", summary=f"About {name}")
     assert saved["ref"] == f"artifact:default/{name}.md@1"

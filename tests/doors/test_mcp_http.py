@@ -17,6 +17,7 @@ from outlast import Outlast
 from outlast.doors.mcp.http import LOOPBACK, mount
 from outlast.doors.mcp.tools import TOOLS as TABLE
 from outlast.errors import Forbidden
+from outlast.python.served_flows import Flows
 
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story
 
@@ -75,6 +76,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def server(place: Place) -> Iterator[Server]:
     with place.opened(actor="model") as outlast:
+        outlast._flows = Flows(("flows.py",), outlast.home)
         yield Server(outlast)
 
 

@@ -26,7 +26,7 @@ from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, stor
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-WORDS = ["-m", "outlast", "mcp", "--actor", "model"]
+WORDS = ["-m", "outlast", "mcp", "--actor", "model", "--flows", "flows.py"]
 HANDSHAKE = (
     {
         "jsonrpc": "2.0",

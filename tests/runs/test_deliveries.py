@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, AsyncRun, Outcome, Outlast, Run, effect, failpoints, flow, step
+from outlast.errors import HomeSettingsInvalid
 from outlast.testing.children import in_child
 
 from ..crash.power import PowerVFS
@@ -138,6 +139,19 @@ def test_the_time_is_a_setting_and_nothing_turns_it_off(place: Place, seconds: f
     place.clock.advance(1.5 * HOUR if seconds else 0)
     with told_once() if given else not_told():
         assert place.run(pays, 5).redelivered is given
+
+
+def test_a_home_says_it_in_its_settings(place: Place) -> None:
+    place.home.mkdir()
+    for text, given in (("2h", True), ("0", False)):
+        (place.home / "settings.yaml").write_text(f"redeliver: {text}\n")
+        die_before_return(place, lambda _: Outlast(place.home, clock=place.clock).run(pays, 5))
+        place.clock.advance(1.5 * HOUR)
+        with Outlast(place.home, clock=place.clock) as outlast, told_once() if given else not_told():
+            assert outlast.run(pays, 5).redelivered is given
+    (place.home / "settings.yaml").write_text("redeliver: soon\n")
+    with pytest.raises(HomeSettingsInvalid, match="redeliver"):
+        Outlast(place.home)
 
 
 def test_a_run_that_a_tick_ended_is_given_to_the_next_equal_call(place: Place) -> None:

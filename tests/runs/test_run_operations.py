@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outlast, Run, effect, flow, step
-from outlast.errors import InputsConflict, NameInvalid, OperationConflict, RunHeld
+from outlast.errors import InputsConflict, NameInvalid, OperationConflict, RepeatsEffects, RunAborted, RunHeld
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -190,6 +190,7 @@ def test_a_run_that_gc_removed_succeeded_and_is_not_run_again(place: Place) -> N
     assert place.outlast.gc(older_than=1, dry_run=False).runs
     again = of(place, "a").run(pays, 5)
     assert (again.run_id, again.status, again.result, again.replayed) == (first.run_id, "succeeded", None, True)
+    assert again.notes == ("result_pruned",)
     assert place.count("charge 5") == 1
 
 
@@ -221,6 +222,47 @@ def test_a_script_has_it_too(place: Place) -> None:
     place.killed(script_killed, at="in the block")
     with of(place, "a").open("nightly") as run:
         assert (run.id, run.step(len, "abc")) == (place.run_id, 3)
+
+
+def test_a_script_of_an_id_that_has_happened_runs_on_its_receipts(place: Place) -> None:
+    for _ in range(2):
+        with of(place, "a").open("nightly") as run:
+            assert run.step(charged_once, 5) == "charged 5"
+    assert place.count("charge 5") == 1
+    with of(place, "b").open("weekly") as run:
+        given_up = run.id
+        place.outlast.abort(given_up, why="no use")
+    with pytest.raises(RunAborted), of(place, "b").open("weekly"):
+        pass
+
+
+def charged_once(amount: int) -> str:
+    ran(f"charge {amount}")
+    return f"charged {amount}"
+
+
+def test_an_id_on_a_named_task_that_has_happened_is_noted(place: Place) -> None:
+    first = place.run(pays, 5, task="t")
+    joined = of(place, "a").run(pays, 5, task="t")
+    assert (joined.run_id, joined.replayed) == (first.run_id, True)
+    with pytest.raises(OperationConflict):
+        of(place, "a").run(pays, 5)
+
+
+def test_again_happens_once_for_one_id(place: Place) -> None:
+    place.run(pays, 5, task="t")
+    more = of(place, "a").with_options(again=True, effects=["charge"])
+    second = more.run(pays, 5, task="t")
+    assert more.run(pays, 5, task="t").run_id == second.run_id
+    assert (len(place.outlast.runs()), place.count("charge 5")) == (2, 2)
+
+
+def test_again_names_what_it_repeats_and_is_refused_without_a_word(place: Place) -> None:
+    place.run(pays, 5, task="t")
+    with pytest.raises(RepeatsEffects, match="charge"):
+        place.outlast.with_options(again=True).run(pays, 5, task="t")
+    assert place.outlast.with_options(again=True, yes=True).run(pays, 5, task="t").replayed is False
+    assert place.count("charge 5") == 2
 
 
 def script_killed(outlast: Outlast) -> None:

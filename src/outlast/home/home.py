@@ -16,6 +16,7 @@ from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, Run
 from outlast.handoffs.observer import HERE
 from outlast.home.acceptance import NOTHING_ACCEPTED as NOTHING_ACCEPTED
 from outlast.home.acceptance import Acceptance
+from outlast.home.home_settings import settings_in
 from outlast.home.place import FoundHome, check_name, look_up, make_folders, marker_of, project_of, tenant_folder
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
@@ -76,7 +77,7 @@ class Runtime:
         self.project = project_of(self.home)
         self.scope, self.actor = check_name("scope", scope), check_name("actor", actor)
         self.tenant, self.ids, self._facade = tenant, ids, facade
-        self.clock, self.settings = clock or SystemClock(), settings or Settings()
+        self.clock, self.settings = clock or SystemClock(), settings or settings_in(self.home)
         self.own_secrets = read_own(self.home, self.settings)
         self.folder = folder = tenant_folder(self.home, tenant)
         self.blobs = Blobs(folder / "blobs")

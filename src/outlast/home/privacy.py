@@ -12,13 +12,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from outlast.errors import HomeSettingsInvalid
+from outlast.home.home_settings import SETTINGS, given_in
 from outlast.values.private import FOLDER, SHARED_FOLDER
 
-SETTINGS = "settings.yaml"
-_BYTES = 1 << 16
 _FILES = {".gitignore", ".id", SETTINGS, "secrets.yaml", "hooks.log", "keys.db", "restored.json"}
 _FOLDERS = {".hooks", "runs", ".made", ".lost"}
 _DATABASE = "outlast.db"
@@ -27,29 +24,7 @@ _PERMISSIONS = 0o7777
 
 def is_shared(home: Path) -> bool:
     """Whether the home's settings share it with its group. Raises HomeSettingsInvalid."""
-    path = home / SETTINGS
-    if not os.path.lexists(path):
-        return False
-    given = _read(path)
-    if unknown := [str(name) for name in given if name != "shared"]:
-        raise HomeSettingsInvalid(str(path), f"{unknown[0]!r} is no setting", "it takes: shared")
-    if given.get("shared", "no") not in ("no", "group", False, None):
-        raise HomeSettingsInvalid(str(path), f"shared is {given['shared']!r}", "write `shared: group`, or leave it out")
-    return given.get("shared") == "group"
-
-
-def _read(path: Path) -> dict[Any, Any]:
-    import yaml  # late: most homes have no settings
-
-    try:
-        if not path.is_file() or path.stat().st_size > _BYTES:
-            raise HomeSettingsInvalid(str(path), "this is no plain file of at most 64 KiB", "make it one, or remove it")
-        given = yaml.safe_load(path.read_bytes())
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise HomeSettingsInvalid(str(path), f"it cannot be read ({error})", "mend it, or remove it") from error
-    if given is not None and not isinstance(given, dict):
-        raise HomeSettingsInvalid(str(path), "it is no mapping", "write `shared: group`, or remove it")
-    return given or {}
+    return given_in(home).get("shared") == "group"
 
 
 def close_home(home: Path) -> None:

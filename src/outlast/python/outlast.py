@@ -490,6 +490,8 @@ def _on_record(
     runtime: Runtime, outcome: Outcome[Any], options: Options, *, is_async: bool
 ) -> AbstractContextManager[Any]:
     """For a block whose named task has happened: its receipts. One whose run only waits is left."""
+    if outcome.status == "aborted":  # of an operation_id, which gives what became of it
+        outcome.unwrap()
     if outcome.status != "succeeded":
         _leave(outcome)
     from outlast.runs.replay.finished import body_on_record

@@ -1,0 +1,71 @@
+"""The tool that starts a flow: named ones only, once for one id, and a run of somebody else is waited for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .server import Served, served
+from .test_http_mcp import call
+from .test_http_runs import FLOWS, until
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = Path(tmp_path_factory.mktemp("home")) / "home"
+    with served(home, keyed=True, flows=(FLOWS,), poll_seconds=0.02, key_runs=1) as found:
+        yield found
+
+
+def start(server: Served, flow: str, inputs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = call(server, "run_start", {"flow": flow, "inputs": inputs, **more})["structuredContent"]
+    return found
+
+
+def test_a_flow_is_run_and_told(server: Served) -> None:
+    done = start(server, "doubling", {"number": 21})
+    assert (done["status"], done["result"], done["goes_on"], done["replayed"]) == ("succeeded", 42, False, False)
+
+
+def test_a_named_task_happens_once_and_an_id_gives_back_its_run(server: Served) -> None:
+    first = start(server, "doubling", {"number": 4}, task="four")
+    assert start(server, "doubling", {"number": 4}, task="four")["run_id"] == first["run_id"]
+    once = start(server, "doubling", {"number": 5}, operation_id="five")
+    again = start(server, "doubling", {"number": 5}, operation_id="five")
+    assert (again["run_id"], again["replayed"]) == (once["run_id"], True)
+    assert start(server, "doubling", {"number": 6}, operation_id="five")["code"] == "operation_conflict"
+
+
+def test_a_run_of_somebody_else_is_named_with_its_holder_and_waited_for(server: Served, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    first = server.post("/v1/runs", {"flow": "telling", "inputs": {"path": str(go)}}, key=other(server)).json["run_id"]
+    held = start(server, "telling", {"path": str(go)}, wait_seconds=0)
+    assert (held["run_id"], held["status"], held["goes_on"]) == (first, "running", True)
+    assert held["holder"] == "this process"
+    go.write_text("done")
+    done = start(server, "telling", {"path": str(go)}, operation_id="joined")
+    assert (done["result"], done["status"]) == ("done", "succeeded")
+
+
+def other(server: Served) -> str:
+    return server.keys().create("other", roles=["write"]).text
+
+
+def test_what_goes_on_counts_among_the_runs_of_its_key(server: Served, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    going = start(server, "telling", {"path": str(go)}, wait_seconds=0)
+    assert (going["goes_on"], going["holder"]) == (True, "")
+    assert start(server, "doubling", {"number": 1})["code"] == "too_many_runs"
+    go.write_text("done")
+    until(lambda: server.get(f"/v1/runs/{going['run_id']}").json["status"] == "succeeded")
+    until(lambda: start(server, "doubling", {"number": 1}).get("result") == 2)
+
+
+def test_what_it_was_not_given_is_refused(server: Served) -> None:
+    for flow in ("os:system", "nothing", "json:loads"):
+        assert start(server, flow, {})["code"] == "no_flows"
+    assert start(server, "doubling", {"number": "many"})["code"] == "inputs_invalid"
+    reader = server.keys().create("ann", roles=["read"]).text
+    refused = call(server, "run_start", {"flow": "doubling", "inputs": {"number": 1}}, key=reader)
+    assert refused["structuredContent"]["code"] == "forbidden"
