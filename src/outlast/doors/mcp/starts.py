@@ -16,7 +16,7 @@ from outlast.python.outlast import Options
 from outlast.python.served_flows import inputs_of
 
 if TYPE_CHECKING:
-    from outlast.runs.run import Outcome
+    from outlast import Outcome
 
 
 def start(desk: Desk, asked: RunStart) -> Answer:
