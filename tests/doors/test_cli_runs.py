@@ -9,8 +9,10 @@ import pytest
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
-OUTCOME |= {"notes"}
+OUTCOME = {
+    *("run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked"),
+    *("replayed", "redelivered", "notes", "holder"),
+}
 InDoubt = Callable[[], str]
 
 

@@ -57,8 +57,8 @@ def outlast(server: Served) -> Iterator[Outlast]:
 # the surface
 
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
-    Outlast: {"signals"},
-    AsyncOutlast: {"signals"},
+    Outlast: {"signals", "with_options"},
+    AsyncOutlast: {"signals", "with_options"},
     Handoffs: {"lint", "diff", "apply", "relative", "output"},
     Workspace: set[str](),
     Tasks: {"open_task_session"},

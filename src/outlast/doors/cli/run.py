@@ -73,8 +73,8 @@ def run(
         found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    asked = {"again": again, "yes": yes, "effects": named, "operation_id": operation_id, "wait": wait}
-    options = Options(task, fresh, returns=True, **asked)
+    repeats = Options(task, fresh, again=again, yes=yes, effects=named)
+    options = replace(repeats, operation_id=operation_id, wait=wait, returns=True)
     with door.open(make=True) as outlast:
         return _start(door, outlast, found, given, options, until_done)
 

@@ -407,8 +407,8 @@ START = Call(
         RepeatsEffects,
         IntegrityBroken,
     ),
-    detail=f"{GOING}{HELD} A task that is named happens once: after its success the same call is answered with its outcome "
-    "(`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
+    detail=f"{GOING}{HELD} A task that is named happens once: after its success the same call is answered with its "
+    "outcome (`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
     example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
 )
 RESUME = Call(
