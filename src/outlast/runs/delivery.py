@@ -97,7 +97,9 @@ def given(runtime: Runtime, outcome: Outcome[Any]) -> Outcome[Any]:
 
 def receive(runtime: Runtime, outcome: Outcome[Any]) -> None:
     """Whoever asked has it. That costs no sync; where it cannot be written, it will be given once more."""
-    if outcome.status == "succeeded" and runtime.settings.redeliver_seconds > 0:
+    run_id = outcome.run_id
+    if outcome.status == "succeeded":
         with suppress(OutlastError):
-            runtime.store.write_soon(lambda tx: tx.remove_delivery(outcome.run_id))
-    runtime.receiving.discard(outcome.run_id)
+            if runtime.store.read(lambda look: look.is_undelivered(run_id)):
+                runtime.store.write_soon(lambda tx: tx.remove_delivery(run_id))
+    runtime.receiving.discard(run_id)

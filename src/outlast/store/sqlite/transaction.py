@@ -120,6 +120,9 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
         row = self._one("operation", operation_id)
         return tuple(row) if row else None
 
+    def is_undelivered(self, run_id: str) -> bool:
+        return self._one("is_undelivered", run_id) is not None
+
     def deliveries_of(self, scope: str, task: str, since: int) -> list[tuple[str, str]]:
         return self._all("deliveries_of", scope, task, since)
 

@@ -5,6 +5,9 @@ INSERT INTO deliveries (run, scope, task, receiver) VALUES (?, ?, ?, ?)
 SELECT r.id, d.receiver FROM deliveries d JOIN runs r ON r.key = d.run
 WHERE d.scope = ? AND d.task = ? AND r.status = 'succeeded' AND r.updated_at >= ? ORDER BY d.run
 
+-- name: is_undelivered
+SELECT 1 FROM deliveries WHERE run = (SELECT key FROM runs WHERE id = ?)
+
 -- name: set_receiver
 UPDATE deliveries SET receiver = ? WHERE run = ? AND receiver <> ?
 
