@@ -1,6 +1,8 @@
 """The same command again: what was not printed is given once, an id gives back its run, a held run is waited for."""
 
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,15 @@ def test_an_outcome_that_was_not_printed_is_given_to_the_same_command_once(cli: 
     assert cli.diary == ["find", "draft", "publish"]
     later = cli(*REPORT)
     assert (later.code, LINE in later.err, cli.diary.count("publish")) == (0, False, 2)
+
+
+def test_an_outcome_that_could_not_be_printed_is_not_received(cli: "Cli") -> None:
+    command = [sys.executable, "-m", "outlast", *REPORT]
+    with open("/dev/full", "w") as full:
+        told = subprocess.run(command, cwd=cli.folder, env=cli.environment(), stdout=full, stderr=subprocess.PIPE)
+    assert told.returncode != 0
+    again = cli(*REPORT, "--json").json
+    assert (again["redelivered"], cli.diary.count("publish")) == (True, 1)
 
 
 def test_json_has_a_field_for_it(cli: "Cli") -> None:

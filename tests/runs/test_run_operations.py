@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outlast, Run, effect, flow, step
+from outlast.doors.cli.inputs import find_flow
 from outlast.errors import InputsConflict, NameInvalid, OperationConflict, RepeatsEffects, RunAborted, RunHeld
 
 from ..kit.place import KNOBS, Place, ran, reach
@@ -111,6 +112,28 @@ def test_the_same_id_for_another_call_is_a_conflict_and_writes_nothing(place: Pl
 def test_how_a_call_is_traced_makes_it_no_other_call(place: Place) -> None:
     first = of(place, "a").run(pays, 5, trace_id="t1")
     assert of(place, "a").run(pays, 5, trace_id="t2").run_id == first.run_id
+
+
+MOVED = """
+from outlast import Run, flow
+
+@flow
+def moves(run: Run, number: int) -> int:
+    return number
+"""
+
+
+def test_a_flow_that_was_moved_is_the_same_and_one_of_its_name_is_not(place: Place) -> None:
+    place.outlast.runs()
+    old = place.script("old.py", MOVED)
+    first = of(place, "a").run(find_flow(f"{old}:moves", str(place.home)), 1)
+    other = place.script("other.py", MOVED.replace("number\n", "number + 1\n"))
+    with pytest.raises(OperationConflict):
+        of(place, "a").run(find_flow(f"{other}:moves", str(place.home)), 1)
+    new = place.folder / "new.py"
+    old.rename(new)
+    again = of(place, "a").run(find_flow(f"{new}:moves", str(place.home)), 1)
+    assert (again.run_id, again.replayed) == (first.run_id, True)
 
 
 def test_an_unfinished_run_is_continued(place: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.clock import moment
-from outlast.errors import Finished, InputsConflict, RunFinished
+from outlast.errors import Finished, InputsConflict, OperationConflict, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
 from outlast.home.once import Operation, Repeated, check_id
@@ -17,7 +17,7 @@ from outlast.runs.claim import Claim
 from outlast.runs.options import AS_EVER, Options
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import OF_A_CALL
-from outlast.store.contract import FinishedRow, NewRun, RunRow, Writing
+from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import pack_json
 from outlast.values.digest import identity
@@ -102,6 +102,7 @@ def decide(runtime: Runtime, new: NewRun, options: Options = AS_EVER) -> Claim |
 
     def work(tx: Writing) -> Claim | RunRow | FinishedRow | Undelivered:
         if (before := operation.answered(tx)) is not None:
+            _refuse_other_flow(runtime, tx, new, operation, before)
             raise Repeated(before)
         found = same_flow.unfinished_run(runtime, tx, new)
         if found is not None and not options.fresh:
@@ -124,9 +125,17 @@ def decide(runtime: Runtime, new: NewRun, options: Options = AS_EVER) -> Claim |
 
 
 def operation_of(new: NewRun, options: Options) -> Operation:
-    """The call by its operation_id, with all that makes it this call. Raises NameInvalid."""
+    """The call by its operation_id, with all that makes it this call but where its flow lies. Raises NameInvalid."""
     check_id(options.operation_id)
-    return Operation(options.operation_id, "run_start", [new.flow, new.inputs_digest, options.said()])
+    name = new.flow.rpartition(":")[2]
+    return Operation(options.operation_id, "run_start", [name, new.inputs_digest, options.said()])
+
+
+def _refuse_other_flow(runtime: Runtime, look: Reading, new: NewRun, operation: Operation, run_id: str) -> None:
+    """Raises OperationConflict when the run that the operation began is one of another flow of this name."""
+    row = look.run_by_id(run_id)
+    if row is not None and not same_flow.is_same(runtime, row.flow, new.flow):
+        raise OperationConflict(str(operation.id), operation.kind)
 
 
 def _noted(operation: Operation, tx: Writing, new: NewRun, found: R) -> R:
