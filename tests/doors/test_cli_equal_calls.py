@@ -24,7 +24,7 @@ def test_an_outcome_that_was_not_printed_is_given_to_the_same_command_once(cli: 
 
 
 def test_an_outcome_that_could_not_be_printed_is_not_received(cli: "Cli") -> None:
-    command = [sys.executable, "-m", "outlast", *REPORT]
+    command = [sys.executable, "-m", "outlast", *REPORT, "--json"]  # what the flow prints goes to stderr
     with open("/dev/full", "w") as full:
         told = subprocess.run(command, cwd=cli.folder, env=cli.environment(), stdout=full, stderr=subprocess.PIPE)
     assert told.returncode != 0
