@@ -170,8 +170,8 @@ def test_a_run_that_waited_and_that_others_ended_is_given_to_the_next_equal_call
     with Outlast(place.home, clock=place.clock) as others:
         others.answer(waiting.interrupts[0].id, {"approved": True})
         others._resume_soon(waiting.run_id, others_acceptance()).outcome(30)
-    with told_once():
-        assert place.run(asks, 5).result == "charged 5"
+        with told_once():
+            assert others.run(asks, 5).result == "charged 5"
 
 
 def others_acceptance() -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outcome, Outlast, Run, flow, step
-from outlast.errors import RunHeld, RunNotFound
+from outlast.errors import RunHeld, RunNotFound, RunSealed
 from outlast.testing.children import in_child
 
 from ..kit.place import KNOBS, Place, ran, reach
@@ -216,6 +216,18 @@ def test_a_run_that_is_over_or_waits_is_given_at_once(place: Place) -> None:
     assert place.outlast.wait(done.run_id, timeout=0).result == ["through", 1]
     with pytest.raises(RunNotFound):
         place.outlast.wait("nothing")
+
+
+def test_what_was_moved_away_is_not_waited_for(place: Place) -> None:
+    holder, _ = dying(place)
+    while not _there(str(place.folder / "in the step")):
+        threading.Event().wait(0.005)
+    (place.folder / "go").write_text("")
+    holder.join()
+    (run,) = place.outlast.runs()
+    place.outlast.export(run.id, place.folder / "moved.zip", move=True)
+    with pytest.raises(RunSealed):
+        place.outlast.wait(run.id)
 
 
 def test_a_script_may_wait_for_its_like(place: Place) -> None:

@@ -10,7 +10,7 @@ from outlast.errors import RunFinished, RunHeld
 from outlast.runs import claim as claims
 from outlast.runs.claim import Claim
 from outlast.runs.repeated import ended
-from outlast.runs.run import Outcome
+from outlast.runs.run import FINISHED, Outcome
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
@@ -27,8 +27,11 @@ class Awaited:
         self._until = None if seconds is None else time.monotonic() + seconds
 
     def look(self) -> Outcome[Any] | Claim | None:
-        """How it stands once nobody runs it; a run whose owner died, claimed."""
-        found = ended(self._runtime, self._spec, self._runtime.row(self.run_id))
+        """How it stands once nobody runs it; a run whose owner died, claimed. Raises RunSealed."""
+        row = self._runtime.row(self.run_id)
+        if row.status not in FINISHED:
+            claims.refuse_sealed(row)  # it goes on elsewhere, if it does
+        found = ended(self._runtime, self._spec, row)
         if found.status == "crashed":
             return self._taken()
         return None if found.status == "running" else found
