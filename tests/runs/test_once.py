@@ -387,6 +387,16 @@ def test_an_outcome_that_was_edited_is_not_given(place: Place) -> None:
     assert place.count("charge KELP") == 1
 
 
+def test_what_cannot_be_read_any_more_is_asked_about_and_can_be_started_anew(place: Place) -> None:
+    KNOBS["fail"] = True
+    first = place.run(pay, task="bill-7")
+    place.outlast._runtime.store.write(lambda tx: tx.execute("UPDATE journal SET header = x'5b' WHERE seq = 3"))
+    with pytest.raises(RepeatsEffects, match=f"whatever run {first.run_id} did, whose records cannot be read"):
+        call(place.outlast, pay, task="bill-7", fresh=True, effects=("charge",))
+    KNOBS["fail"] = False
+    assert place.fresh(pay, task="bill-7").result == Paid(7, "KELP")
+
+
 def test_a_name_that_was_taken_away_is_damage(place: Place) -> None:
     first = place.run(pay, task="bill-7")
     place.outlast._runtime.store.write(lambda tx: tx.execute("UPDATE runs SET named = 0 WHERE id = ?", (first.run_id,)))

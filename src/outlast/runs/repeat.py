@@ -9,8 +9,9 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import RepeatsEffects
-from outlast.ledger.journal import decode_payload
+from outlast.ledger.journal import Row, decode_payload
 from outlast.runs.call import GOOD, Call, Past, fold, labels
+from outlast.runs.look import UNREADABLE
 from outlast.runs.options import Options
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import NamedTuple
@@ -22,20 +23,20 @@ SHOWN = 80  # characters of a result
 
 
 class DoneEffect(NamedTuple):
-    """An effect that was done, or is in doubt; or a run that was removed, of which nobody knows what it did."""
+    """An effect that was done, or is in doubt; or a run of which nobody knows any more what it did."""
 
     step: str  # what people call it
     name: str  # of its step, for all its calls; empty when nobody knows
     run: str
     key: str
     at: int
-    result: str
+    result: str  # in short; of a run that nobody knows of, why
     in_doubt: bool = False
 
     @property
     def says(self) -> str:
         if not self.name:
-            return f"whatever run {self.run} did, which was removed"
+            return f"whatever run {self.run} did, {self.result}"
         when = f"{moment(self.at):%Y-%m-%d %H:%M:%S} UTC"
         what = "in doubt since" if self.in_doubt else "done"
         return f"{self.step} (key {self.key}, {what} {when}{f', result {self.result}' if self.result else ''})"
@@ -68,15 +69,25 @@ def agreed(
 def _of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[Any, DoneEffect]]:
     """The effects of a run and of its children, each with what it is known by in any run of the flow."""
     if getattr(run, "removed", 0):
-        yield run.id, DoneEffect("", "", run.id, "", 0, "")
+        yield run.id, _unknown(run.id, "which was removed")
         return
-    rows = look.journal_of(run.key)
+    try:
+        yield from _done(run.id, look.journal_of(run.key))
+    except UNREADABLE:
+        yield run.id, _unknown(run.id, "whose records cannot be read")
+    for child in look.children_of(run.id):
+        yield from _of_run(look, child)
+
+
+def _done(run_id: str, rows: list[Row]) -> Iterator[tuple[Any, DoneEffect]]:
     names = labels(rows)
     for past in fold(rows).calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
-            yield past.call, _effect(run.id, past, names)
-    for child in look.children_of(run.id):
-        yield from _of_run(look, child)
+            yield past.call, _effect(run_id, past, names)
+
+
+def _unknown(run_id: str, why: str) -> DoneEffect:
+    return DoneEffect("", "", run_id, "", 0, why)
 
 
 def _may_have_happened(past: Past) -> bool:
