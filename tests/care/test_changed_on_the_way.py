@@ -17,7 +17,7 @@ from ..kit.travellers import doubtful, sleeper, stopped
 Change = Callable[[dict[str, Any], list[Any], list[Any]], object]
 
 
-def forged(path: str, change: Change) -> Path:
+def forged(path: str, change: Change, operations: bytes | None = None) -> Path:
     """The file with its run's row, waits and requests changed, and every digest in its manifest made anew."""
     with zipfile.ZipFile(path) as file:
         content = {name: file.read(name) for name in file.namelist()}
@@ -28,6 +28,9 @@ def forged(path: str, change: Change) -> Path:
     change(manifest["runs"][0]["row"], lines[waits], lines[requests])
     for name, rows in lines.items():
         content[name] = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
+    if operations is not None:
+        (part,) = (name for name in content if name.endswith("/operations.jsonl"))
+        content[part] = operations
     manifest["members"] = [
         {"name": name, "size": len(kept), "sha256": sha256(kept).hexdigest()} for name, kept in content.items()
     ]
@@ -52,6 +55,7 @@ CHANGES: dict[str, Change] = {
     "when it began": lambda row, waits, requests: row.update(created_at=5),
     "how it stands": lambda row, waits, requests: row.update(status="failed"),
     "its phase": lambda row, waits, requests: row.update(phase="late"),
+    "its name": lambda row, waits, requests: row.update(named=1),
 }
 
 
@@ -65,6 +69,14 @@ def test_a_moved_run_of_which_something_was_changed_is_refused(place: Place, oth
     assert other.outlast.runs() == []
     assert other.outlast.import_(forged(moved.path, lambda row, waits, requests: None)).run_id == outcome.run_id
     assert other.outlast.resume(outcome.run_id).result == 3
+
+
+@pytest.mark.parametrize("operations", [b'["order 7","print",1]\n', b'["",1,1]\n', b'["a\\nb","print",1]\n'])
+def test_an_operation_id_that_it_was_not_started_by_is_refused(place: Place, other: Place, operations: bytes) -> None:
+    moved = place.outlast.export(stopped(place), place.folder / "run.zip", move=True)
+    with pytest.raises(ArchiveInvalid):
+        other.outlast.import_(forged(moved.path, lambda row, waits, requests: None, operations))
+    assert other.outlast.runs() == []
 
 
 def test_a_copy_whose_wait_was_changed_is_refused(place: Place, other: Place) -> None:

@@ -9,7 +9,15 @@ import pytest
 
 import outlast as public
 from outlast import Outlast, Run, effect, flow, flow_file
-from outlast.errors import ArchiveInvalid, InputsConflict, RepeatsEffects, RunSealed, TaskAborted, TaskDeclined
+from outlast.errors import (
+    ArchiveInvalid,
+    InputsConflict,
+    RepeatsEffects,
+    RunExists,
+    RunSealed,
+    TaskAborted,
+    TaskDeclined,
+)
 from outlast.runs.options import Options
 
 from ..kit.place import KNOBS, Place, ran
@@ -159,6 +167,31 @@ def test_a_finished_run_that_was_moved_counts_here_and_there(place: Place, other
         again = home.run(pay, task="bill-7")
         assert (again.run_id, again.replayed, again.result) == (first.run_id, True, "kelp")
     assert place.count("charge kelp") == 1
+
+
+def test_the_operation_id_of_a_moved_run_means_it_there_too(place: Place, other: Place) -> None:
+    KNOBS["fail"] = True
+    first = place.outlast.with_options(operation_id="order 7").run(pay)
+    travelled(place, other, first.run_id, move=True)
+    KNOBS["fail"] = False
+    for replayed in (False, True):
+        done = other.outlast.with_options(operation_id="order 7").run(pay)
+        assert (done.run_id, done.status, done.replayed) == (first.run_id, "succeeded", replayed)
+    assert (place.count("charge kelp"), other.outlast.verify().ok) == (1, True)
+
+
+def test_an_operation_id_that_means_something_else_there_is_in_the_way(place: Place, other: Place) -> None:
+    first = place.outlast.with_options(operation_id="order 7").run(pay)
+    other.outlast.with_options(operation_id="order 7").run(pay, "otters")
+    with pytest.raises(RunExists, match="order 7"):
+        travelled(place, other, first.run_id, move=True)
+    assert len(other.outlast.runs()) == 1
+
+
+def test_a_copy_brings_no_operation_id(place: Place, other: Place) -> None:
+    first = place.outlast.with_options(operation_id="order 7").run(pay)
+    travelled(place, other, first.run_id, move=False)
+    assert other.outlast.with_options(operation_id="order 7").run(pay).run_id != first.run_id
 
 
 def test_a_copy_says_nothing_about_what_happened_here(place: Place, other: Place) -> None:

@@ -33,10 +33,10 @@ def wait_digest(wait: InterruptRow) -> str:
     return identity(encode([getattr(wait, name) for name in ASKED]))[:32]
 
 
-def standing_digest(run: RunRow, waits: Iterable[Sequence[Any]], requests: Iterable[Sequence[Any]]) -> str:
-    """All that travels beside the chain, for the entry with which a run leaves."""
-    changing = [run.status, run.phase, run.result, run.error, run.updated_at, run.mark]
-    return identity(encode([changing, [list(wait) for wait in waits], [list(request) for request in requests]]))
+def standing_digest(run: RunRow, *beside: Iterable[Sequence[Any]]) -> str:
+    """All that travels beside the chain (waits, requests, operations), for the entry with which a run leaves."""
+    changing = [run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.named]
+    return identity(encode([changing, *([list(row) for row in rows] for rows in beside)]))
 
 
 # -- comparing ---------------------------------------------------------------------------------------

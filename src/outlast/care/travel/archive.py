@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MANIFEST = "manifest.json"
 BLOBS = "blobs/"  # each is named by its digest
-PARTS = ("journal", "interrupts", "requests", "refs")
+PARTS = ("journal", "interrupts", "requests", "refs", "operations")
 PIECE_BYTES = 1 << 20
 PAGE = 500
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content makes the same file
@@ -51,6 +51,7 @@ _NOT_A_ZIP = (
 
 Request = tuple[str, str, str, int]  # what the run has been asked: kind, body, actor, when
 Ref = tuple[int, str]  # an entry and a blob that it refers to
+Started = tuple[str, str, int]  # the operation_id of a call that started it, a print of what was asked, when
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

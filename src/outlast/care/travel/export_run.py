@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from outlast.care.travel import archive, outgoing
-from outlast.care.travel.archive import Manifest, Packer, Ref, Request, Wait
+from outlast.care.travel.archive import Manifest, Packer, Ref, Request, Started, Wait
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
 from outlast.ledger.journal import Row, check, genesis
 from outlast.runs.artifact_saves import refs_saved
@@ -51,6 +51,7 @@ class Standing(NamedTuple):
     lease: LeaseRow
     waits: list[Wait]
     requests: list[Request]
+    operations: list[Started]
 
 
 def export_run(runtime: Runtime, run_id: str, path: Path, *, move: bool, force: bool = False) -> Exported:
@@ -164,7 +165,8 @@ def _seal_one(runtime: Runtime, tx: Writing, run: RunRow) -> None:
 
 def _digest(look: Reading, run: RunRow) -> str:
     """All that leaves beside the chain, so that nobody can change an answer on the way."""
-    return standing_digest(run, map(Wait.of, look.interrupts_of(run.key)), look.requests_of(run.key))
+    waits = map(Wait.of, look.interrupts_of(run.key))
+    return standing_digest(run, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 
 def _lease(look: Reading, run: RunRow) -> LeaseRow:
@@ -187,7 +189,7 @@ def _standing(runtime: Runtime, look: Reading, run: RunRow) -> Standing:
     if run.status == "running" and not holder_of(runtime, look, run.id, lease):
         run = run._replace(status="crashed")  # only here can it be told
     waits = [Wait.of(row) for row in look.interrupts_of(run.key)]
-    return Standing(run, lease, waits, look.requests_of(run.key))
+    return Standing(run, lease, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 
 def _write(runtime: Runtime, file: BinaryIO, found: list[Standing], move: bool) -> int:
@@ -211,6 +213,7 @@ def _write_run(runtime: Runtime, packer: Packer, one: Standing) -> set[str]:
     packer.add(archive.part(run.id, "interrupts"), archive.lines(one.waits))
     packer.add(archive.part(run.id, "requests"), archive.lines(one.requests))
     packer.add(archive.part(run.id, "refs"), archive.lines(refs))
+    packer.add(archive.part(run.id, "operations"), archive.lines(one.operations))
     return {name for _, name in refs}
 
 

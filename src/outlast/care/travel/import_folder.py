@@ -249,7 +249,7 @@ def _as_run(runtime: Runtime, source: _Source, taken: list[Said]) -> Arrived:
         0, run_id, runtime.scope, flow, task, inputs, identity(inputs.encode()), "interrupted", "", None, None,
         "", "", "", "{}", runtime.actor, at, at, 0, TESTIMONY, 0,
     )  # fmt: skip
-    return Arrived(run, LeaseRow(0, 1, len(rows), rows[-1].hash, None), rows, [], [], refs)
+    return Arrived(run, LeaseRow(0, 1, len(rows), rows[-1].hash, None), rows, [], [], refs, [])
 
 
 def _chained(start: bytes, entries: list[Entry]) -> list[Row]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from outlast.care.travel import archive
-from outlast.care.travel.archive import Archive, Manifest, Packed, Ref, Request, Wait
+from outlast.care.travel.archive import Archive, Manifest, Packed, Ref, Request, Started, Wait
 from outlast.errors import IntegrityBroken, Invalid, RunExists
 from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
@@ -59,6 +59,7 @@ class Arrived(NamedTuple):
     waits: list[InterruptRow]
     requests: list[Request]
     refs: list[Ref]
+    operations: list[Started]
 
     @property
     def unfinished(self) -> bool:
@@ -137,11 +138,12 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
     waits = list(file.lines(archive.part(run.id, "interrupts"), _Waits(run)))
     requests = list(file.lines(archive.part(run.id, "requests"), msgspec.json.Decoder(Request).decode))
     refs = list(file.lines(archive.part(run.id, "refs"), msgspec.json.Decoder(Ref).decode))
+    operations = list(file.lines(archive.part(run.id, "operations"), msgspec.json.Decoder(Started).decode))
     with file.reading(archive.part(run.id, "journal")):
         _refuse_broken(run, lease, rows)
     with file.reading(archive.part(run.id, "interrupts")):
         _refuse_doubles(waits)
-        _refuse_changed(run, rows, waits, requests)
+        _refuse_changed(run, rows, waits, requests, operations)
     with file.reading(archive.part(run.id, "requests")):
         for _, body, _, at in requests:
             _whole(at)
@@ -151,7 +153,12 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
             if not 0 <= seq <= lease.head or len(bytes.fromhex(name)) != 32 or name != name.lower():
                 raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
     sealed = "" if file.manifest.kind == "move" else "testimony" if run.seal == "testimony" else "copy"
-    return Arrived(run._replace(seal=sealed), lease, rows, waits, requests, refs)
+    with file.reading(archive.part(run.id, "operations")):
+        for operation_id, _, at in operations:
+            _whole(at)
+            if not operation_id.strip() or not operation_id.isprintable() or len(operation_id) > 500:
+                raise ValueError(f"{operation_id!r:.100} is no operation_id")
+    return Arrived(run._replace(seal=sealed), lease, rows, waits, requests, refs, [] if sealed else operations)
 
 
 def _refuse_odd(run: RunRow, lease: LeaseRow, kind: str) -> None:
@@ -189,7 +196,9 @@ def _refuse_broken(run: RunRow, lease: LeaseRow, rows: list[Row]) -> None:
         raise IntegrityBroken(f"run {run.id}", f"its mark says entry {run.mark}, which is no mark to start from")
 
 
-def _refuse_changed(run: RunRow, rows: list[Row], waits: list[InterruptRow], requests: list[Request]) -> None:
+def _refuse_changed(
+    run: RunRow, rows: list[Row], waits: list[InterruptRow], requests: list[Request], operations: list[Started]
+) -> None:
     """Raises IntegrityBroken when what came beside the chain is not what left with it."""
     if run.seal == "testimony":
         return
@@ -198,9 +207,10 @@ def _refuse_changed(run: RunRow, rows: list[Row], waits: list[InterruptRow], req
     if run.seal != "moved" or run.status in FINISHED:
         return
     last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
-    left = standing_digest(run, map(Wait.of, waits), requests)
+    left = standing_digest(run, map(Wait.of, waits), requests, operations)
     if not isinstance(last, dict) or last.get("standing") != left:
-        raise IntegrityBroken(f"run {run.id}", "its status, its waits, their answers or its requests were changed")
+        what = "its status, its waits, their answers, its requests or its operation ids"
+        raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
 
 
 class _Waits:
@@ -283,7 +293,19 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[Arrived]) -> list[
             tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
         elif place == "further":
             _go_further(tx, one)
+        _add_operations(tx, one)
     return places
+
+
+def _add_operations(tx: Writing, one: Arrived) -> None:
+    """The same call with the same operation_id means this run here too. Raises RunExists where it means another."""
+    for operation_id, asked, at in one.operations:
+        known = tx.operation(operation_id)
+        if known is None:
+            tx.add_operation(operation_id, "run_start", asked, one.run.id, at)
+        elif known != ("run_start", asked, one.run.id):
+            why = f"its operation_id {operation_id!r} was used here for something else"
+            raise RunExists(one.run.id, why, "import it into another home; nothing was written")
 
 
 def _go_further(tx: Writing, one: Arrived) -> None:

@@ -158,6 +158,10 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
     def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
         return self._all("requests_of", run_key)
 
+    def operations_of(self, run_id: str) -> list[tuple[str, str, int]]:
+        """The ids of the calls that the run was started by, each with a print of what was asked, and when."""
+        return [tuple(row) for row in self._all("operations_of", run_id)]
+
     def blob_refs_upto(self, run_key: int, seq: int) -> list[tuple[int, str]]:
         return self._all("blob_refs_upto", run_key, seq)
 

@@ -12,3 +12,7 @@ INSERT INTO operations (id, kind, digest, answer, at) VALUES (?, ?, ?, ?, ?)
 
 -- name: operation
 SELECT kind, digest, answer FROM operations WHERE id = ?
+
+-- name: operations_of
+-- Those under which a run was started, or met.
+SELECT id, digest, at FROM operations WHERE answer = ? AND kind = 'run_start' ORDER BY number

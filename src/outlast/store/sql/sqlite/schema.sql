@@ -113,6 +113,7 @@ CREATE TABLE operations (
   answer TEXT NOT NULL,
   at     INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX operations_by_run ON operations (answer) WHERE kind = 'run_start';
 
 -- Runs that a `run` call began and whose outcome nobody has received: it is given once to the next equal call.
 CREATE TABLE deliveries (

@@ -9,3 +9,5 @@ ALTER TABLE tombstones ADD COLUMN inputs_digest TEXT NOT NULL DEFAULT '';
 ALTER TABLE tombstones ADD COLUMN result TEXT NOT NULL DEFAULT '';
 ALTER TABLE tombstones ADD COLUMN error TEXT;
 CREATE INDEX tombstones_by_name ON tombstones (scope, task, key) WHERE named = 1;
+
+CREATE INDEX operations_by_run ON operations (answer) WHERE kind = 'run_start';
