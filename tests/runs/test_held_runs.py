@@ -1,9 +1,11 @@
 """Two equal calls at once: the second is given the run's id and holder, and can wait for it, whatever happens to it."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,64 +147,56 @@ def test_on_an_event_loop_it_is_waited_for_without_blocking(place: Place) -> Non
 
 
 def dying(place: Place) -> tuple[threading.Thread, list[Any]]:
-    """A process that runs it and is killed in its step; the thread ends with it."""
-    said = place.folder / "in the step"
+    """A process that is in the step, and is killed there once it is let go on; the thread ends with it."""
+    for name in ("arrived", "go"):
+        os.mkfifo(place.folder / name)
 
     def body(tell: Callable[[str, Any], None]) -> None:
         KNOBS["die"] = "through the gate"
-        KNOBS["arrived"] = str(said)
-        place.outlast.run(waits_for_a_file, str(place.folder / "go"))
+        place.outlast.run(waits_for_a_file, str(place.folder))
 
     place.close()
     thread, found = in_background(lambda: in_child(body, 60))
+    (place.folder / "arrived").read_text()
     return thread, found
 
 
+def let_go_on(place: Place) -> None:
+    (place.folder / "go").write_text("")
+
+
 @step
-def file_gate(path: str) -> str:
+def file_gate(folder: str) -> str:
+    """Of the process that is to die: waits at a pipe until it is let go on."""
     ran("file gate")
     if KNOBS.get("die"):
-        import time
-
-        with open(KNOBS["arrived"], "w"):
-            pass
-        while not _there(path):
-            time.sleep(0.005)
+        Path(folder, "arrived").write_text("")
+        Path(folder, "go").read_text()
         reach("through the gate")
     return "through"
 
 
-def _there(path: str) -> bool:
-    import os
-
-    return os.path.exists(path)
-
-
 @flow
-def waits_for_a_file(run: Run, path: str) -> str:
-    return file_gate(path)
+def waits_for_a_file(run: Run, folder: str) -> str:
+    return file_gate(folder)
 
 
 @pytest.mark.parametrize("how", ["run", "wait", "start"])
 def test_who_waits_goes_on_with_it_should_the_holder_die(place: Place, how: str) -> None:
-    import time
-
-    go = place.folder / "go"
+    folder = str(place.folder)
     holder, ended = dying(place)
-    while not _there(str(place.folder / "in the step")):
-        time.sleep(0.005)
     with Outlast(place.home, clock=place.clock) as other:
         waits = listening(other)
         waiting = other.with_options(wait=True)
         (run,) = other.runs()
         calls: dict[str, Callable[[], Outcome[Any]]] = {
-            "run": lambda: waiting.run(waits_for_a_file, str(go)),
+            "run": lambda: waiting.run(waits_for_a_file, folder),
             "wait": lambda: other.wait(run.id),
-            "start": lambda: waiting.start(waits_for_a_file, str(go)).outcome(30),
+            "start": lambda: waiting.start(waits_for_a_file, folder).outcome(30),
         }
         thread, found = in_background(calls[how])
         assert how == "wait" or waits.wait(30)
-        go.write_text("")
+        let_go_on(place)
         holder.join()
         assert ended[0].killed
         thread.join()
@@ -220,9 +214,7 @@ def test_a_run_that_is_over_or_waits_is_given_at_once(place: Place) -> None:
 
 def test_what_was_moved_away_is_not_waited_for(place: Place) -> None:
     holder, _ = dying(place)
-    while not _there(str(place.folder / "in the step")):
-        threading.Event().wait(0.005)
-    (place.folder / "go").write_text("")
+    let_go_on(place)
     holder.join()
     (run,) = place.outlast.runs()
     place.outlast.export(run.id, place.folder / "moved.zip", move=True)
