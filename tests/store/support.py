@@ -16,7 +16,9 @@ Job = Callable[[], Any]
 
 
 def new_run(run_id: str, **changed: Any) -> NewRun:
-    run = NewRun(run_id, "default", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1)
+    run = NewRun(
+        run_id, "default", "m:flow", run_id, "{}", "digest", "", "", "", "{}", "local", 1, 0, "m:flow", "m:flow"
+    )
     return run._replace(**changed)
 
 

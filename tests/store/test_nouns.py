@@ -30,7 +30,7 @@ def test_a_task_has_one_unfinished_run_per_flow(store: Store) -> None:
         unfinished = store.read(lambda look: look.unfinished_run("default", "run1", "m:flow"))
         assert (unfinished is None) == (status in ("succeeded", "aborted"))
     store.write(lambda tx: tx.add_run(new_run("run2", task="run1"), start_of("run2"), "p1"))
-    for other in ({"task": "t2"}, {"flow": "m:other"}, {"scope": "elsewhere"}):
+    for other in ({"task": "t2"}, {"identity": "m:other"}, {"scope": "elsewhere"}):
         changed = new_run(f"run-{next(iter(other))}", **{"task": "run1", **other})
         store.write(lambda tx, run=changed: tx.add_run(run, start_of(run.id), "p1"))
 
@@ -51,7 +51,7 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> 
     assert row is not None
     assert row[1:] == (
         "run1", "default", "m:flow", "run1", '{"a":1}', "digest", "failed", "late", '{"value":1}', '{"e":1}',
-        "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "", 1,
+        "run0", "s", "t", '{"m":1}', "ann", 7, 9, 0, "", 1, "m:flow", "m:flow", "",
     )  # fmt: skip
 
 

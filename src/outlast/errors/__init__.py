@@ -5,8 +5,8 @@
     │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed,
     │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found,
     │                 blob_not_found
-    ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, lease_lost, operation_conflict,
-    │                 task_aborted, task_declined,
+    ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, flow_elsewhere, lease_lost,
+    │                 operation_conflict, task_aborted, task_declined,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
@@ -178,7 +178,8 @@ class FlowNotFound(NotFound):
     code = "flow_not_found"
     says = "cannot load flow {flow!r}: {why}"
     advice = (
-        "name it as `flow.yaml`, `module:name` or `file.py:name`; a run whose file was moved continues by its new name"
+        "name it as `flow.yaml`, `module:name` or `file.py:name`; a run whose file was moved goes on with "
+        "`outlast resume RUN --flow PATH`"
     )
 
     def __init__(self, flow: str, why: str) -> None:
@@ -421,6 +422,20 @@ class TaskDeclined(Conflict):
 
     def __init__(self, task: str, run: str) -> None:
         super().__init__(task=task, run=run)
+
+
+class FlowElsewhere(Conflict):
+    """Raised when a run is of a flow in another place, and only a person can say whether it goes on with this one."""
+
+    code = "flow_elsewhere"
+    says = "run {run} of task {task!r} is one of {before}; {now} {why}"
+    advice = (
+        "to go on with it here: `outlast resume {run} --flow {named}`; or use another task, or give the flow a name of "
+        "its own: @flow(name=…)"
+    )
+
+    def __init__(self, run: str, task: str, before: str, now: str, why: str, named: str) -> None:
+        super().__init__(run=run, task=task, before=before, now=now, why=why, named=named)
 
 
 class LeaseLost(Conflict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from outlast.values.digest import identity
@@ -41,6 +42,18 @@ def digest_function(tree: ast.Module, qualname: str) -> str | None:
     """The digest of the function of that qualified name in a parsed module; None if it is not there."""
     node = _find(tree, [part for part in qualname.split(".") if part != "<locals>"])
     return identity("\n".join(_lines(node)).encode()) if node else None
+
+
+def is_equal_code(one: str, other: str) -> bool:
+    """Whether two files of Python do the same, however they are formatted and commented."""
+    try:
+        texts = [Path(file).read_bytes() for file in (one, other)]
+    except OSError:
+        return False
+    if texts[0] == texts[1]:
+        return True
+    trees = [parse(text) for text in texts]
+    return None not in trees and list(_lines(trees[0])) == list(_lines(trees[1]))
 
 
 def defines(tree: ast.Module, qualname: str) -> bool:

@@ -1,7 +1,8 @@
 """Names under which a later process finds code again: `module:name` or `file.py:name`, also for scripts.
 
-In memory a file is known by its full path. It is recorded by its path from the project's folder, which the home
-settles: where a process happens to stand is never part of a name.
+In memory a file is known by its full path, with the links that were named: `current/flow.py` stays that when `current`
+leads elsewhere. It is recorded by its path from the project's folder, which the home settles: where a process happens
+to stand is never part of a name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,7 @@ RECIPES = (".yaml", ".yml")  # how the names of flow files end
 _here = threading.local()  # `loading`: the flow whose module this thread is loading
 _one_at_a_time = threading.RLock()  # a second thread must not find a module that is half loaded
 _FILE = "__outlast_file__"  # in a module that was loaded from a file: its full path
+_CODE = (".py", *RECIPES)  # how the names of files end that sources name
 
 
 def module_alias(module: str) -> str:
@@ -36,21 +38,64 @@ def module_alias(module: str) -> str:
     if spec is not None and spec.name not in _MAIN:
         return str(spec.name)
     file = getattr(found, "__file__", None)
-    return os.path.realpath(file) if file else "__main__"
+    return full_path(file) if file else "__main__"
+
+
+def full_path(path: str | Path) -> str:
+    """A path from the root, with the links in it that were named: also those of the folder that a shell stands in."""
+    real = os.path.realpath(path)
+    named = os.path.normpath(path if os.path.isabs(path) else here() / path)
+    return named if os.path.realpath(named) == real else real  # not where `..` comes after a link
+
+
+def here() -> Path:
+    """This folder as whoever went there named it, if that is where we are; the root when it is gone."""
+    named = os.environ.get("PWD", "")
+    with suppress(OSError):
+        if os.path.isabs(named) and os.path.samefile(named, "."):
+            return Path(named)
+    with suppress(OSError):
+        return Path(os.getcwd())
+    return Path("/")
 
 
 def lasting(source: str, project: Path | None) -> str:
     """A path, or a source that begins with one, as it is recorded: from the project's folder if it lies in there."""
-    try:
-        return str(Path(source).relative_to(project)) if project and os.path.isabs(source) else source
-    except ValueError:
+    if project is None or not os.path.isabs(source):
         return source
+    place, colon, name = source.rpartition(":") if is_file(source) else (source, "", "")
+    for path in (place, os.path.realpath(place)):
+        if os.path.commonpath((path, project)) == str(project):
+            return f"{os.path.relpath(path, project)}{colon}{name}"
+    return source
+
+
+def is_file(source: str) -> bool:
+    """Whether a source is a name after a file, and not after a module."""
+    return source.rpartition(":")[0].endswith(_CODE)
+
+
+def path_of(source: str, project: Path | None) -> str:
+    """The full path of the file that a source names; empty for a module."""
+    return os.path.abspath((project or Path()) / source.rpartition(":")[0]) if is_file(source) else ""
 
 
 def is_gone(source: str, project: Path | None) -> bool:
     """Whether a file that a source names is not there any more. A module is never said to be gone."""
-    place = source.rpartition(":")[0]
-    return place.endswith((".py", *RECIPES)) and not ((project or Path()) / place).is_file()
+    return is_file(source) and not os.path.isfile(path_of(source, project))
+
+
+def found_in(source: str, project: Path | None, folder: Path) -> str:
+    """The source with a file of this folder in place of its own: the one that lies there as that one lay in its.
+
+    Empty when there is none. `/srv/r1/flows/bill.py:charge` in `/srv/r2` is `/srv/r2/flows/bill.py:charge`.
+    """
+    parts = Path(path_of(source, project)).parts[1:]
+    for start in range(len(parts)):
+        path = folder.joinpath(*parts[start:])
+        if path.is_file():
+            return f"{path}:{source.rpartition(':')[2]}"
+    return ""
 
 
 def is_recipe(source: str) -> bool:
@@ -75,7 +120,7 @@ def load_module(place: str, *folders: Path, source: str = "") -> ModuleType:
     """A module by its name or its file, looked for in these folders. Raises FlowNotFound, RunsOnImport."""
     try:
         with _one_at_a_time, _loading(source or place):
-            return _module(place, folders or (Path.cwd(),))
+            return _module(place, folders or (here(),))
     except (FlowNotFound, RunsOnImport):
         raise
     except Exception as error:
@@ -100,8 +145,9 @@ def refuse_while_loading() -> None:
 
 
 def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
-    paths = [os.path.realpath(folder / place) for folder in folders]
-    if module_alias("__main__") in (place, *paths):
+    paths = [full_path(folder / place) for folder in folders]
+    script = module_alias("__main__")
+    if script == place or os.path.realpath(script) in map(os.path.realpath, paths):
         return sys.modules["__main__"]
     return _from_file(place, paths) if place.endswith(".py") else _imported(place, folders)
 
@@ -128,14 +174,15 @@ def _from_file(place: str, paths: list[str]) -> ModuleType:
 
 
 def _loaded_name(path: str) -> str:
-    return "outlast_file_" + hashlib.sha256(path.encode()).hexdigest()[:16]
+    return "outlast_file_" + hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:16]
 
 
 def _loaded(path: str) -> ModuleType:
     import importlib.util
 
-    name, folder = _loaded_name(path), os.path.dirname(path)
-    spec = importlib.util.spec_from_file_location(name, path)
+    name, real = _loaded_name(path), os.path.realpath(path)  # a link that leads elsewhere later changes nothing here
+    folder = os.path.dirname(real)
+    spec = importlib.util.spec_from_file_location(name, real)
     if spec is None or spec.loader is None:
         raise FlowNotFound(path, "Python cannot load it")
     module = importlib.util.module_from_spec(spec)

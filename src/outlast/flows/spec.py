@@ -15,7 +15,7 @@ from typing import Any
 
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from outlast.flows.code import digest_function, parse
-from outlast.flows.loading import module_alias
+from outlast.flows.loading import is_file, module_alias
 from outlast.ids import chance
 from outlast.values.codec import Decode, decoder
 from outlast.values.durations import duration
@@ -154,7 +154,9 @@ class StepSpec:
         """File (its full path) and qualified name, to find the code again."""
         function = inspect.unwrap(self.function)
         file = getattr(getattr(function, "__code__", None), "co_filename", "")
-        return (os.path.realpath(file) if file else "", getattr(function, "__qualname__", self.name))
+        real, named = os.path.realpath(file) if file else "", module_alias(function.__module__)
+        by_link = os.path.isabs(named) and os.path.realpath(named) == real  # what `current` leads to may change
+        return (named if by_link else real, getattr(function, "__qualname__", self.name))
 
     def delay(self, failures: int) -> float:
         """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
@@ -196,6 +198,7 @@ class FlowSpec:
     source: str  # module:name, or name after the full path of its file; names.lasting makes it the recorded one
     is_async: bool
     signature: Signature
+    named: bool = False  # somebody gave it its name: it is the same flow wherever its file lies
 
     @cached_property
     def decode(self) -> Decode:
@@ -205,6 +208,21 @@ class FlowSpec:
     def code(self) -> str:
         """A digest of its body's code; empty when there is no source."""
         return code_of(self.function)
+
+    @property
+    def identity(self) -> str:
+        """What makes it the same flow in every place: its name, its module, or else the name of its file."""
+        if self.source.startswith("script:"):
+            return self.source
+        if self.named:
+            return f"name:{self.name}"
+        return f"file:{os.path.basename(self.source)}" if is_file(self.source) else f"module:{self.source}"
+
+    @property
+    def folder(self) -> str:
+        """Where its code lies; empty when that is nowhere."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return os.path.dirname(os.path.realpath(code.co_filename)) if code and is_file(self.source) else ""
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The flow's inputs by name. Raises InputsInvalid."""
@@ -249,7 +267,7 @@ def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
         raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
-    return FlowSpec(function, name or function.__name__, source, is_async, signature)
+    return FlowSpec(function, name or function.__name__, source, is_async, signature, bool(name))
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from outlast.commands.mirror import CONDITIONS, flow_name
 from outlast.errors import IntegrityBroken
 from outlast.files.changes import Left
-from outlast.flows.loading import is_gone
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Past, fold, labels
 from outlast.runs.plan import Plan
 from outlast.runs.run import RunRecord
+from outlast.runs.same_flow import is_found
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.store.contract import RunRow
 from outlast.values.codec import decode, encode
@@ -121,13 +121,13 @@ def _is_concrete(pattern: str) -> bool:
 
 def _command(runtime: Runtime, row: RunRow) -> str:
     """What to type to go on; or what else has to be done, where nothing can be typed."""
-    place, _, name = row.flow.rpartition(":")
+    place, _, name = row.source.rpartition(":")
     if place == "script":
         return f"run the script that opens {name!r} again"
     if row.parent:
         return f"outlast resume {row.parent}"  # a child goes on with its parent
-    if is_gone(row.flow, runtime.project):
-        return f"put {place} back, then outlast resume {row.id}"
+    if not is_found(runtime, row):
+        return f"put {place} back, then outlast resume {row.id}; or outlast resume {row.id} --flow PATH"
     return f"outlast resume {row.id}"
 
 

@@ -59,6 +59,8 @@ class Runtime:
     key_id = ""  # of the API key in whose name a server acts: what it stores counts among that key's
     received_when: Literal["returned", "printed", "never"] = "returned"  # when a caller has an outcome
     adopted = False  # the home was found, and not made here
+    given: tuple[FlowSpec, ...] = ()  # flows that runs are looked for in first
+    looks_here = True  # for a flow whose file is gone: in the folder that this process stands in
 
     def __init__(
         self,
@@ -219,17 +221,17 @@ class Runtime:
 
         return await going_on.go_on_async(self, claimed, spec, accept)
 
-    def flow(self, source: str) -> FlowSpec:
-        """A flow by the name it was recorded under. Raises FlowNotFound."""
+    def flow(self, run: RunRow) -> FlowSpec:
+        """The flow of a run, wherever it is now. Raises FlowNotFound, FlowElsewhere."""
         from outlast.runs import start as going_on
 
-        return going_on.flow(self, source)
+        return going_on.flow(self, run)
 
-    def continue_child(self, run_id: str) -> Outcome[Any]:
+    def continue_child(self, run_id: str, spec: FlowSpec) -> Outcome[Any]:
         """A child run as it ended, or run on to its end."""
         from outlast.runs import start as going_on
 
-        return going_on.continue_child(self, run_id)
+        return going_on.continue_child(self, run_id, spec)
 
     def claim(self, run_id: str) -> Claim:
         """Take a run over. Raises RunFinished, RunHeld."""

@@ -176,10 +176,10 @@ class Outlast(Shared):
         from outlast.runs.start import given_back
 
         if isinstance(begun, Outcome):
-            ready: Started[Any] = Started(begun.run_id)
+            ready: Started[Any] = Started(begun.run_id, begun.notes)
             ready._work(lambda: begun)
             return ready
-        started: Started[Any] = Started(begun.run.id)
+        started: Started[Any] = Started(begun.run.id, begun.notes)
         work = lambda: self._runtime.go_on(begun, spec, accept)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
         with given_back(self._runtime, begun):
@@ -193,22 +193,34 @@ class Outlast(Shared):
         options: Options,
     ) -> tuple[Started[Any], bool]:
         """Like start, once for each operation_id; whether it gives what the same one did before. Raises RunHeld."""
-        spec, begun = self._begin(flow, (), dict(inputs), options)
+        spec, begun = self._begin(flow, (), dict(inputs), options, warns=False)
         return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
 
-    def _resume_soon(self, run_id: str, acceptance: Acceptance) -> Started[Any]:
+    def _resume_soon(
+        self, run_id: str, acceptance: Acceptance, flow: Flow[..., Any] | FlowFile | str | None = None
+    ) -> Started[Any]:
         """Like resume, in a background thread. Raises RunHeld, RunFinished."""
-        return self._in_background(self._runtime.claim(run_id), None, acceptance)
+        spec = self._spec_of(flow)
+        return self._in_background(self._runtime.claim(run_id), spec, acceptance)
 
     def resume(
-        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+        self,
+        run_id: str,
+        *,
+        accept: Iterable[str] = (),
+        why: str = "",
+        partial: str | None = None,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
     ) -> Outcome[Any]:
         """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself.
 
         `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
+        `flow` goes on with this flow, wherever its code lies, from now on (at a server: the name of one that it was
+        given); without it the flow is looked for where the run went on last, and when its file is gone in the current
+        folder. Raises FlowNotFound, FlowElsewhere.
         """
-        acceptance = acceptance_of(accept, why, partial)
-        return self._received(self._runtime.claim(run_id), None, acceptance)
+        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
+        return self._received(self._runtime.claim(run_id), spec, acceptance)
 
     def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only, and say where it does not do what is recorded.
@@ -403,11 +415,17 @@ class AsyncOutlast(Shared):
         return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
 
     async def resume(
-        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+        self,
+        run_id: str,
+        *,
+        accept: Iterable[str] = (),
+        why: str = "",
+        partial: str | None = None,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
-        acceptance = acceptance_of(accept, why, partial)
-        return await self._received(self._runtime.claim(run_id), None, acceptance)
+        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
+        return await self._received(self._runtime.claim(run_id), spec, acceptance)
 
     async def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only. See Outlast.replay."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import FlowInvalid, FlowNotFound, InputsInvalid, NoFlows
-from outlast.flows.loading import is_recipe, lasting, load_module
+from outlast.flows.loading import here, is_recipe, lasting, load_module
 from outlast.home.place import project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
+
+if TYPE_CHECKING:
+    from outlast.python.shared import Shared
+    from outlast.runs.run import RunRecord
 
 Served = Flow[..., Any] | FlowFile
 
@@ -28,7 +32,7 @@ class Flows:
 
     def _of(self, place: str) -> Iterator[Served]:
         """Every flow of a module, a `file.py` or a `flow.yaml`. Raises FlowNotFound, RecipeInvalid."""
-        folders = [Path.cwd(), *([self._project] if self._project else [])]
+        folders = [here(), *([self._project] if self._project else [])]
         if is_recipe(place):
             yield flow_file(place, *folders)
             return
@@ -51,10 +55,16 @@ class Flows:
             raise NoFlows(name, self._given())
         return found
 
-    def refuse_unserved(self, source: str) -> None:
-        """Raises NoFlows for a run whose flow this server was not given."""
-        if source not in self._sources:
-            raise NoFlows(source, self._given())
+    def refuse_unserved(self, outlast: Shared, run: RunRecord, name: str | None = None) -> None:
+        """Raises NoFlows for a run whose flow this server was not given, FlowElsewhere where somebody must name it."""
+        if name is not None:
+            self.named(name)
+        elif not outlast._is_of_given(run):
+            raise NoFlows(run.source, self._given())
+
+    @property
+    def all(self) -> list[Served]:
+        return list(self._sources.values())
 
     @property
     def names(self) -> list[str]:

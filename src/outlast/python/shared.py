@@ -6,12 +6,12 @@ None of it runs user code, and all of it takes only a moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid, RunHeld
+from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
@@ -449,19 +449,46 @@ class Shared:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: Options,
+        *,
+        warns: bool = True,
     ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run
 
         runtime, spec = self._runtime, flow.spec
         raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        return spec, begin(runtime, spec, new_run(runtime, spec, raw, options), options)
+        begun = begin(runtime, spec, new_run(runtime, spec, raw, options), options)
+        for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
+            runtime.warn(line)
+        return spec, begun
+
+    def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
+        """From now on runs go on with these flows, if they are of one of them."""
+        self._runtime.given = tuple(flow.spec for flow in flows)
+
+    def _is_of_given(self, run: RunRecord) -> bool:
+        """Whether a run is one of a flow that was given. Raises FlowElsewhere."""
+        from outlast.runs.same_flow import given
+
+        return given(self._runtime, run) is not None
+
+    def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
+        """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
+        if not isinstance(flow, str):
+            return flow.spec if flow is not None else None
+        found = next((spec for spec in self._runtime.given if spec.name == flow), None)
+        if found is None:
+            names = ", ".join(spec.name for spec in self._runtime.given)
+            raise NoFlows(flow, f"the flows {names}" if names else "no flows")
+        return found
 
     def _open(self, name: str, options: Options) -> tuple[FlowSpec, Claim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run
+        from outlast.runs.same_flow import in_worktree, known
 
         def script(run: Any) -> None:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        new = new_run(self._runtime, spec, b"{}", options, task=check_name("task", name))
+        task = in_worktree(check_name("task", name), known(self._runtime, spec).worktree)
+        new = new_run(self._runtime, spec, b"{}", options, task=task)
         return spec, begin(self._runtime, spec, new, options)

@@ -14,8 +14,8 @@ T = TypeVar("T")
 class Started(Generic[T]):
     """A run that goes on in the background."""
 
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
+    def __init__(self, run_id: str, notes: tuple[str, ...] = ()) -> None:
+        self.run_id, self.notes = run_id, notes
         self._done = threading.Event()
         self._outcome: Outcome[T] | None = None
         self._error: BaseException | None = None

@@ -331,17 +331,26 @@ class RemoteOutlast(RemoteShared, Outlast):
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Started[T]:
         begun = self._runs.begin(flow, args, kwargs, options, look=0.0)
-        started: Started[T] = Started(begun.run_id)
+        started: Started[T] = Started(begun.run_id, begun.notes)
         wait = lambda: self._runs.finish(begun, flow.spec.decode, options)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(wait,), name=f"outlast-{begun.run_id}", daemon=True)
         begin(thread, f"waiting for run {begun.run_id}")
         return started
 
     def resume(
-        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+        self,
+        run_id: str,
+        *,
+        accept: Iterable[str] = (),
+        why: str = "",
+        partial: str | None = None,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
     ) -> Outcome[Any]:
-        """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types."""
-        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial))
+        """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types.
+
+        `flow` goes on with the flow of that name that the server was given. Raises NoFlows.
+        """
+        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial, flow))
 
     def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run of the server stands once nobody runs it. See Outlast.wait."""
@@ -438,10 +447,16 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
     async def resume(
-        self, run_id: str, *, accept: Iterable[str] = (), why: str = "", partial: str | None = None
+        self,
+        run_id: str,
+        *,
+        accept: Iterable[str] = (),
+        why: str = "",
+        partial: str | None = None,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
     ) -> Outcome[Any]:
         """Continue a run at the server, and wait. See Outlast.resume."""
-        begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial))
+        begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial, flow))
         return await _to_its_end(lambda: self._runs.until_over(begun))
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:

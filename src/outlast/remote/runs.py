@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
@@ -51,14 +51,25 @@ class Runs:
         found = outcome_of(reply.raw, spec.decode)
         if not unheard:  # else it may be our own: our first word was heard, and its answer was not
             _refuse_held(found, options)
+        for note in found.notes if not found.replayed else ():
+            self._runtime.warn(note)
         return found
 
-    def resume(self, run_id: str, accept: Iterable[str], why: str, partial: str | None) -> Outcome[Any]:
+    def resume(
+        self,
+        run_id: str,
+        accept: Iterable[str],
+        why: str,
+        partial: str | None,
+        flow: Flow[..., Any] | FlowFile | str | None,
+    ) -> Outcome[Any]:
         """How a run stands that goes on since now."""
         from outlast.python.outlast import acceptance_of
 
         taken = acceptance_of(accept, why, partial)
         body = {"accept": taken.codes, "why": why, "partial": partial}
+        if flow is not None:
+            body["flow"] = flow if isinstance(flow, str) else flow.spec.name
         unheard: list[int] = []
         path = f"/v1/runs/{in_path(run_id)}/resume"
         try:
@@ -78,12 +89,13 @@ class Runs:
 
     def until_over(self, found: Outcome[Any], back: Decode | None = None) -> Outcome[Any]:
         """How it stands once nobody runs it any more. Who stops waiting stops nothing."""
+        notes = found.notes
         with _goes_on(found.run_id):
             while found.status == "running":
                 refuse_stopped()
                 seconds = self._line.patience.poll_seconds
                 found = self.look(found.run_id, min(seconds, WHEN_AWAITED) if STOP.get() else seconds, back)
-        return found
+        return replace(found, notes=(*notes, *(note for note in found.notes if note not in notes)))
 
     def finish(self, begun: Outcome[Any], back: Decode, options: Options) -> Outcome[Any]:
         """How it stands once nobody runs it. Of a run that somebody else runs the caller waits as long as he would."""
@@ -110,7 +122,7 @@ class Runs:
 
     def _take_up(self, run_id: str) -> None:
         with suppress(RunHeld, RunFinished):  # somebody was quicker
-            self.resume(run_id, (), "", None)
+            self.resume(run_id, (), "", None, None)
 
 
 def _said(options: Options) -> dict[str, Any]:

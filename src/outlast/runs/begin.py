@@ -13,6 +13,7 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import Entry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import delivery, same_flow
+from outlast.runs.beside import beside
 from outlast.runs.claim import Claim
 from outlast.runs.options import AS_EVER, Options
 from outlast.runs.run import Outcome
@@ -33,12 +34,13 @@ def new_run(
     runtime: Runtime, spec: FlowSpec, raw: bytes, options: Options = AS_EVER, *, task: str = "", parent: str = ""
 ) -> NewRun:
     """The run that would be added. `task` is its name where the caller gave none. Raises NameInvalid."""
-    found = identity(raw)
-    given = task or f"{spec.name}-{found[:12]}" if options.task is None else check_name("task", options.task)
+    found, known = identity(raw), same_flow.known(runtime, spec)
+    own = task or same_flow.default_task(spec.name, found, known.worktree)
+    given = own if options.task is None else check_name("task", options.task)
     return NewRun(
         id=runtime.ids(),
         scope=runtime.scope,
-        flow=runtime.name_of(spec),
+        flow=known.source,
         task=given,
         inputs=raw.decode(),
         inputs_digest=found,
@@ -49,6 +51,7 @@ def new_run(
         actor=runtime.actor,
         at=runtime.clock.now(),
         named=int(options.named),
+        **known._asdict(),
     )
 
 
@@ -62,7 +65,7 @@ def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_E
     """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
 
     Of a named task that has happened it is the outcome. Raises InputsConflict, RunHeld, TaskAborted, TaskDeclined,
-    Finished, RepeatsEffects, OperationConflict.
+    Finished, RepeatsEffects, OperationConflict, FlowElsewhere.
     """
     try:
         found = decide(runtime, new, options)
@@ -71,7 +74,7 @@ def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_E
 
         return repeated(runtime, spec, before.answer)
     if isinstance(found, Claim):
-        return found
+        return found._replace(notes=beside(runtime, found.run))
     if isinstance(found, Undelivered):
         from outlast.runs.repeated import redelivered
 
@@ -134,7 +137,7 @@ def operation_of(new: NewRun, options: Options) -> Operation:
 def _refuse_other_flow(runtime: Runtime, look: Reading, new: NewRun, operation: Operation, run_id: str) -> None:
     """Raises OperationConflict when the run that the operation began is one of another flow of this name."""
     row = look.run_by_id(run_id)
-    if row is not None and not same_flow.is_same(runtime, row.flow, new.flow):
+    if row is not None and same_flow.compared(runtime.project, row, new) == "other":
         raise OperationConflict(str(operation.id), operation.kind)
 
 

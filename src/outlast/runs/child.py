@@ -73,9 +73,9 @@ class Child(Generic[T]):
         CURRENT.set(None)
         try:
             if claimed is not None:
-                self._outcome = runtime.go_on(claimed)
+                self._outcome = runtime.go_on(claimed, self._spec)
             else:
-                self._outcome = runtime.continue_child(self.run_id)
+                self._outcome = runtime.continue_child(self.run_id, self._spec)
         except BaseException as error:
             self._error = error
         finally:
@@ -309,7 +309,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     runtime = execution.runtime
     inputs = spec.bind(args, kwargs)
     raw = runtime.pack_inputs(spec, inputs)
-    call = execution.numbered(frame, "run.spawn", identity(encode([runtime.name_of(spec)]) + raw))
+    call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
         from outlast.runs.replay.execution import known_child

@@ -36,6 +36,7 @@ class Claim(NamedTuple):
     found: str
     silent_at: int = 0  # by when the owner before was surely dead, if it died
     token: str = ""  # the claim that it was taken under
+    notes: tuple[str, ...] = ()  # what who started it should know
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:

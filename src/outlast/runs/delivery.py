@@ -47,7 +47,7 @@ def take_undelivered(runtime: Runtime, tx: Writing, run: NewRun, options: Option
 
 
 def _is_equal(runtime: Runtime, row: RunRow, run: NewRun) -> bool:
-    same = same_flow.is_same(runtime, row.flow, run.flow)
+    same = same_flow.is_same(runtime, row, run)
     return same and row.inputs_digest == run.inputs_digest and not (row.seal or row.named)
 
 

@@ -69,7 +69,7 @@ def _has_changed(runtime: Runtime, spec: FlowSpec, found: Found) -> bool:
     last = found.rows[-1].payload
     facts = decode_payload(last).facts if last else None
     body = facts.get("code", "") if isinstance(facts, dict) else ""
-    return bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(runtime, found.ledger))
+    return bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(runtime, found))
 
 
 def _result(runtime: Runtime, spec: FlowSpec, run: RunRow) -> Any:

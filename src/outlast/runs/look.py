@@ -100,4 +100,7 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRec
         head=lease.head,
         holder=holder,
         seal=row.seal,
+        identity=row.identity,
+        source=row.source,
+        worktree=row.worktree,
     )

@@ -12,6 +12,7 @@ from outlast.ledger.journal import Break, Row, check, decode_header, decode_payl
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs.call import Ledger, fold, labels
 from outlast.runs.reasons import reasons_of
+from outlast.runs.same_flow import file_now
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
 from outlast.values.digest import digest, identity
@@ -101,8 +102,8 @@ def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Rea
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    given += changed_code(runtime, found.ledger) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
-    return given + _resources(runtime, found.ledger, loaded)
+    given += changed_code(runtime, found) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    return given + _resources(runtime, found, loaded)
 
 
 def verdict_of(runtime: Runtime, found: Found) -> Verdict:
@@ -114,14 +115,14 @@ def _interesting(ledger: Ledger) -> bool:
     return any(not past.finished for past in ledger.calls.values())
 
 
-def changed_code(runtime: Runtime, ledger: Ledger) -> list[Reason]:
+def changed_code(runtime: Runtime, found: Found) -> list[Reason]:
     """Code of finished steps that is not what it was, read from the source without importing it."""
     changed = []
-    for code, step in ledger.codes.items():
-        place = ledger.places.get(code)
-        found = _code_now(runtime, *place) if place else ""
-        if found is not None and found != code and found != "":
-            changed.append(Reason("code_changed", step, code[:12], found[:12], _about(step, found)))
+    for code, step in found.ledger.codes.items():
+        place = found.ledger.places.get(code)
+        now = _code_now(file_now(runtime, found.run, place[0]), place[1]) if place else ""
+        if now is not None and now != code and now != "":
+            changed.append(Reason("code_changed", step, code[:12], now[:12], _about(step, now)))
     return changed
 
 
@@ -131,10 +132,9 @@ def _about(step: str, found: str) -> str:
     return f"its receipts are reused as they are; rewind to {step} to do it again"
 
 
-def _code_now(runtime: Runtime, file: str, qualname: str) -> str | None:
+def _code_now(path: Path, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
-    path = (runtime.project or Path()) / file
-    if is_recipe(file):
+    if is_recipe(path.name):
         return _command_now(path, qualname)
     try:
         tree = parse(path.read_bytes())
@@ -186,10 +186,10 @@ def _workspace(runtime: Runtime, run: RunRow) -> list[Reason]:
     return against_run(runtime, run)
 
 
-def _resources(runtime: Runtime, ledger: Ledger, loaded: bool) -> list[Reason]:
+def _resources(runtime: Runtime, found: Found, loaded: bool) -> list[Reason]:
     """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
-    missing = runtime.resources.missing(ledger.needs)
-    there = () if loaded else [key for key in missing if _is_made_by_code(runtime, ledger.makers.get(key))]
+    missing, makers = runtime.resources.missing(found.ledger.needs), found.ledger.makers
+    there = () if loaded else [key for key in missing if _is_made_by_code(runtime, found.run, makers.get(key))]
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
     return [
         Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
@@ -202,12 +202,12 @@ def _for(needed_by: str) -> str:
     return f" (resource {needed_by!r} needs it)" if needed_by else ""
 
 
-def _is_made_by_code(runtime: Runtime, place: list[str] | None) -> bool:
+def _is_made_by_code(runtime: Runtime, run: RunRow, place: list[str] | None) -> bool:
     """Whether the file that registered it has its function still: whoever resumes will load it."""
     if not place:
         return False
     try:
-        tree = parse(((runtime.project or Path()) / place[0]).read_bytes())
+        tree = parse(file_now(runtime, run, place[0]).read_bytes())
     except (OSError, ValueError):
         return False
     return tree is not None and defines(tree, place[1])

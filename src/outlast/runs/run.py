@@ -57,6 +57,9 @@ class RunRecord:
     head: int
     holder: str
     seal: str = ""  # moved, copy, testimony: why nobody may continue it here
+    identity: str = ""  # what its flow is known by in every place
+    source: str = ""  # where its flow was found when it last went on
+    worktree: str = ""  # the linked work tree of git's that it belongs to
     replayed: bool = False
 
     @property
@@ -79,7 +82,7 @@ class Outcome(Generic[T]):
     inputs_changed: tuple[str, ...] = ()  # those of them whose step ran again with other inputs
     replayed: bool = False  # it happened before, in an earlier call: this is how, and nothing was done now
     redelivered: bool = False  # the same, of an equal call whose outcome nobody had received
-    notes: tuple[str, ...] = ()  # code_changed, result_pruned: what to know of such an outcome
+    notes: tuple[str, ...] = ()  # code_changed, result_pruned of such an outcome; of a new run what lies beside it
     holder: str = ""  # who runs it, when it is running and that is not this call
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 

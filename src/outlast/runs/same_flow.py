@@ -1,33 +1,251 @@
-"""Which run of a task is one of the same flow: the only place that decides it."""
+"""Which run is one of a flow: the only place that decides it.
+
+A flow that was given a name, and one of a module, is the same wherever its code lies. One that is known only by the
+name of its file is the same in another place if its file is gone from the old one, or if the code is equal in both.
+Else a person has to say so, and for a run of another work tree of git's always.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from outlast.flows.loading import is_gone
+from outlast.errors import FlowElsewhere, FlowNotFound
+from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, path_of
+from outlast.flows.spec import FlowSpec
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
 
+Answer = Literal["same", "other", "other_code", "other_worktree"]
+WHY = {
+    "other_code": "has other code, and only the name of the file says that it is the same flow",
+    "other_worktree": "lies in another work tree",
+}
+
+
+class Located(Protocol):
+    """A flow that was asked for, or that a run recorded: what it is known by, and where it is found."""
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def worktree(self) -> str: ...
+
+
+class Recorded(Located, Protocol):
+    """The same of a run."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+
+
+R = TypeVar("R", bound=Recorded)
+
+
+class Known(NamedTuple):
+    """What a run records of a flow."""
+
+    identity: str
+    source: str
+    worktree: str
+
+
+def known(runtime: Runtime, spec: FlowSpec) -> Known:
+    """A flow as a run of this home records it."""
+    return Known(spec.identity, runtime.name_of(spec), worktree_of(spec.folder or str(here())))
+
+
+@lru_cache(maxsize=256)
+def worktree_of(folder: str) -> str:
+    """The top of the linked work tree that a folder is in; empty in the main one, and outside of git."""
+    from outlast.files import repository
+
+    top = repository.top_of(folder)
+    try:
+        found = repository.find(top) if top is not None else None
+    except (repository.LeadsOut, OSError):
+        return ""
+    linked = found is not None and found.own != found.common
+    return found.top if found is not None and linked else ""
+
+
+def default_task(name: str, inputs_digest: str, worktree: str) -> str:
+    """The task of a run that nobody named: by its flow and inputs, and by its work tree if that is a linked one."""
+    return in_worktree(f"{name}-{inputs_digest[:12]}", worktree)
+
+
+def in_worktree(task: str, worktree: str) -> str:
+    """The task that a linked work tree has in place of this one."""
+    if not worktree:
+        return task
+    name = "".join(sign if sign.isprintable() else "_" for sign in os.path.basename(worktree))
+    return f"{task}@{name[:80]}-{identity(os.fsencode(worktree))[:6]}"
+
+
+# -- whether it is the same --------------------------------------------------------------------------
+
 
 def unfinished_run(runtime: Runtime, look: Reading, run: NewRun) -> RunRow | None:
-    """The task's unfinished run of this flow, if there is one."""
-    return look.unfinished_run(run.scope, run.task, run.flow) or _moved(runtime, look, run)
+    """The task's unfinished run of this flow, if there is one. Raises FlowElsewhere."""
+    return of_flow(runtime.project, look.unfinished_of_task(run.scope, run.task), run)
 
 
 def finished_runs(runtime: Runtime, look: Reading, run: NewRun) -> list[FinishedRow]:
-    """The finished runs of this flow in a named task, the newest first; those that were removed too."""
-    return [row for row in look.finished_of_task(run.scope, run.task) if is_same(runtime, row.flow, run.flow)]
+    """The finished runs of this flow in a named task, the newest first; those that were removed too.
+
+    Raises FlowElsewhere.
+    """
+    rows = look.finished_of_task(run.scope, run.task)
+    of_flow(runtime.project, rows, run)
+    return [row for row in rows if is_same(runtime, row, run)]
 
 
-def is_same(runtime: Runtime, recorded: str, flow: str) -> bool:
-    """Whether a recorded flow is this one: also when it had this name in a file that is gone."""
-    name = flow.rpartition(":")[2]
-    return recorded == flow or (recorded.rpartition(":")[2] == name and is_gone(recorded, runtime.project))
+def is_same(runtime: Runtime, recorded: Located, asked: Located) -> bool:
+    """Whether the flow that a run recorded is, beyond doubt, the one that is asked for."""
+    return compared(runtime.project, recorded, asked) == "same"
 
 
-def _moved(runtime: Runtime, look: Reading, run: NewRun) -> RunRow | None:
-    """The task's unfinished run of a flow of this name whose file is gone: it was moved, which changes nothing."""
-    rows = look.unfinished_of_task(run.scope, run.task)
-    return next((row for row in rows if is_same(runtime, row.flow, run.flow)), None)
+def of_flow(project: Path | None, runs: Iterable[R], asked: Located) -> R | None:
+    """Of these runs the nearest one of the asked flow. Raises FlowElsewhere where only a person can say it."""
+    nearest = sorted(runs, key=lambda run: _distance(project, run, asked))
+    answers = [(run, compared(project, run, asked)) for run in nearest]
+    for run, answer in answers:
+        if answer == "same":
+            return run
+    for run, answer in answers:
+        if answer != "other":
+            raise elsewhere(project, run, asked, answer)
+    return None
+
+
+def _distance(project: Path | None, recorded: Located, asked: Located) -> int:
+    """In one place; else known by the same; else perhaps the same, moved."""
+    if is_same_place(project, recorded.source, asked.source):
+        return 0
+    return 1 if recorded.identity == asked.identity else 2
+
+
+def compared(project: Path | None, recorded: Located, asked: Located) -> Answer:
+    """Whether the flow that a run recorded is the one that is asked for."""
+    answer = _compared(project, recorded, asked)
+    return "other_worktree" if answer == "same" and recorded.worktree != asked.worktree else answer
+
+
+def _compared(project: Path | None, recorded: Located, asked: Located) -> Answer:
+    if is_same_place(project, recorded.source, asked.source):
+        return "same"
+    if not (_by_file(recorded) or _by_file(asked)):
+        return "same" if recorded.identity == asked.identity else "other"
+    if not _is_named_alike(recorded.source, asked.source):
+        return "other"
+    if is_gone(recorded.source, project):  # it was moved, which changes nothing
+        return "same"
+    if os.path.basename(recorded.source) != os.path.basename(asked.source):
+        return "other"
+    return "same" if _has_equal_code(project, recorded, asked) else "other_code"
+
+
+def _by_file(flow: Located) -> bool:
+    """Whether a flow is known by nothing but the name of its file."""
+    return flow.identity.startswith("file:")
+
+
+def _is_named_alike(one: str, other: str) -> bool:
+    return one.rpartition(":")[2] == other.rpartition(":")[2] and is_recipe(one) == is_recipe(other)
+
+
+def is_same_place(project: Path | None, one: str, other: str) -> bool:
+    """Whether two sources name one thing: as they are written, or by links that lead to one file."""
+    if one == other:
+        return True
+    if not (is_file(one) and is_file(other) and _is_named_alike(one, other)):
+        return False
+    return os.path.realpath(path_of(one, project)) == os.path.realpath(path_of(other, project))
+
+
+def _has_equal_code(project: Path | None, recorded: Located, asked: Located) -> bool:
+    from outlast.flows.code import is_equal_code
+
+    return is_equal_code(path_of(recorded.source, project), path_of(asked.source, project))
+
+
+def elsewhere(project: Path | None, run: Recorded, asked: Located, answer: Answer) -> FlowElsewhere:
+    """That only a person can say whether a run goes on with this flow."""
+    before, now = (full_source(project, flow.source) for flow in (run, asked))
+    why = WHY[answer]
+    if answer == "other_worktree":
+        why += f" ({asked.worktree or 'the main one'}, not {run.worktree or 'the main one'})"
+    return FlowElsewhere(run.id, run.task, before, now, why, shlex.quote(now))
+
+
+def full_source(project: Path | None, source: str) -> str:
+    """A source with the full path of its file."""
+    path = path_of(source, project)
+    return f"{path}:{source.rpartition(':')[2]}" if path else source
+
+
+# -- where it is now ---------------------------------------------------------------------------------
+
+
+def whereabouts(runtime: Runtime, source: str) -> str:
+    """The source by which a flow is found now: as recorded, or from this folder when its file is gone. Else nothing."""
+    if not is_gone(source, runtime.project):
+        return source
+    return found_in(source, runtime.project, here()) if runtime.looks_here else ""
+
+
+def file_now(runtime: Runtime, run: RunRow, file: str) -> Path:
+    """Where a file with code of a run is now: if its flow was moved, that was moved with it."""
+    source = whereabouts(runtime, run.source) or run.source
+    before, now = path_of(run.flow, runtime.project), path_of(source, runtime.project)
+    if is_recipe(source):
+        return Path(now)
+    path = (runtime.project or Path()) / file
+    if not before or not now or before == now:
+        return path
+    moved = Path(os.path.dirname(now), os.path.relpath(path, os.path.dirname(before)))
+    return moved if moved.is_file() else path
+
+
+def is_found(runtime: Runtime, run: Recorded) -> bool:
+    """Whether a resume finds the flow of a run now, from here."""
+    with suppress(FlowElsewhere):
+        return bool(whereabouts(runtime, run.source) or given(runtime, run))
+    return False
+
+
+def given(runtime: Runtime, run: Recorded) -> FlowSpec | None:
+    """The flow that a run is one of, among those that the caller gave. Raises FlowElsewhere."""
+    project = runtime.project
+    asked = [(spec, known(runtime, spec)) for spec in runtime.given]
+    asked.sort(key=lambda each: _distance(project, run, each[1]))
+    found = [(spec, flow, compared(project, run, flow)) for spec, flow in asked]
+    same = next((spec for spec, _, answer in found if answer == "same"), None)
+    doubtful = next(((flow, answer) for _, flow, answer in found if answer != "other"), None)
+    if same is None and doubtful is not None:
+        raise elsewhere(project, run, *doubtful)
+    return same
+
+
+def refuse_other(runtime: Runtime, run: Recorded, spec: FlowSpec) -> None:
+    """Raises FlowElsewhere, or FlowNotFound, for a flow that was found in a run's stead and is not its own."""
+    now = known(runtime, spec)
+    answer = compared(runtime.project, run, now)
+    if answer == "other":
+        where = full_source(runtime.project, now.source)
+        raise FlowNotFound(run.source, f"there is no such file, and {where} is another flow")
+    if answer != "same":
+        raise elsewhere(runtime.project, run, now, answer)

@@ -17,13 +17,16 @@ from outlast.store.contract import InterruptRow, NewRun, RunRow
 from outlast.values.codec import decode, encode
 from outlast.values.digest import digest, identity
 
-BEGUN = ("scope", "parent", "session", "trace_id", "meta", "actor")  # and when; the rest is in the chain's first hash
+# What a row says since the run began, and when that was; the rest is in the chain's first hash. The last three also
+# since it went on in another place.
+BEGUN = ("scope", "parent", "session", "trace_id", "meta", "actor", "identity", "source", "worktree")
+RELOCATED = "relocated"  # the entry with which it went on there
 ENDS = ("waiting", "failed", "interrupted", "succeeded", "aborted")  # entries after which a run stands like that
 ASKED = ("id", "type", "call", "step", "payload", "opened_at", "due_at", "form")  # what never changes of a wait
 
 
 def row_digest(run: NewRun | RunRow) -> str:
-    """What a run's row says from its first moment on, for its first entry."""
+    """What a run's row says from its first moment on, for its first entry and for those that say where it is now."""
     at = run.at if isinstance(run, NewRun) else run.created_at
     return identity(encode([*(getattr(run, name) for name in BEGUN), at]))
 
@@ -50,7 +53,7 @@ def differences(run: RunRow, rows: Sequence[Row], waits: Sequence[InterruptRow])
 
 def _of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
     record = f"run {run.id}"
-    began = _facts(rows[0]) if rows else {}
+    began = _facts(next((row for row in reversed(rows) if _name(row) == RELOCATED), rows[0])) if rows else {}
     if "row" in began and began["row"] != row_digest(run):
         yield Break(record, f"its {', '.join(BEGUN)} or created_at is not what it began with")
     if began.get("named") and not run.named:  # it would happen a second time

@@ -9,21 +9,23 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, NoThread, RunFinished
-from outlast.flows.loading import is_recipe, load
+from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished
+from outlast.flows.loading import here, is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import refuse_loop
 from outlast.home.restored import restoration_of
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
+from outlast.runs import same_flow
 from outlast.runs.begin import standing
 from outlast.runs.claim import Claim
 from outlast.runs.run import FINISHED, Outcome
+from outlast.runs.standing import RELOCATED, row_digest
+from outlast.store.contract import RunRow, Writing
 from outlast.values.codec import decode, decoder, encode, pack
 from outlast.values.user_code import calls_user_code
 
@@ -55,7 +57,7 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
         return spec.function(run, **inputs)
 
     outcome = runner.run_plain(runtime, execution, body, spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict)
+    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
 def go_on_here(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
@@ -79,7 +81,7 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
         return spec.function(run, **inputs)
 
     outcome = await runner.run_async(runtime, execution, body, spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict)
+    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
 async def _go_on_own_loop(runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
@@ -148,17 +150,49 @@ def _taken_up(runtime: Runtime, claimed: Claim) -> Iterator[None]:
 def _ready(
     runtime: Runtime, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False
 ) -> tuple[FlowSpec, dict[str, Any]]:
-    """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, InputsInvalid."""
+    """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, FlowElsewhere, InputsInvalid."""
     try:
-        found = spec or runtime.flow(claimed.run.flow)
+        found = spec or runtime.flow(claimed.run)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
             _tell_restored(runtime, claimed)
-        return found, found.typed(decode(claimed.run.inputs))
+            _refuse_other_kind(claimed.run, found)
+        inputs = found.typed(decode(claimed.run.inputs))
+        _relocate(runtime, claimed, found)
+        return found, inputs
     except BaseException:
         claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
         raise
+
+
+def _relocate(runtime: Runtime, claimed: Claim, spec: FlowSpec) -> None:
+    """From now on the run is found where it goes on: on the record, and once for each place."""
+    run, now = claimed.run, same_flow.known(runtime, spec)
+    if same_flow.is_same_place(runtime.project, run.source, now.source):
+        now = now._replace(source=run.source)
+    if claimed.found == "new" or now == (run.identity, run.source, run.worktree):
+        return
+    facts = {"from": run.source, "to": now.source, "by": runtime.actor}
+
+    def work(tx: Writing) -> None:
+        taken = tx.unfinished_run(run.scope, run.task, now.identity)
+        known = now if taken is None else now._replace(identity=run.identity)
+        moved = facts | {"row": row_digest(run._replace(**known._asdict()))}
+        epoch, at = claimed.hold.epoch, runtime.clock.now()
+        tx.append(claimed.hold, [claims.run_fact(RELOCATED, moved, epoch=epoch, at=at, trace_id=run.trace_id)])
+        tx.set_run_flow(run.key, *known)
+
+    runtime.store.write(work)
+
+
+def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
+    """Raises NameInvalid for a flow that this run cannot be one of."""
+    if run.flow.startswith("script:") != spec.source.startswith("script:"):
+        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
+    if is_recipe(run.flow) != is_recipe(spec.source):
+        kind = "a flow file" if is_recipe(run.flow) else "a Python flow"
+        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
 
 
 def _tell_restored(runtime: Runtime, claimed: Claim) -> None:
@@ -172,27 +206,41 @@ def _tell_restored(runtime: Runtime, claimed: Claim) -> None:
         )
 
 
-def flow(runtime: Runtime, source: str) -> FlowSpec:
-    """A flow by the name it was recorded under. Raises FlowNotFound."""
+def flow(runtime: Runtime, run: same_flow.Recorded) -> FlowSpec:
+    """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
+
+    Raises FlowNotFound, FlowElsewhere.
+    """
+    if (given := same_flow.given(runtime, run)) is not None:
+        return given
+    source = same_flow.whereabouts(runtime, run.source)
+    found = _loaded(runtime, source or run.source)
+    if source not in ("", run.source):
+        same_flow.refuse_other(runtime, run, found)
+    return found
+
+
+def _loaded(runtime: Runtime, source: str) -> FlowSpec:
+    """A flow by its source. Raises FlowNotFound."""
     if source.startswith("script:"):
         raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+    folder = runtime.project or here()
     if is_recipe(source):
         from outlast.flows.yaml.flow import find_recipe
 
-        return find_recipe(source, runtime.project or Path.cwd())
-    found = load(source, runtime.project or Path.cwd())
-    spec = getattr(found, "spec", None)
+        return find_recipe(source, folder)
+    spec = getattr(load(source, folder), "spec", None)
     if not isinstance(spec, FlowSpec):
         raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
     return spec
 
 
-def continue_child(runtime: Runtime, run_id: str) -> Outcome[Any]:
-    """A child run as it ended, or run on to its end."""
+def continue_child(runtime: Runtime, run_id: str, spec: FlowSpec) -> Outcome[Any]:
+    """A child run as it ended, or run on to its end: with the flow that its parent spawns now."""
     row = runtime.row(run_id)
     if row.status in FINISHED:
         return runtime.outcome(row)
-    return standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id))
+    return standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id), spec)
 
 
 def claim(runtime: Runtime, run_id: str) -> Claim:

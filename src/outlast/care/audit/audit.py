@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.care.audit import flow as of_flow
 from outlast.care.audit.model import Audit, answered
 from outlast.errors import FlowNotFound
-from outlast.flows.loading import is_recipe, load
+from outlast.flows.loading import here, is_recipe, load
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.resources.resources import Resources
@@ -28,7 +28,7 @@ def audit(runtime: Runtime, target: Any) -> Audit:
     if isinstance(spec, FlowSpec):
         return audit_flow(spec, runtime.resources)
     if names_a_flow(str(target)):
-        folders = [Path.cwd(), *([runtime.project] if runtime.project else [])]
+        folders = [here(), *([runtime.project] if runtime.project else [])]
         return audit_flow(find_spec(str(target), *folders), runtime.resources)
     return audit_run(runtime, str(target))
 

@@ -27,6 +27,8 @@ from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
+from outlast.runs.same_flow import file_now, whereabouts
+from outlast.store.contract import RunRow
 from outlast.store.contract.artifacts import ArtifactRow
 from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
@@ -83,7 +85,7 @@ def look_at(runtime: Runtime, run_id: str) -> Looked:
     if row.status not in FINISHED:
         with suppress(OutlastError):
             plan = runtime.plan(row.id)
-    recipe, missing = _flow_of(runtime, row.flow)
+    recipe, missing = _flow_of(runtime, row)
     return Looked(
         run=runtime.record(row),
         rows=rows,
@@ -100,14 +102,14 @@ def look_at(runtime: Runtime, run_id: str) -> Looked:
     )
 
 
-def _flow_of(runtime: Runtime, flow: str) -> tuple[Recipe | None, str]:
+def _flow_of(runtime: Runtime, run: RunRow) -> tuple[Recipe | None, str]:
     """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
-    if flow.startswith("script:"):
+    if run.source.startswith("script:"):
         return None, ""
-    if not is_recipe(flow):
-        return None, _missing(runtime, *flow.rpartition(":")[::2])
+    if not is_recipe(run.source):
+        return None, _missing(runtime, *(whereabouts(runtime, run.source) or run.source).rpartition(":")[::2])
     try:
-        spec = runtime.flow(flow)
+        spec = runtime.flow(run)
     except OutlastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
     return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
@@ -186,7 +188,7 @@ def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
     if not place or is_recipe(place[0]):
         return ()
     try:
-        tree = parse(((runtime.project or Path()) / place[0]).read_bytes())
+        tree = parse(file_now(runtime, runtime.row(looked.run.id), place[0]).read_bytes())
     except OSError:
         return ()
     node_of = function_in(tree, place[1]) if tree is not None else None

@@ -45,6 +45,7 @@ class Kin(NamedTuple):
     seal: str
     holder: str | None
     head: int | None  # None when its lease row is missing
+    identity: str = ""  # of its flow, in every place
 
     @property
     def over(self) -> bool:
@@ -172,4 +173,6 @@ def _by_rules(free: list[Family], rule: Rule, now: int) -> Iterable[tuple[Family
 
 
 def _flow_of(family: Family) -> tuple[str, str]:
-    return family.root.scope, family.root.flow
+    """Its scope and flow. Of files with the same name nobody knows that they are one flow: each place has its own."""
+    root = family.root
+    return root.scope, root.flow if root.identity.startswith("file:") else root.identity or root.flow

@@ -247,7 +247,7 @@ def _as_run(runtime: Runtime, source: _Source, taken: list[Said]) -> Arrived:
     refs = [(row.seq, name) for row, made in zip(rows, entries, strict=True) for name in made.blobs]
     run = RunRow(
         0, run_id, runtime.scope, flow, task, inputs, identity(inputs.encode()), "interrupted", "", None, None,
-        "", "", "", "{}", runtime.actor, at, at, 0, TESTIMONY, 0,
+        "", "", "", "{}", runtime.actor, at, at, 0, TESTIMONY, 0, flow, flow, "",
     )  # fmt: skip
     return Arrived(run, LeaseRow(0, 1, len(rows), rows[-1].hash, None), rows, [], [], refs, [])
 

@@ -275,7 +275,7 @@ def _why_not(here: RunRow, run: RunRow, goes_on: bool) -> str:
 def _refuse_taken_task(look: Reading, one: Arrived) -> None:
     """A task has at most one unfinished run per flow, wherever it comes from."""
     run = one.run
-    other = look.unfinished_run(run.scope, run.task, run.flow) if one.unfinished and not run.seal else None
+    other = look.unfinished_run(run.scope, run.task, run.identity) if one.unfinished and not run.seal else None
     if other is not None and other.id != run.id:
         why = f"its task {run.task!r} has the unfinished run {other.id} here"
         raise RunExists(run.id, why, f"finish that one, or give it up: `outlast abort {other.id} --why WHY`")

@@ -15,7 +15,7 @@ import msgspec
 
 from outlast.doors.cli.render import note
 from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import is_recipe, load
+from outlast.flows.loading import here, is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.place import find_home, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
@@ -31,7 +31,7 @@ def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
     Raises FlowNotFound, RecipeInvalid.
     """
     project = None if url_of(home) else project_of(find_home(home, tell=note))
-    folders = [Path.cwd(), *([project] if project else [])]
+    folders = [here(), *([project] if project else [])]
     if is_recipe(name):
         return flow_file(name, *folders)
     found = load(name, *folders)

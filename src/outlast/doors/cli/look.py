@@ -150,6 +150,8 @@ def _say_run(run: RunRecord, mirror: str) -> None:
             ("phase", run.phase),
             ("task", run.task),
             ("flow", run.flow),
+            ("found at", run.source if run.source != run.flow else ""),
+            ("work tree", run.worktree),
             ("inputs", as_json(run.inputs) if run.inputs else ""),
             ("scope", run.scope if run.scope != "default" else ""),
             ("parent", run.parent),

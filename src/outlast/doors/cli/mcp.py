@@ -88,7 +88,9 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
         home = look_up(door.home, adopt=False)  # a model says nothing for the user
         if not make and not (home.path / tenant / "outlast.db").is_file():
             raise HomeNotFound(str(home.path))
-        return Outlast(home, tenant=tenant, scope=scope, actor=name)
+        made = Outlast(home, tenant=tenant, scope=scope, actor=name)
+        made._runtime.looks_here = False  # a model runs nothing of a folder that it happens to be in
+        return made
 
     return opened
 
@@ -104,6 +106,7 @@ def _starting(opened: Callable[[bool], Outlast], places: tuple[str, ...]) -> Cal
     def with_flows(make: bool) -> Outlast:
         outlast = opened(make)
         outlast._flows = flows
+        outlast._serve(flows.all if flows is not None else ())
         return outlast
 
     return with_flows

@@ -108,6 +108,11 @@ def agreed(options: Options, error: RepeatsEffects) -> Options:
 )
 @click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
 @click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
+@click.option(
+    "--flow",
+    metavar="PATH",
+    help="Go on with this flow, wherever its code lies: `flow.yaml`, `file.py` or `module:name`; at a server, a name.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
 @until_done_option
 @raw_option
@@ -118,6 +123,7 @@ def resume(
     partial: str | None,
     accept: Sequence[str],
     why: str,
+    flow: str | None,
     dry_run: bool,
     until_done: bool,
 ) -> int:
@@ -130,6 +136,8 @@ def resume(
         raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
     if start is not None and dry_run:
         raise click.UsageError("--from changes the run, --dry-run must not; give one of them")
+    if flow is not None and dry_run:
+        raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
     with door.open() as outlast:
         chosen = outlast.get(run_id).id if run_id else _choose(door, outlast)
         if not chosen:
@@ -142,9 +150,22 @@ def resume(
             from outlast.doors.cli.plans import say_plan
 
             return say_plan(door, outlast.get(chosen), outlast.plan(chosen), outlast.interrupts(chosen))
+        given = _flow_given(door, outlast, chosen, flow)
         if start is not None:
             outlast.rewind(chosen, start, why=why or f"resume --from {start}")
-        return resume_now(door, outlast, chosen, until_done, accept=accept, why=why, partial=partial)
+        return resume_now(door, outlast, chosen, until_done, accept=accept, why=why, partial=partial, flow=given)
+
+
+def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> Any:
+    """The flow that `--flow` names; of a file of Python without a name, the one that the run is of."""
+    from outlast.doors.cli.inputs import find_flow
+    from outlast.python.shared import url_of
+
+    if name is None or url_of(door.home):
+        return name
+    whole = f"{name}:{outlast.get(run_id).source.rpartition(':')[2]}" if name.endswith(".py") else name
+    with _turned_away(door.json):
+        return find_flow(whole, door.home)
 
 
 def _was_declined(outlast: Outlast, run_id: str) -> bool:

@@ -33,7 +33,7 @@ def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
 def _place(outlast: Outlast, wait: Interrupt) -> Path:
     """The folder that a flow file's paths start from."""
     from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import is_recipe
+    from outlast.flows.loading import found_in, here, is_gone, is_recipe
     from outlast.flows.yaml.flow import find_recipe
     from outlast.home.place import project_of
 
@@ -41,9 +41,11 @@ def _place(outlast: Outlast, wait: Interrupt) -> Path:
         project = project_of(outlast.home) or Path.cwd()
     except EmbeddedOnly:  # of a server: its files may be here as well
         project = Path.cwd()
-    flow = outlast.get(wait.run_id).flow
+    flow = outlast.get(wait.run_id).source
     if not is_recipe(flow):
         return project
+    if is_gone(flow, project):
+        flow = found_in(flow, project, here()) or flow
     try:
         spec = find_recipe(flow, project)
     except OutlastError:  # the file was changed since and has a mistake now; the place is the same

@@ -80,7 +80,7 @@ class McpDoor:
         resume = outlast.resume
 
         def refused_or_resumed(run_id: str, **how: Any) -> Outcome[Any]:
-            self._state.flows.refuse_unserved(outlast.get(run_id).flow)
+            self._state.flows.refuse_unserved(outlast, outlast.get(run_id), how.get("flow"))
             end = self._state.limits.begin_run(identity)
             try:
                 return resume(run_id, **how)

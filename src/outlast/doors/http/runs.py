@@ -18,6 +18,7 @@ from outlast.errors import (
     AmbiguousPrefix,
     Contested,
     Finished,
+    FlowElsewhere,
     FlowNotFound,
     InputsConflict,
     InputsInvalid,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 Status = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
 MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)
-REFUSALS = (NoFlows, FlowNotFound, RunHeld, RunSealed, Contested)
+REFUSALS = (NoFlows, FlowNotFound, FlowElsewhere, RunHeld, RunSealed, Contested)
 SOON = 2.0  # a start that is refused is refused within this time, or told by the run itself
 
 
@@ -80,6 +81,7 @@ class Resume(Body):
     accept: tuple[str, ...] = ()
     why: str = ""
     partial: Literal["keep", "restore"] | None = None
+    flow: str | None = None
 
 
 class WaitQuery(Body):
@@ -229,10 +231,10 @@ def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], boo
     outlast, asked = exchange.opened(RESUME, WaitQuery(), raw)
     body: Resume = asked.body
     run = outlast.get(asked.path["run_id"])
-    exchange.state.flows.refuse_unserved(run.flow)
+    exchange.state.flows.refuse_unserved(outlast, run, body.flow)
     here = outlast._acting()
     with _counted(exchange) as count:
-        started = here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial))
+        started = here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial), body.flow)
         count(started)
     return outlast, started, False
 
@@ -249,7 +251,7 @@ def _wait_of(exchange: Exchange, call: Call) -> float:
 async def _told(exchange: Exchange, outlast: Outlast, started: Started[Any], replayed: bool, wait: float) -> None:
     """How the run stands: 200 once it has ended or waits, 202 while it goes on. Raises what refused it."""
     if not await _until(started, lambda: started.run_id in outlast._runtime.live, wait):
-        body = outcome_json(Outcome(started.run_id, "running"))
+        body = outcome_json(Outcome(started.run_id, "running", notes=started.notes))
         await exchange.answer(202, encode(body), more=[(b"location", f"/v1/runs/{started.run_id}".encode())])
         return
     outcome = started.outcome(0)

@@ -92,9 +92,9 @@ class State:
             public_url=settings.public_url,
             origins=settings.allow_origins,
         )
-        self.tenants = Tenants(settings)
-        self.metrics = Metrics()
         self.flows = Flows(settings.flows, settings.home)
+        self.tenants = Tenants(settings, self.flows)
+        self.metrics = Metrics()
         self.watchers = Watchers(self)
         self.key_watch = KeyWatch(self)
         self.log = Log(settings.log)
@@ -180,8 +180,8 @@ class State:
 class Tenants:
     """One Outlast for each tenant, opened when it is first asked for."""
 
-    def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: ServerSettings, flows: Flows) -> None:
+        self._settings, self._flows = settings, flows
         self._open: dict[str, Outlast] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -202,7 +202,9 @@ class Tenants:
             if self._closed:
                 raise Unavailable(detail="the server is ending")
             if tenant not in self._open:
-                self._open[tenant] = Outlast(self._settings.home, tenant=tenant, settings=self._settings.runtime)
+                opened = Outlast(self._settings.home, tenant=tenant, settings=self._settings.runtime)
+                opened._serve(self._flows.all)
+                self._open[tenant] = opened
             return self._open[tenant]
 
     def close(self) -> None:

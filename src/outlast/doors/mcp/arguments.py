@@ -313,6 +313,13 @@ class RunResume(Arguments, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    flow: (
+        Annotated[
+            str,
+            Meta(description="The name of a flow that the server was given, to go on with; only after flow_elsewhere."),
+        ]
+        | UnsetType
+    ) = UNSET
     wait_seconds: Annotated[
         float,
         Meta(ge=0, le=600, description="How long to wait for it to end or wait. It goes on after that. Default 45."),

@@ -161,6 +161,7 @@ OUTCOME = gives(
     replayed=said(FLAG, "True: it is the outcome of an earlier call; nothing was done now."),
     redelivered=said(FLAG, "True: it is the outcome of an earlier call, which nobody had received."),
     holder=said(TEXT, "Who runs it, when that is somebody else."),
+    notes=LIST,
 )
 WAITS = gives("waits", waits=many(WAIT, "Questions for people first."), left=said(NUMBER, "How many more there are."))
 ANSWERED = gives("id", "run_id", **WAIT_FIELDS, answer=ANY, answered_by=TEXT, replayed=FLAG)

@@ -223,6 +223,8 @@ again); failed with the error (mend its cause, then resume again).
 
 Errors: contested: see run_show; mend it, or ask the user and give accept and why. run_held: somebody runs it
 already; do not try again at once. run_finished: nothing to do. flow_not_found: its code is not where it was.
+flow_elsewhere: it is one of a flow in another place; ask the user whether it goes on with the flow of the same name
+here, then give its name as flow, or let them run what the advice says.
 no_flows: this server runs no flows; resume it where its code is. run_not_found: call run_list.""",
         RunResume,
         resume,

@@ -56,4 +56,5 @@ def outcome_value(outcome: Outcome[Any]) -> dict[str, Any]:
         "replayed": outcome.replayed,
         "redelivered": outcome.redelivered,
         "holder": outcome.holder,
+        "notes": list(outcome.notes),
     }

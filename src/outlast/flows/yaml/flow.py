@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import RECIPES
+from outlast.flows.loading import RECIPES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe
@@ -32,6 +32,15 @@ class RecipeSpec(FlowSpec):
     def code(self) -> str:
         """A digest of what its file says, however it is written there."""
         return identity(msgspec.json.encode(self.recipe, order="sorted"))
+
+    @property
+    def identity(self) -> str:
+        """The name that its file gives it."""
+        return f"flow:{self.name}"
+
+    @property
+    def folder(self) -> str:
+        return str(self.file.parent)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
@@ -57,11 +66,11 @@ def find_recipe(source: str, *folders: Path) -> RecipeSpec:
     The file is read and checked every time: nothing else decides what runs.
     """
     place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
-    paths = [Path(os.path.realpath(folder / place)) for folder in folders or (Path.cwd(),)]
-    path = next((path for path in paths if path.exists()), None)
+    paths = [full_path(folder / place) for folder in folders or (here(),)]
+    path = next((path for path in paths if os.path.exists(path)), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    recipe = _read(path)
+    recipe = _read(Path(os.path.realpath(path)))
     if source != place and source != f"{place}:{recipe.name}":
         raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
     return recipe_spec(recipe, path)
@@ -73,12 +82,12 @@ def _read(path: Path) -> Recipe:
     return read_recipe(path)
 
 
-def recipe_spec(recipe: Recipe, path: Path) -> RecipeSpec:
+def recipe_spec(recipe: Recipe, path: str) -> RecipeSpec:
     def body(run: Any, **inputs: Any) -> dict[str, Any]:
         return _perform(spec, inputs)
 
     source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
-    spec = RecipeSpec(body, recipe.name, source, False, signature, recipe, path)
+    spec = RecipeSpec(body, recipe.name, source, False, signature, True, recipe, Path(os.path.realpath(path)))
     return spec
 
 

@@ -97,7 +97,7 @@ def replay_run(runtime: Runtime, run_id: str) -> Replay:
     from outlast.home.home import refuse_loop
 
     recorded = recorded_run(runtime, run_id)
-    spec = runtime.flow(recorded.flow)
+    spec = runtime.flow(runtime.row(run_id))
     if spec.is_async:
         refuse_loop(f"replaying the async flow {spec.name}")
     return replay(runtime, recorded, spec)
@@ -108,7 +108,7 @@ async def replay_run_async(runtime: Runtime, run_id: str) -> Replay:
     from outlast.runs.call_async import in_thread
 
     recorded = recorded_run(runtime, run_id)
-    spec = runtime.flow(recorded.flow)
+    spec = runtime.flow(runtime.row(run_id))
     if spec.is_async:
         return compared(recorded, spec, await _come_to_async(runtime, recorded, spec))
     found: Replay = await in_thread(lambda: replay(runtime, recorded, spec))

@@ -84,6 +84,9 @@ class RunRow(NamedTuple):
     mark: int
     seal: str
     named: int
+    identity: str
+    source: str
+    worktree: str
 
 
 class FinishedRow(NamedTuple):
@@ -91,12 +94,16 @@ class FinishedRow(NamedTuple):
 
     key: int
     id: str
+    task: str
     flow: str
     status: str
     inputs_digest: str
     ended_at: int
     error: str | None
     removed: int
+    identity: str
+    source: str
+    worktree: str
 
 
 class InterruptRow(NamedTuple):
@@ -175,6 +182,9 @@ class NewRun(NamedTuple):
     actor: str
     at: int
     named: int = 0  # 1: the caller gave the task its name
+    identity: str = ""
+    source: str = ""
+    worktree: str = ""
 
 
 class Weight(NamedTuple):
@@ -375,9 +385,10 @@ class Reading(ArtifactReading, RecordReading, Protocol):
 
     def run_by_id(self, run_id: str) -> RunRow | None: ...
     def runs_by_prefix(self, prefix: str) -> list[RunRow]: ...
-    def unfinished_run(self, scope: str, task: str, flow: str) -> RunRow | None: ...
+    def unfinished_run(self, scope: str, task: str, identity: str) -> RunRow | None: ...
     def unfinished_of_task(self, scope: str, task: str) -> list[RunRow]: ...
     def finished_of_task(self, scope: str, task: str) -> list[FinishedRow]: ...
+    def unfinished_of_flow(self, scope: str, identity: str, limit: int) -> list[RunRow]: ...
     def newest_runs(self, status: str | None, limit: int, before: int) -> list[RunRow]: ...
     def count_runs(self) -> dict[str, int]: ...
     def children_of(self, run_id: str) -> list[RunRow]: ...
@@ -465,6 +476,7 @@ class Writing(Reading, ArtifactWriting, RecordWriting, Protocol):
     def release_lease(self, hold: Hold) -> None: ...
     def set_run_status(self, run_key: int, status: str, at: int) -> None: ...
     def set_run_phase(self, run_key: int, phase: str) -> None: ...
+    def set_run_flow(self, run_key: int, identity: str, source: str, worktree: str) -> None: ...
     def set_run_mark(self, run_key: int, seq: int) -> None: ...
     def name_run(self, run_key: int) -> None: ...
     def end_run(self, run_key: int, ending: Ending) -> None: ...

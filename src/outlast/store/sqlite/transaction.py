@@ -54,14 +54,18 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
     def runs_by_prefix(self, prefix: str) -> list[RunRow]:
         return self._rows(RunRow, "runs_by_prefix", prefix, prefix + _LAST)
 
-    def unfinished_run(self, scope: str, task: str, flow: str) -> RunRow | None:
-        return self._row(RunRow, "unfinished_run", scope, task, flow)
+    def unfinished_run(self, scope: str, task: str, identity: str) -> RunRow | None:
+        return self._row(RunRow, "unfinished_run", scope, task, identity)
 
     def unfinished_of_task(self, scope: str, task: str) -> list[RunRow]:
         return self._rows(RunRow, "unfinished_of_task", scope, task)
 
     def finished_of_task(self, scope: str, task: str) -> list[FinishedRow]:
         return self._rows(FinishedRow, "finished_of_task", scope, task, scope, task)
+
+    def unfinished_of_flow(self, scope: str, identity: str, limit: int) -> list[RunRow]:
+        """Those that began last first."""
+        return self._rows(RunRow, "unfinished_of_flow", scope, identity, limit)
 
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
         below = before or _NEWEST
@@ -314,7 +318,8 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
         del self.moved[to:]
 
     def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold:
-        run_key = self._one("add_run", *run[:-1], run.at, run.named)[0]
+        known = (run.named, run.identity, run.source, run.worktree)
+        run_key = self._one("add_run", *run[: -len(known)], run.at, *known)[0]
         lease_key = self._one("add_lease", f"run:{run.id}", start, holder)[0]
         return Hold(run_key, run.id, lease_key, epoch=1, head=0, hash=start)
 
@@ -330,6 +335,9 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
 
     def set_run_phase(self, run_key: int, phase: str) -> None:
         self._one("set_run_phase", phase, run_key)
+
+    def set_run_flow(self, run_key: int, identity: str, source: str, worktree: str) -> None:
+        self._one("set_run_flow", identity, source, worktree, run_key)
 
     def set_run_mark(self, run_key: int, seq: int) -> None:
         self._one("set_run_mark", seq, run_key)
@@ -461,7 +469,7 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
     def renew_arrived(self, run: RunRow, lease: LeaseRow) -> None:
         """A run that is known here came again, further on."""
         changing = (run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.seal, run.named)
-        self._one("renew_arrived_run", *changing, run.key)
+        self._one("renew_arrived_run", *changing, run.identity, run.source, run.worktree, run.key)
         self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
 
     def fill_arrived(

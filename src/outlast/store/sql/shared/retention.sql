@@ -1,5 +1,5 @@
 -- name: kin_of_status
-SELECT r.key, r.id, r.scope, r.flow, r.task, r.status, r.parent, r.updated_at, r.seal, l.holder, l.head
+SELECT r.key, r.id, r.scope, r.flow, r.task, r.status, r.parent, r.updated_at, r.seal, l.holder, l.head, r.identity
 FROM runs r LEFT JOIN leases l ON l.subject = 'run:' || r.id
 WHERE r.status = ? AND r.key < ? ORDER BY r.key DESC LIMIT ?
 
@@ -23,15 +23,15 @@ SELECT DISTINCT digest FROM blob_refs WHERE digest >= ? AND digest < ?
 
 -- name: bury_run
 INSERT INTO tombstones (id, key, scope, flow, task, status, head, hash, created_at, ended_at, removed_at, removed_by,
-                        named, inputs_digest, result, error)
+                        named, inputs_digest, result, error, identity, source, worktree)
 SELECT r.id, r.key, r.scope, r.flow, r.task, r.status, l.head, l.hash, r.created_at, r.updated_at, ?, ?,
-       ?, r.inputs_digest, ?, ?
+       ?, r.inputs_digest, ?, ?, r.identity, r.source, r.worktree
 FROM runs r JOIN leases l ON l.subject = 'run:' || r.id WHERE r.key = ?
 ON CONFLICT (id) DO UPDATE SET
   key = excluded.key, status = excluded.status, head = excluded.head, hash = excluded.hash, swept = 0,
   ended_at = excluded.ended_at, removed_at = excluded.removed_at, removed_by = excluded.removed_by,
   named = max(tombstones.named, excluded.named), inputs_digest = excluded.inputs_digest, result = excluded.result,
-  error = excluded.error
+  error = excluded.error, identity = excluded.identity, source = excluded.source, worktree = excluded.worktree
 
 -- name: remove_interrupts
 DELETE FROM interrupts WHERE key IN (SELECT key FROM interrupts WHERE run = ? LIMIT ?)

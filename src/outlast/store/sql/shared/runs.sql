@@ -1,10 +1,10 @@
 -- name: add_run
 -- The key is one that no run ever had, also none whose journal is still being swept away.
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
-                  actor, created_at, updated_at, named)
+                  actor, created_at, updated_at, named, identity, source, worktree)
 VALUES ((SELECT 1 + coalesce(max(key), 0)
          FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
-        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?)
+        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: run_by_id
@@ -14,7 +14,7 @@ SELECT * FROM runs WHERE id = ?
 SELECT * FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
 
 -- name: unfinished_run
-SELECT * FROM runs WHERE scope = ? AND task = ? AND flow = ? AND status NOT IN ('succeeded', 'aborted')
+SELECT * FROM runs WHERE scope = ? AND task = ? AND identity = ? AND status NOT IN ('succeeded', 'aborted')
   AND seal IN ('', 'moved')
 
 -- name: unfinished_of_task
@@ -23,12 +23,17 @@ ORDER BY key
 
 -- name: finished_of_task
 -- Of a named task, the newest first; also those that were removed. A key is given once, to a run that began later.
-SELECT key, id, flow, status, inputs_digest, updated_at AS ended_at, error, 0 AS removed FROM runs
+SELECT key, id, task, flow, status, inputs_digest, updated_at AS ended_at, error, 0 AS removed, identity, source, worktree
+FROM runs
 WHERE scope = ? AND task = ? AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
 UNION ALL
-SELECT key, id, flow, status, inputs_digest, ended_at, error, 1 FROM tombstones
+SELECT key, id, task, flow, status, inputs_digest, ended_at, error, 1, identity, source, worktree FROM tombstones
 WHERE scope = ? AND task = ? AND named = 1
 ORDER BY key DESC
+
+-- name: unfinished_of_flow
+SELECT * FROM runs WHERE scope = ? AND identity = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
+ORDER BY key DESC LIMIT ?
 
 -- name: newest_runs
 SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
@@ -51,6 +56,9 @@ UPDATE runs SET phase = ? WHERE key = ?
 -- name: end_run
 UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?
 WHERE key = ? AND status NOT IN ('succeeded', 'aborted')
+
+-- name: set_run_flow
+UPDATE runs SET identity = ?, source = ?, worktree = ? WHERE key = ?
 
 -- name: set_run_mark
 UPDATE runs SET mark = ? WHERE key = ?

@@ -16,17 +16,19 @@ UPDATE runs SET seal = ?, status = ? WHERE key = ?
 -- name: add_arrived_run
 -- Its key is made as that of a run that begins here.
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, phase, result, error, parent, session,
-                  trace_id, meta, actor, created_at, updated_at, mark, seal, named)
+                  trace_id, meta, actor, created_at, updated_at, mark, seal, named, identity, source, worktree)
 VALUES ((SELECT 1 + coalesce(max(key), 0)
          FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
-        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING key
 
 -- name: add_arrived_lease
 INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, ?, ?, ?, NULL)
 
 -- name: renew_arrived_run
-UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?, mark = ?, seal = ?, named = ? WHERE key = ?
+UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?, mark = ?, seal = ?, named = ?,
+                identity = ?, source = ?, worktree = ?
+WHERE key = ?
 
 -- name: renew_arrived_lease
 UPDATE leases SET epoch = ?, head = ?, hash = ?, holder = NULL WHERE key = ?

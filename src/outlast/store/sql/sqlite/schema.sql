@@ -4,7 +4,7 @@ CREATE TABLE runs (
   key           INTEGER PRIMARY KEY,
   id            TEXT NOT NULL UNIQUE,
   scope         TEXT NOT NULL,
-  flow          TEXT NOT NULL,              -- where a process finds it: module:name, file.py:name; or script:name
+  flow          TEXT NOT NULL,              -- as it began: module:name, file.py:name; or script:name
   task          TEXT NOT NULL,
   inputs        TEXT NOT NULL,
   inputs_digest TEXT NOT NULL,
@@ -24,11 +24,16 @@ CREATE TABLE runs (
   seal          TEXT NOT NULL DEFAULT ''    -- why nobody may continue it here
                   CHECK (seal IN ('', 'moved', 'copy', 'testimony')),
   named         INTEGER NOT NULL DEFAULT 0  -- 1 when a caller gave the task its name: then it happens once
-                  CHECK (named IN (0, 1))
+                  CHECK (named IN (0, 1)),
+  identity      TEXT NOT NULL DEFAULT '',   -- what its flow is known by in every place: name:, flow:, module:, file:
+  source        TEXT NOT NULL DEFAULT '',   -- where a process finds it since it last went on
+  worktree      TEXT NOT NULL DEFAULT ''    -- the linked work tree of git's that it belongs to
 ) STRICT;
 
 -- A task has at most one unfinished run per flow: two starters meet in one run.
-CREATE UNIQUE INDEX one_unfinished_run ON runs (scope, task, flow)
+CREATE UNIQUE INDEX one_unfinished_run ON runs (scope, task, identity)
+  WHERE status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved');
+CREATE INDEX unfinished_by_flow ON runs (scope, identity, key)
   WHERE status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved');
 CREATE INDEX runs_by_status ON runs (status, key);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
@@ -145,7 +150,10 @@ CREATE TABLE tombstones (
                CHECK (named IN (0, 1)),
   inputs_digest TEXT NOT NULL DEFAULT '',
   result     TEXT NOT NULL DEFAULT '',      -- digest of its result
-  error      TEXT                           -- of an aborted one, JSON: whether it was declined
+  error      TEXT,                          -- of an aborted one, JSON: whether it was declined
+  identity   TEXT NOT NULL DEFAULT '',      -- this and the two that follow: as of its run
+  source     TEXT NOT NULL DEFAULT '',
+  worktree   TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX tombstones_unswept ON tombstones (key) WHERE swept = 0;
 CREATE INDEX tombstones_by_name ON tombstones (scope, task, key) WHERE named = 1;
