@@ -178,6 +178,8 @@ def fold(rows: Iterable[Row]) -> Ledger:
         if header.kind == "run":
             _fold_fact(ledger, header, seq, payload)
             continue
+        if header.kind == "emit" and header.key:
+            continue  # said in a step, whose key it bears: no call of the body
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
         if past is None:

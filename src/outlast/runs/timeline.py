@@ -76,7 +76,7 @@ class _Story:
                 self._wait(row.seq, header, call, facts)
             case "sleep" | "spawn":
                 self._span(row.seq, header, call, payload, facts)
-            case "emit" if header.name == "phase" and header.mark == "fact" and isinstance(payload.facts, str):
+            case "emit" if _is_phase(header) and isinstance(payload.facts, str):
                 self._put(self._made(row.seq, header, "phase", payload.facts))
             case "testimony":
                 self._put(self._made(row.seq, header, TESTIMONY, header.name, status=header.status))
@@ -199,6 +199,11 @@ class _Story:
 
 
 # -- in words ----------------------------------------------------------------------------------------
+
+
+def _is_phase(header: Header) -> bool:
+    """Whether an entry is the run's phase: set by the body, which has no key; a step may use the word."""
+    return header.name == "phase" and header.mark == "fact" and not header.key
 
 
 def _about_run(name: str, facts: dict[str, Any]) -> str:

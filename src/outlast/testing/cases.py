@@ -155,8 +155,8 @@ def _happened(effect: tuple[str, str] | None) -> str:
 def case_from_run(run_id: str, home: str | Path | Outlast | None = None, *, tenant: str = "default") -> Case:
     """Freeze a run: its inputs, what people answered, every recorded outcome, and what it came to.
 
-    `home` is a folder, or an open Outlast. Raises RunNotFound, IntegrityBroken. What the receipts hold is in the case
-    as it is; nothing is masked.
+    `home` is a folder, or an open Outlast. Raises RunNotFound, FlowNotFound for a script's run, IntegrityBroken. What
+    the receipts hold is in the case as it is; nothing is masked.
     """
     opened = nullcontext(home) if isinstance(home, Outlast) else closing(Outlast(home, tenant=tenant))
     with opened as outlast:

@@ -244,8 +244,7 @@ class Replaying(Execution):
         left = []
         for past in self.ledger.calls.values():
             scope, step, inputs, number = past.call
-            from_a_step = past.kind == "emit" and not inputs.startswith("!")
-            if past.kind in OWN or past.reused or from_a_step:
+            if past.kind in OWN or past.reused:
                 continue
             if self._counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)

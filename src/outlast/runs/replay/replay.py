@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import OutlastError, Paused
+from outlast.errors import FlowNotFound, OutlastError, Paused
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.inputs import bind_inputs
@@ -61,10 +61,12 @@ class Came(NamedTuple):
 
 
 def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
-    """A run of this home. Raises RunNotFound, IntegrityBroken: on records that were changed nothing is replayed."""
+    """A run of this home. Raises RunNotFound, FlowNotFound for a script's, IntegrityBroken for changed records."""
     from outlast.runs import recovery
 
     row = runtime.row(run_id)
+    if row.flow.startswith("script:"):
+        raise FlowNotFound(row.flow, "its body is the script's: run that script again to have it done on its receipts")
     record = runtime.record(row)
 
     def look(reading: Reading) -> recovery.Found:
