@@ -18,5 +18,5 @@ def report(run: Run, topic: str) -> str:
     return publish(draft(topic))
 
 
-outlast = Outlast()
-print(outlast.run(report, "kelp").unwrap())
+if __name__ == "__main__":  # other processes import this file to go on with its runs
+    print(Outlast().run(report, "kelp").unwrap())
