@@ -7,13 +7,14 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash fuzz conformance clean
+.PHONY: help setup demo test check bench crash chaos fuzz conformance clean
 
 help:
 	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
 	@echo "make demo    the whole story in under a minute"
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
 	@echo "make crash   the long crash suite"
+	@echo "make chaos   one command, repeated under 300 kills, stops, deploys and reboots (SEED=N: the same choices again)"
 	@echo "make fuzz    abuse: made-up requests, odd values, starving, corruptions, hostile repositories, forged files"
 	@echo "make bench   the benchmarks"
 	@echo "make conformance  others' tools against our MCP server (needs the network)"
@@ -52,6 +53,9 @@ bench: setup
 
 crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
+
+chaos: setup
+	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \
