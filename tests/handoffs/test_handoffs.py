@@ -580,3 +580,14 @@ def test_what_is_stored_in_a_home_that_was_deleted_is_not_called_stored(desk: De
     shutil.rmtree(desk.home)
     with pytest.raises(StoreFailed, match="removed or replaced"):
         desk.store(bind=False)
+
+
+def test_a_file_is_judged_by_its_content_and_not_by_its_times(desk: Desk) -> None:
+    desk.store()
+    file = desk.repo / "src/export.py"
+    was = file.stat()
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns + 3_600_000_000_000))
+    assert "file_changed" not in codes(desk.recover())
+    file.write_text(file.read_text().replace("return 1", "return 2"))
+    os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert "file_changed" in codes(desk.recover())

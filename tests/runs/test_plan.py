@@ -280,3 +280,17 @@ def test_a_moved_folder_is_no_change(place: Place, tmp_path_factory: pytest.Temp
         assert _python(place, "report.py", cwd=elsewhere).stdout == "kelp1 trusted []\n"
     finally:
         elsewhere.rename(place.folder)
+
+
+@flow
+def sends(run: Run) -> str:
+    return send()
+
+
+def test_an_effect_in_doubt_is_decided_on_and_not_accepted(place: Place) -> None:
+    place.crash(sends, at="sending")
+    KNOBS.pop("die", None)
+    outcome = place.outlast.resume(place.run_id, accept=["effect_in_doubt"], why="it will have happened")
+    assert outcome.status == "waiting"
+    assert [wait.type for wait in outcome.interrupts] == ["in_doubt"]
+    assert "succeeded" not in place.statuses("send")

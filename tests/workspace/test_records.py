@@ -438,3 +438,22 @@ def test_another_tenant_has_other_records(place: Place) -> None:
         with pytest.raises(RecordNotFound):
             outlast.workspace.record("note", "theirs", [made.ref])
         assert outlast.workspace.records() == []
+
+
+@flow
+def decides_and_pins(run: Run) -> str:
+    draft = run.workspace.save("draft.md", "a draft")
+    decided = run.workspace.record("decision", "Kelp it is", refs=[draft.ref])
+    run.workspace.link(decided.ref, "supports", draft.ref)
+    run.checkpoint("decided", refs=[draft.ref])
+    return "done"
+
+
+def test_gc_leaves_records_links_and_checkpoints_alone(place: Place) -> None:
+    place.run(decides_and_pins)
+    before = place.outlast.verify()
+    place.clock.advance(1000 * 86_400)
+    assert len(place.outlast.gc(keep=0, dry_run=False).runs) == 1
+    after = place.outlast.verify()
+    assert (after.records, after.links, after.checkpoints, after.artifacts) == (1, 1, 1, 1)
+    assert (before.records, before.links, before.checkpoints, after.ok) == (1, 1, 1, True)
