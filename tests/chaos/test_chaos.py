@@ -22,7 +22,7 @@ SEED = 2026  # of the slice in CI
 
 
 def check(supervisor: Supervisor) -> None:
-    """Nothing is stranded: no run unfinished or beside another, nothing due or asked, every record as it was written."""
+    """Nothing is stranded: no run unfinished or beside another, nothing due or asked, every record as it was."""
     runs = supervisor.ask("runs", "--limit", "10000")["runs"]
     assert Counter(run["status"] for run in runs) == {"succeeded": supervisor.figures.orders}
     assert supervisor.ask("tick", "--dry-run")["runs"] == []

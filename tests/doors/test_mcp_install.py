@@ -27,7 +27,7 @@ def printed(*words: str) -> Any:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8377/mcp"])
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8787/mcp"])
 def test_it_prints_and_writes_nothing(
     client: str, url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,7 @@ def install(
 def _refuse_for_url(door: Door, actor: str | None, url: str, flows: tuple[str, ...]) -> None:
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise click.UsageError(
-            "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8377/mcp"
+            "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8787/mcp"
         )
     given = {"--home": door.home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
     given["--flows"] = flows[0] if flows else None
