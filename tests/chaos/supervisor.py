@@ -30,10 +30,10 @@ FATES = {
     "kill": 6,  # SIGKILL of the runtime; its guard ends the rest
     "kill_all": 4,  # SIGKILL of the runtime, its guard and its commands
     "kill_after_end": 4,  # SIGKILL of the runtime about when it succeeds
-    "term": 2,  # SIGTERM to the runtime
+    "term": 1,  # SIGTERM to the runtime
     "term_all": 2,  # SIGTERM to everything, as a service manager does
     "reboot": 2,  # everything is gone, and the machine has another boot
-    "quiet": 2,  # nothing
+    "quiet": 1,  # nothing
 }
 WITHOUT = set(os.environ.get("CHAOS_WITHOUT", "").split())  # fates, `deploy`, `repeat`: to look at the others alone
 KILLS = ("kill", "kill_all", "kill_after_end", "reboot")

@@ -44,7 +44,7 @@ def test_under_kills_deploys_and_reboots_every_effect_happens_once_and_nothing_i
         supervisor = Supervisor(tmp_path / "chaos", world, random.Random(seed), counted)
         try:
             while counted.kills < kills:
-                supervisor.order(supervisor.dice.randint(4, 12))
+                supervisor.order(supervisor.dice.randint(6, 12))
             check(supervisor)
         finally:
             supervisor.signal_all(9)
