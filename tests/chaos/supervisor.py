@@ -1,8 +1,8 @@
 """A supervisor that knows one thing: it repeats the command until it ends well. And everything that happens to it.
 
-Between two starts the project may be deployed to a new folder and a person may answer. While the command runs, it is
-killed alone, killed with everything it started, told to end as a service manager tells it, or the machine is rebooted;
-or it is killed just after its last command, around the moment of its success.
+Between two starts the project may be deployed to a new folder and a person may answer, in a process that may be killed
+as well. While the command runs, it is killed alone, killed with everything it started, told to end as a service manager
+tells it, or the machine is rebooted; or it is killed just after its last command, around the moment of its success.
 """
 
 import json
@@ -36,7 +36,7 @@ FATES = {
     "quiet": 1,  # nothing
 }
 WITHOUT = set(os.environ.get("CHAOS_WITHOUT", "").split())  # fates, `deploy`, `repeat`: to look at the others alone
-KILLS = ("kill", "kill_all", "kill_after_end", "reboot")
+KILLS = ("kill", "kill_all", "kill_after_end", "kill_answer", "reboot")
 
 
 @dataclass(slots=True)
@@ -179,12 +179,23 @@ class Supervisor:
         """A person, in another process, answers what is asked: yes to the plan, and again to what died too often."""
         for wait in self.ask("inbox")["waits"]:
             if wait["type"] == "approval":
-                self.ask("approve", wait["id"], codes=(0, 4))
-            elif "retry" in wait["choices"]:
-                self.ask("answer", wait["id"], '{"choice": "retry"}', codes=(0, 4))
+                words = ("approve", wait["id"])
             else:
-                raise AssertionError(f"nobody can answer this: {wait}")
+                assert "retry" in wait["choices"], f"nobody can answer this: {wait}"
+                words = ("answer", wait["id"], '{"choice": "retry"}')
+            if self.dice.random() < 0.25 and "kill_answer" not in WITHOUT:
+                self._kill_soon(self.start(*words))  # it is asked for again, if it was not heard
+            else:
+                self.ask(*words)
             self.figures.answers += 1
+
+    def _kill_soon(self, process: "subprocess.Popen[str]") -> None:
+        try:
+            process.wait(self.dice.uniform(0.1, 0.6))
+        except subprocess.TimeoutExpired:
+            self.figures.happened["kill_answer"] += 1
+            process.kill()
+        process.communicate()
 
     # -- an order --------------------------------------------------------------------------------
 
