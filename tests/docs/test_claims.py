@@ -1,8 +1,8 @@
 """Every sentence that says guaranteed, never or once names a test that holds it to that.
 
 The test stands in a comment inside the sentence, where readers of the page do not see it: `it is never run
-again<!-- test_an_effect_is_not_repeated -->.` Several are separated by blanks. What is not guaranteed, and "at once",
-are no such claims.
+again<!-- test_an_effect_is_not_repeated -->.` Several are separated by blanks. What is not guaranteed, "at once" and "once
+more" are no such claims.
 """
 
 import re
@@ -16,7 +16,9 @@ from .test_snippets import ROOT, named, prose
 
 PAGES = [page for page in ALL_PAGES if page.parent.name != "decisions"]
 CLAIM = re.compile(r"\b(guaranteed|never|once)\b", re.IGNORECASE)
-NO_CLAIM = re.compile(r"\bnot guaranteed\b|\bat once\b|`[^`]*`", re.IGNORECASE)
+NO_CLAIM = re.compile(
+    r"^\W*not guaranteed:.*|\bnot guaranteed\b|\bat once\b|\bonce more\b|`[^`]*`|\]\([^)]*\)", re.IGNORECASE
+)
 MARKER = re.compile(r"<!-- ((?:test_\w+ ?)+)-->")
 SHOWN = re.compile(r"`(test_\w+)`")
 BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*] |\d+\. |\||#))")
@@ -62,8 +64,9 @@ PAGE = """\
 It is never lost<!-- test_one -->. It happens once. At once, and what is
 not guaranteed, `never` is. **Guaranteed:** all of it<!-- test_two test_three -->.
 
-- once more
-- nothing here
+- once
+- nothing here, [nor there](page.md#once), once more
+- *Not guaranteed:* that it happens once.
 
 | a | never | b |
 """
