@@ -1,8 +1,8 @@
 """Every sentence that says guaranteed, never or once names a test that holds it to that.
 
 The test stands in a comment inside the sentence, where readers of the page do not see it: `it is never run
-again<!-- test_an_effect_is_not_repeated -->.` Several are separated by blanks. What is not guaranteed, "at once" and "once
-more" are no such claims.
+again<!-- test_an_effect_is_not_repeated -->.` Several are separated by blanks. What is not guaranteed, "at once" and
+"once more" are no such claims.
 """
 
 import re
