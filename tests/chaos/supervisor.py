@@ -186,7 +186,7 @@ class Supervisor:
             if self.dice.random() < 0.25 and "kill_answer" not in WITHOUT:
                 self._kill_soon(self.start(*words))  # it is asked for again, if it was not heard
             else:
-                self.ask(*words)
+                self.ask(*words, codes=(0, 3))  # 3: it went on with the run, which waits for something else
             self.figures.answers += 1
 
     def _kill_soon(self, process: "subprocess.Popen[str]") -> None:
