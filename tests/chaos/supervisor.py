@@ -175,6 +175,10 @@ class Supervisor:
             shutil.rmtree(old)
         self.figures.deploys += 1
 
+    def _deploy_perhaps(self, chance: float) -> None:
+        if self.dice.random() < chance and "deploy" not in WITHOUT:
+            self.deploy()
+
     def answer(self) -> None:
         """A person, in another process, answers what is asked: yes to the plan, and again to what died too often."""
         for wait in self.ask("inbox")["waits"]:
@@ -213,8 +217,7 @@ class Supervisor:
             if process.returncode == 0:
                 return json.loads(out)
             self._note(process.returncode, out + err)
-            if between < 0.2 and "deploy" not in WITHOUT:
-                self.deploy()
+            self._deploy_perhaps(0.2)
             if process.returncode == 3 or between > 0.8:
                 self.answer()
         raise AssertionError(f"{order} did not end well: {out}{err}")
@@ -238,6 +241,7 @@ class Supervisor:
         first = self.repeat(name, kills)
         done = dict(self.world.did)
         for _ in range(self.dice.randint(1, 2) if "repeat" not in WITHOUT else 0):
+            self._deploy_perhaps(0.5)
             again = self.repeat(name, 1)
             self.figures.repeats += 1
             assert (again["run_id"], again["result"]) == (first["run_id"], first["result"])
