@@ -136,7 +136,7 @@ class Supervisor:
 
     def happen(self, fate: str, process: "subprocess.Popen[str]") -> None:
         """Let a start of the command meet its fate: after some of its commands, and a moment."""
-        commands, moment, early = self.dice.randint(0, 7), self.dice.uniform(0, 0.06), self.dice.uniform(0, 0.5)
+        commands, moment, early = self.dice.randint(0, 4), self.dice.uniform(0, 0.06), self.dice.uniform(0, 0.5)
         if fate == "quiet":
             return
         enough = self.world.contacts + commands
