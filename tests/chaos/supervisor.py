@@ -67,9 +67,11 @@ class Supervisor:
     boot: int = 0
     release: int = 0
     token: str = ""
+    fates: list[str] = field(default_factory=list)  # those to come, the last one first
 
     def __post_init__(self) -> None:
         self.token = f"{os.getpid()}-{self.folder}"
+        self.fates = self.dice.sample(list(FATES), len(FATES))
         first = self.folder / "r0"
         first.mkdir(parents=True)
         for name in ("flow.yaml", "command.py"):
@@ -224,7 +226,10 @@ class Supervisor:
         raise AssertionError(f"{order} did not end well: {out}{err}")
 
     def _fate(self) -> str:
-        fate = self.dice.choices(list(FATES), list(FATES.values()))[0]
+        """The next one: each in turn at first, in some order, then as it comes."""
+        if not self.fates:
+            self.fates = self.dice.choices(list(FATES), list(FATES.values()), k=20)
+        fate = self.fates.pop()
         return "quiet" if fate in WITHOUT else fate
 
     def _note(self, code: int, said: str) -> None:

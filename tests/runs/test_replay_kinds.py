@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from outlast.errors import FlowNotFound
+from outlast.errors import Finished, FlowNotFound
 from outlast.runs.replay.model import Replay
 from outlast.testing import case_from_run
 
@@ -249,6 +249,21 @@ def test_a_script_is_replayed_by_itself_and_by_nobody_else(place: Place) -> None
         place.outlast.replay(place.run_id)
     with pytest.raises(FlowNotFound, match="run that script again"):
         case_from_run(place.run_id, place.outlast)
+
+
+def test_a_script_of_a_named_task_runs_on_its_receipts_and_a_changed_one_is_refused(place: Place) -> None:
+    def script() -> str:
+        with place.outlast.open("nightly", task="monday") as run:
+            run.emit("progress", 1)
+            run.phase = "reading"
+            return str(run.step(flows.fetch, "b" if flows.other() else "a"))
+
+    assert [script(), script()] == ["A", "A"]
+    assert place.count("fetch a") == 1
+    KNOBS["other"] = True
+    with pytest.raises(Finished):
+        script()
+    assert place.ran == ["fetch a"]
 
 
 def test_what_a_step_says_is_not_taken_for_the_phase(place: Place) -> None:
