@@ -172,9 +172,9 @@ class Supervisor:
         """The project goes to a new folder, as it is; the old one may go."""
         old = self.project
         self.release += 1
-        shutil.copytree(old, self.project)
+        shutil.copytree(old, self.project, ignore=shutil.ignore_patterns("*.new"))
         if self.dice.random() < 0.5:
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)  # what was killed just now may still write to it
         self.figures.deploys += 1
 
     def _deploy_perhaps(self, chance: float) -> None:
@@ -221,7 +221,7 @@ class Supervisor:
                 return json.loads(out)
             self._note(process.returncode, out + err)
             self._deploy_perhaps(0.2)
-            if process.returncode == 3 or between > 0.8:
+            if process.returncode in (3, 4) or between > 0.8:
                 self.answer()
         raise AssertionError(f"{order} did not end well: {out}{err}")
 
@@ -236,9 +236,9 @@ class Supervisor:
         """An end that is no success must be one that a supervisor expects."""
         self.figures.happened[f"exit {code}"] += 1
         assert code in (-9, -15, 1, 3, 4, 130, 143), f"exit {code}: {said}"
-        if code == 4:
-            assert "run_held" in said, said
-            time.sleep(0.2)  # it is held by one that dies; a supervisor waits between two tries
+        if code == 4:  # held by one that dies; or it died too often in one step, and a person is asked
+            assert "run_held" in said or '"waiting"' in said, said
+            time.sleep(0.2)  # a supervisor waits between two tries
 
     def order(self, kills: int) -> None:
         """One order, to its end and beyond: the command is repeated after it has ended well, and nothing is done."""
