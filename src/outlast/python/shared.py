@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
+from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
@@ -71,6 +71,8 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
+    _goes_on_here = False  # whether an answer can go on with its run before it returns
+
     def __init__(
         self,
         home: str | Path | FoundHome | None = None,
@@ -123,9 +125,11 @@ class Shared:
 
     # -- the person's choices --------------------------------------------------------------------
 
-    def retry(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
-        """Let the next resume try this step (or effect in doubt) again."""
-        return self._ask(run_id, "retry", step, {"why": why}, operation_id)
+    def retry(
+        self, run_id: str, step: str, *, why: str = "", effects: bool = True, operation_id: str | None = None
+    ) -> RunRecord:
+        """Let the next resume try this step (or effect in doubt) again. Without `effects` an effect is Forbidden."""
+        return self._ask(run_id, "retry", step, {"why": why}, operation_id, effects=effects)
 
     def skip(
         self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
@@ -154,15 +158,31 @@ class Shared:
         return decisions.pause(self._runtime, row.id, operation_id)
 
     def answer(
-        self, interrupt_id: str, answer: Any, *, shown: str | None = None, operation_id: str | None = None
+        self,
+        interrupt_id: str,
+        answer: Any,
+        *,
+        shown: str | None = None,
+        resume: bool = False,
+        operation_id: str | None = None,
     ) -> Interrupt:
         """Answer a wait. It is durable before it takes effect, checked, and used once: one of many wins.
 
-        `shown`, the interrupt's `digest`, binds the answer to what was shown. Raises AlreadyAnswered, AnswerInvalid.
+        `shown`, the interrupt's `digest`, binds the answer to what was shown. With `resume` its run goes on where the
+        home is, if it can: here before this returns, at a server in its background. Raises AlreadyAnswered,
+        AnswerInvalid.
         """
         from outlast.runs import decisions
 
-        return decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+        if resume and not self._goes_on_here:
+            raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
+        answered = decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+        if resume:
+            self._go_on(answered.run_id)
+        return answered
+
+    def _go_on(self, run_id: str) -> None:
+        raise NotImplementedError
 
     def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
@@ -184,11 +204,20 @@ class Shared:
 
         return send(self._runtime, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
-    def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
+    def _ask(
+        self,
+        run_id: str,
+        kind: str,
+        step: str,
+        body: dict[str, Any],
+        operation_id: str | None,
+        *,
+        effects: bool = True,
+    ) -> RunRecord:
         from outlast.runs import decisions
 
         row = self._runtime.row(run_id)
-        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id)
+        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
 
