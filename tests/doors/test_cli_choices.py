@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 InDoubt = Callable[[], str]
 OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
-OUTCOME |= {"notes"}
+OUTCOME |= {"notes", "redelivered", "holder"}
 
 
 def test_retry_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None:
