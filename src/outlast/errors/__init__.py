@@ -11,7 +11,7 @@
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
     │                 home_not_empty, nothing_lost
-    ├── Refused       contested, integrity_broken, step_outside_run, effect_inside_step, still_running,
+    ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
     │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
@@ -711,6 +711,17 @@ class StepOutsideRun(Refused):
 
     def __init__(self, step: str, thread: str) -> None:
         super().__init__(step=step, thread=thread)
+
+
+class NeverAwaited(Refused):
+    """Raised when a body made a call, or asked a question, that it never awaited: it would have been left out."""
+
+    code = "never_awaited"
+    says = "run {run} made and never awaited: {calls}"
+    advice = "write `await` before it (or hand it to asyncio.gather), then resume the run"
+
+    def __init__(self, run: str, calls: str) -> None:
+        super().__init__(run=run, calls=calls)
 
 
 class EffectInsideStep(Refused):

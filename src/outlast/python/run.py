@@ -359,24 +359,35 @@ class AsyncRun(_Run):
             return _plain_call(spec, args, kwargs)
         from outlast.runs.call_async import call_async
 
-        return call_async(frame, spec, args, kwargs, call_id)
+        return call_async(frame, spec, args, kwargs, call_id, depth=4)
+
+    def _noted(self, made: Coroutine[Any, Any, T], what: str) -> Coroutine[Any, Any, T]:
+        """What is to be awaited: the run fails, naming the line, if it never is."""
+        return self._execution.made.add(made, f"run.{what}", 3)
 
     @overload
-    async def map(
+    def map(
         self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
-    ) -> list[T]: ...
+    ) -> Coroutine[Any, Any, list[T]]: ...
 
     @overload
-    async def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
+    def map(
+        self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8
+    ) -> Coroutine[Any, Any, list[T]]: ...
 
-    async def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
+    def map(
+        self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8
+    ) -> Coroutine[Any, Any, list[Any]]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items."""
+        return self._noted(self._map(function, items, concurrency), "map")
+
+    async def _map(self, function: Callable[[I], Any], items: Iterable[I], concurrency: int) -> list[Any]:
         from outlast.runs.call_async import drive_async
 
         _check_concurrency(concurrency)
         return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
 
-    async def pause_for(
+    def pause_for(
         self,
         type: str,
         payload: Mapping[str, Any] | None = None,
@@ -385,20 +396,31 @@ class AsyncRun(_Run):
         deadline: Deadline = None,
         default: Any = NO_DEFAULT,
         assignee: str = "",
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
+        return self._noted(self._pause_for(type, payload, schema, deadline, default, assignee), "pause_for")
+
+    async def _pause_for(self, *asked: Any) -> Any:
         from outlast.runs.waits.ask import ask_async, question
 
-        return await ask_async(self._frame(), question(type, payload, schema, deadline, default, assignee))
+        return await ask_async(self._frame(), question(*asked))
 
-    async def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
+    def wait_for(
+        self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT
+    ) -> Coroutine[Any, Any, Any]:
         """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
+        return self._noted(self._wait_for(signal, deadline, default), "wait_for")
+
+    async def _wait_for(self, signal: str, deadline: Deadline, default: Any) -> Any:
         from outlast.runs.waits import ask as questions
 
         return await questions.ask_async(self._frame(), questions.signal(signal, deadline, default))
 
-    async def sleep(self, duration: float | str) -> None:
+    def sleep(self, duration: float | str) -> Coroutine[Any, Any, None]:
         """Wait, also over restarts; other branches go on meanwhile."""
+        return self._noted(self._sleep(duration), "sleep")
+
+    async def _sleep(self, duration: float | str) -> None:
         await waiting.sleep_async(self._frame(), seconds(duration, "run.sleep"))
 
 

@@ -104,6 +104,7 @@ def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], b
         token = CURRENT.set(frame)
         try:
             result = body()
+            execution.made.refuse_left()
             for child in execution.children:
                 child.settle()
             ended: Any = None
@@ -149,6 +150,7 @@ async def run_async(
 def end(runtime: Runtime, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
     """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
     execution.over = True
+    execution.made.close()
     if failpoints.armed:
         failpoints.armed("run.ended")
     try:
@@ -298,6 +300,7 @@ def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
         error: BaseException | None = None
         try:
             yield ended
+            execution.made.refuse_left()
             for child in execution.children:
                 child.settle()
         except BaseException as raised:

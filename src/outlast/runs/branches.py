@@ -241,7 +241,9 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
     try:
         await asyncio.wait({main, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if main.done() and not isinstance(_outcome(main), Paused):
-            return main.result()
+            result = main.result()
+            execution.made.refuse_left()
+            return result
         if not waiting.done():
             await _settle(branches)
         execution.paused = True
@@ -253,6 +255,7 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
         waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
         await _end(branches, main)
+        execution.made.close()
 
 
 async def _settle(branches: Branches) -> None:

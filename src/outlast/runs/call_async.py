@@ -41,14 +41,21 @@ from outlast.values.user_code import calls_user_code
 
 
 def call_async(
-    frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None = None
+    frame: Frame,
+    spec: StepSpec,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    call_id: str | None = None,
+    depth: int = 3,
 ) -> Coroutine[Any, Any, Any]:
     """Make a call from an async body; other branches go on meanwhile.
 
     Which call it is, is settled here and now: when the loop gets to a task made of it is another time on replay.
+    The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
-    return drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
+    made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
+    return execution.made.add(made, spec.name, depth)
 
 
 async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) -> Any:

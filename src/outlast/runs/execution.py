@@ -35,6 +35,7 @@ from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
 from outlast.runs.state import State
+from outlast.runs.unawaited import Unawaited
 from outlast.runs.undo import Endings
 from outlast.runs.waits import saved as saved_waits
 from outlast.store.contract import Hold, NewWait, Writing
@@ -76,6 +77,7 @@ class Execution:
         self.needs = Needs(runtime, self.pen, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
+        self.made = Unawaited(self.id, runtime.project)
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
         self.over = False  # the body has ended: nothing is done in its name any more
@@ -100,6 +102,7 @@ class Execution:
             raise Paused
         if self.stopping or self.over:
             raise Stopped
+        self.made.refuse_dropped()
 
     @property
     def ending(self) -> bool:
@@ -112,6 +115,7 @@ class Execution:
         """Which call this is, and what it does: replay, run, or wait."""
         if self.pen.severed is not None or self.paused or self.stopping or self.over:
             self.gate()
+        self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
         inputs = spec.signature.bind(args, kwargs)

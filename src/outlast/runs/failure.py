@@ -24,6 +24,8 @@ def record(error: BaseException) -> dict[str, Any]:
         "message": _text(error),
         "trace": _trace(error),
     }
+    if isinstance(error, OutlastError):
+        kept["code"] = error.code
     arguments = _arguments(error)
     if arguments is not None:
         kept["args"] = arguments
