@@ -1,10 +1,11 @@
 """Flows that the servers of the tests are given."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
 
-from outlast import Run, effect, flow, step
+from outlast import AsyncRun, Run, effect, flow, step
 
 
 @step
@@ -79,3 +80,41 @@ def pay(path: str) -> str:
 @flow
 def paying(run: Run, path: str) -> str:
     return pay(path)
+
+
+@effect
+def charge(amount: int) -> str:
+    raise RuntimeError("the line went dead")
+
+
+@flow
+def charging(run: Run, amount: int) -> str:
+    return charge(amount)
+
+
+@step
+def stumbling(path: str) -> str:
+    return Path(path).read_text()
+
+
+@flow
+def stumble(run: Run, path: str) -> str:
+    return stumbling(path)
+
+
+@flow
+def parenting(run: Run, question: str) -> bool:
+    return run.spawn(asking, question).result()
+
+
+@step
+async def until_written(path: str) -> str:
+    while not os.path.exists(path):
+        await asyncio.sleep(0.01)
+    return Path(path).read_text()
+
+
+@flow
+async def both(run: AsyncRun, path: str) -> str:
+    answer, text = await asyncio.gather(run.pause_for("approval", {"question": "well?"}), until_written(path))
+    return f"{text} {answer['approved']}"

@@ -123,9 +123,11 @@ class Shared:
 
     # -- the person's choices --------------------------------------------------------------------
 
-    def retry(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
-        """Let the next resume try this step (or effect in doubt) again."""
-        return self._ask(run_id, "retry", step, {"why": why}, operation_id)
+    def retry(
+        self, run_id: str, step: str, *, why: str = "", effects: bool = True, operation_id: str | None = None
+    ) -> RunRecord:
+        """Let the next resume try this step (or effect in doubt) again. Without `effects` an effect is Forbidden."""
+        return self._ask(run_id, "retry", step, {"why": why}, operation_id, effects=effects)
 
     def skip(
         self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
@@ -184,11 +186,20 @@ class Shared:
 
         return send(self._runtime, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
-    def _ask(self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None) -> RunRecord:
+    def _ask(
+        self,
+        run_id: str,
+        kind: str,
+        step: str,
+        body: dict[str, Any],
+        operation_id: str | None,
+        *,
+        effects: bool = True,
+    ) -> RunRecord:
         from outlast.runs import decisions
 
         row = self._runtime.row(run_id)
-        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id)
+        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import msgspec
 from outlast.errors import (
     AlreadyAnswered,
     AnswerInvalid,
+    Forbidden,
     Invalid,
     OutlastError,
     RunFinished,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", RunRecord, Interrupt)
+ASK_A_PERSON = "let a person look whether it happened, and decide: `outlast inbox` shows how"
 
 
 def once(
@@ -171,9 +173,19 @@ def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
 
 
 def ask(
-    runtime: Runtime, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None
+    runtime: Runtime,
+    run_id: str,
+    kind: str,
+    step: str,
+    body: dict[str, Any],
+    operation_id: str | None,
+    *,
+    effects: bool = True,
 ) -> RunRecord:
-    """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it."""
+    """Ask the run's owner to retry or skip a step, or to rewind to it. A wait on that step is answered by it.
+
+    `effects`: whether who asks may say so of an effect. Raises Forbidden.
+    """
     pack_json(body, kind)
     seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step))
 
@@ -184,6 +196,8 @@ def ask(
         refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
         target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step)
         call = target.call
+        if target.kind == "effect" and not effects:
+            raise Forbidden(f"{step} is an effect: only who may approve can let it be tried again", ASK_A_PERSON)
         if kind != "rewind" and target.has_succeeded:  # that is final: it would happen twice, or was used already
             raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
         wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)

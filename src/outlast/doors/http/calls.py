@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
-from outlast.home.key import Role
+from outlast.home.key import Role as Role
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
@@ -71,6 +71,27 @@ class Asked:
         for name in (*BY_THE_DOOR, *leave_out):
             fields.pop(name, None)
         return fields
+
+
+GATES = ("accept", "take", "override", "again", "fork")  # fields by which a call gets past what stopped it
+
+
+class Gated:
+    """A call's role, which is `approve` once one of its fields gets past a gate."""
+
+    def __init__(self, otherwise: Role) -> None:
+        self.otherwise: Role = otherwise
+
+    def __call__(self, body: Any) -> Role:
+        return "approve" if any(getattr(body, name, None) for name in GATES) else self.otherwise
+
+    @property
+    def says(self) -> str:
+        return f"Needs the role `{self.otherwise}`; with {_one_of(GATES)} the role `approve`."
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"`{'`, `'.join(names[:-1])}` or `{names[-1]}`"
 
 
 Does = Callable[["Outlast", Asked], Any]

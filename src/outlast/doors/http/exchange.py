@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http import bodies, places, problems
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Asked, Call
+from outlast.doors.http.calls import Asked, Call, Gated
 from outlast.doors.http.observed import eyes_of
 from outlast.errors import OutlastError, RequestInvalid
 from outlast.home.key import allows
@@ -128,6 +128,8 @@ class Exchange:
         self.leave = self.state.limits.begin_request(self.identity, stream=self.is_stream)
         if not callable(call.role):
             self.identity.refuse_without(call.role)
+        elif isinstance(call.role, Gated):
+            self.identity.refuse_without(call.role.otherwise, "approve")
         return bodies.query_of(self.scope["query_string"], call.query)
 
     async def body(self, call: Call) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.doors.http.observed import FoundFiles, Looked, RanCheck
 from outlast.doors.http.shapes import ListedHandoff, RecoveredHandoff, StoredHandoff
 from outlast.errors import (
@@ -230,7 +230,9 @@ def _recover(outlast: Outlast, asked: Asked) -> Recovered:
 
 def _may_recover(body: Any) -> Role:
     """What came of checks is recorded, and a claim is renewed by use."""
-    return "write" if body.claim or body.accept or body.take or body.claim_id or body.run_checks else "read"
+    if body.accept or body.take:
+        return "approve"
+    return "write" if body.claim or body.claim_id or body.run_checks else "read"
 
 
 def _verify(outlast: Outlast, asked: Asked) -> Recovered:
@@ -325,7 +327,8 @@ CALLS = (
             LookFirst,
             OperationConflict,
         ),
-        detail="It needs the role `read`; with `claim`, `accept`, `take`, `claim_id` or `run_checks` the role `write`.",
+        detail="It needs the role `read`; with `claim`, `claim_id` or `run_checks` the role `write`, "
+        "with `accept` or `take` the role `approve`.",
         example={"tenant_id": "default", **ANCHOR},
     ),
     Call(
@@ -333,7 +336,7 @@ CALLS = (
         path="/v1/handoff/claim",
         name="handoff_claim",
         summary="Claim a handoff: the exclusive right to continue, for 15 minutes after its last use",
-        role="write",
+        role=Gated("write"),
         body=Claim,
         does=_claim,
         gives=HandoffClaim,
@@ -373,7 +376,7 @@ CALLS = (
         path="/v1/handoff/settle",
         name="handoff_settle",
         summary="Say how the work ended; the claim is given back",
-        role="write",
+        role=Gated("write"),
         body=Settle,
         does=_settle,
         gives=Settlement,

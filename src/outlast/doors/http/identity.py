@@ -23,11 +23,15 @@ class Identity:
     roles: tuple[Role, ...]
     key: ApiKey | None = None  # None: somebody on this machine, who may also say who he is
 
-    def refuse_without(self, role: Role) -> None:
-        """Raises Forbidden."""
-        if not allows(self.roles, role):
-            has = ", ".join(self.roles)
-            raise Forbidden(f"this needs the role {role}, and the key has {has}", "use a key that has it")
+    def may(self, role: Role) -> bool:
+        """Whether who asks has this role."""
+        return allows(self.roles, role)
+
+    def refuse_without(self, *roles: Role) -> None:
+        """Raises Forbidden for who has none of these."""
+        if not any(map(self.may, roles)):
+            needed, has = " or ".join(roles), ", ".join(self.roles)
+            raise Forbidden(f"this needs the role {needed}, and the key has {has}", "use a key that has it")
 
     def actor_named(self, actor: str | None) -> str:
         """Who acts: the key's actor; without a key whoever is named, marked as unproven. Raises Forbidden."""

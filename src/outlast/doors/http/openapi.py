@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import Call, Page
+from outlast.doors.http.calls import Call, Gated, Page
 from outlast.doors.http.problems import Problem
 from outlast.doors.http.tables import CALLS
 from outlast.doors.http.words import WORDS
@@ -89,11 +89,12 @@ def described() -> dict[str, Any]:
 
 def _operation(call: Call) -> dict[str, Any]:
     role = call.role if isinstance(call.role, str) else "read"
+    needs = call.role.says if isinstance(call.role, Gated) else f"Needs the role `{role}`."
     made: dict[str, Any] = {
         "operationId": call.name,
         "tags": [call.tag],
         "summary": call.summary,
-        "description": " ".join(filter(None, [call.detail, f"Needs the role `{role}`."])),
+        "description": " ".join(filter(None, [call.detail, needs])),
         "parameters": _parameters(call),
         "responses": _answers(call) | _errors(call),
     }

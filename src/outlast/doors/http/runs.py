@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, Role, cursor_of, limit_of, page_of, place_in
 from outlast.doors.http.shapes import RunOutcome, RunPlan
 from outlast.doors.http.streams import EVENTS
 from outlast.doors.http.watching import Follower
@@ -39,6 +39,7 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
 )
+from outlast.python import going_on as answered
 from outlast.python.outlast import Options, acceptance_of
 from outlast.python.served_flows import inputs_of
 from outlast.python.shown import outcome_json, plan_json
@@ -91,10 +92,11 @@ class WaitQuery(Body):
 
 
 class Retry(Body):
-    """The step to try again."""
+    """The step to try again; without `effects` only if it is no effect."""
 
     step: str
     why: str = ""
+    effects: bool = True
     operation_id: str | None = None
 
 
@@ -227,6 +229,21 @@ async def _resume(exchange: Exchange) -> None:
     await _told(exchange, *begun, wait)
 
 
+def go_on(outlast: Outlast, asked: Asked, run_id: str) -> str:
+    """Resume a run whose wait was answered, in the server's background; why it does not go on, when it does not."""
+
+    def resume(run: RunRecord) -> None:
+        asked.state.flows.refuse_unserved(run.flow)
+        end = asked.state.limits.begin_run(asked.identity)
+        try:
+            outlast._acting()._resume_soon(run.id, acceptance_of((), "", None)).when_done(end)
+        except BaseException:
+            end()
+            raise
+
+    return answered.go_on(outlast, run_id, resume)
+
+
 def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
     outlast, asked = exchange.opened(RESUME, WaitQuery(), raw)
     body: Resume = asked.body
@@ -337,7 +354,8 @@ def _plan(outlast: Outlast, asked: Asked) -> tuple[Plan, Any]:
 
 
 def _retry(outlast: Outlast, asked: Asked) -> RunRecord:
-    return outlast.retry(asked.path["run_id"], **asked.given())
+    effects = asked.body.effects and asked.identity.may("approve")
+    return outlast.retry(asked.path["run_id"], **asked.given("effects"), effects=effects)
 
 
 def _skip(outlast: Outlast, asked: Asked) -> RunRecord:
@@ -360,20 +378,29 @@ def _look(path: str, name: str, summary: str, **more: Any) -> Call:
     return Call(method="GET", path=f"/v1/runs{path}", name=name, summary=summary, role="read", **more)
 
 
-def _decide(verb: str, summary: str, body: type[Body], does: Any, example: dict[str, Any]) -> Call:
+def _decide(
+    verb: str,
+    summary: str,
+    body: type[Body],
+    does: Any,
+    example: dict[str, Any],
+    role: Role = "write",
+    detail: str = "",
+) -> Call:
     """A decision about a run or a step of it."""
     return Call(
         method="POST",
         path=f"/v1/runs/{{run_id}}/{verb}",
         name=f"run_{verb}",
         summary=summary,
-        role="write",
+        role=role,
         body=body,
         does=does,
         gives=RunRecord,
         shows=jsonable,
         errors=(*MISSING, RunFinished, RunHeld, RunSealed, StepNotFound, StepAmbiguous, Invalid, OperationConflict),
         example=example,
+        detail=detail,
     )
 
 
@@ -391,7 +418,7 @@ START = Call(
     path="/v1/runs",
     name="run_start",
     summary="Run a flow; the same call after a crash continues the same run",
-    role="write",
+    role=Gated("write"),
     body=Start,
     query=WaitQuery,
     serves=_start,
@@ -418,7 +445,7 @@ RESUME = Call(
     path="/v1/runs/{run_id}/resume",
     name="run_resume",
     summary="Continue a run",
-    role="write",
+    role=Gated("write"),
     body=Resume,
     query=WaitQuery,
     serves=_resume,
@@ -478,7 +505,12 @@ CALLS = (
     ),
     RESUME,
     _decide(
-        "retry", "Let the next resume try a step again", Retry, _retry, {"step": "publish", "why": "it is up again"}
+        "retry",
+        "Let the next resume try a step again",
+        Retry,
+        _retry,
+        {"step": "publish", "why": "it is up again"},
+        detail="Of an effect it needs the role `approve` too.",
     ),
     _decide(
         "skip",
@@ -486,8 +518,16 @@ CALLS = (
         Skip,
         _skip,
         {"step": "publish", "result": None, "why": "published by hand"},
+        role="approve",
     ),
-    _decide("rewind", "Let the next resume do a step and all after it again", Rewind, _rewind, {"step": "draft"}),
+    _decide(
+        "rewind",
+        "Let the next resume do a step and all after it again",
+        Rewind,
+        _rewind,
+        {"step": "draft"},
+        role="approve",
+    ),
     _decide("abort", "Give a run up, now, whoever owns it", Abort, _abort, {"why": "not needed any more"}),
     _decide("pause", "Ask a running run to stop at its next step", Pause, _pause, {}),
 )

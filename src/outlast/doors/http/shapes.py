@@ -76,6 +76,11 @@ Wait = shape(
     "One wait of a run, and how it can be answered.",
     fields_of(Interrupt) | {"says": str, "choices": list[str], "digest": str},
 )
+Answered = shape(
+    "Answered",
+    "A wait that was answered, and whether its run goes on here.",
+    fields_of(Interrupt) | {"says": str, "choices": list[str], "digest": str, "goes_on": bool, "why_not": str},
+)
 RunOutcome = shape(
     "RunOutcome",
     "How a run stands.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.doors.http.handoffs import SEED, BoundContract, packets
 from outlast.doors.http.observed import Looked
 from outlast.doors.http.shapes import PausedTask, ResumedTask, TaskStanding
@@ -288,7 +288,7 @@ CALLS = (
         path=f"{ONE}/resume",
         name="task_resume",
         summary="Resume a task: claim it, and recover what was handed over, with its verdict",
-        role="write",
+        role=Gated("write"),
         body=TaskResume,
         does=_resume,
         gives=ResumedTask,
@@ -302,7 +302,7 @@ CALLS = (
         path=f"{ONE}/complete",
         name="task_complete",
         summary="Complete a task: its checks must have passed, and its runs be over",
-        role="write",
+        role=Gated("write"),
         body=TaskComplete,
         does=_complete,
         gives=TaskCompleted,

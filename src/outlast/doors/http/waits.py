@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import micros
 from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
-from outlast.doors.http.shapes import Wait
+from outlast.doors.http.runs import go_on
+from outlast.doors.http.shapes import Answered, Wait
 from outlast.errors import (
     AlreadyAnswered,
     AmbiguousPrefix,
@@ -37,6 +38,7 @@ class Answer(Body):
 
     answer: Any
     shown: str | None = None
+    resume: bool = True
     operation_id: str | None = None
 
 
@@ -79,8 +81,14 @@ def _get(outlast: Outlast, asked: Asked) -> Interrupt:
     return outlast.interrupt(asked.path["interrupt_id"])
 
 
-def _answer(outlast: Outlast, asked: Asked) -> Interrupt:
-    return outlast.answer(asked.path["interrupt_id"], **asked.given())
+def _answer(outlast: Outlast, asked: Asked) -> tuple[Interrupt, str | None]:
+    wait = outlast.answer(asked.path["interrupt_id"], **asked.given("resume"))
+    return wait, go_on(outlast, asked, wait.run_id) if asked.body.resume else None
+
+
+def _answered(found: tuple[Interrupt, str | None]) -> dict[str, Any]:
+    wait, why_not = found
+    return {**wait_json(wait), "goes_on": why_not == "", "why_not": why_not or ""}
 
 
 def _cancel(outlast: Outlast, asked: Asked) -> Interrupt:
@@ -124,10 +132,11 @@ CALLS = (
         role="approve",
         body=Answer,
         does=_answer,
-        gives=Wait,
-        shows=wait_json,
+        gives=Answered,
+        shows=_answered,
         errors=(*MISSING, AlreadyAnswered, AnswerInvalid, RunSealed, OperationConflict, ValueRefused),
-        detail="Who answered is the key's actor; one of many answers wins. The run goes on when it is resumed.",
+        detail="Who answered is the key's actor; one of many answers wins. The run goes on in the server, unless "
+        "`resume` is false; `why_not` says why it does not, where it cannot.",
         example={"answer": {"approved": True, "comment": "looks right"}},
     ),
     Call(
