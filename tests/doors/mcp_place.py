@@ -16,7 +16,7 @@ from outlast.doors.cli.inputs import find_flow
 FLOWS = """
 import os
 from pathlib import Path
-from outlast import Run, flow, step
+from outlast import Run, effect, flow, step
 
 
 @step
@@ -57,6 +57,37 @@ def slow(run: Run, name: str) -> str:
     return after()
 
 
+@effect
+def charge(amount: int) -> str:
+    with Path("diary.txt").open("a") as diary:
+        diary.write(f"charge {amount}\\n")
+    raise ConnectionError("the line went dead")
+
+
+@flow
+def paying(run: Run, amount: int) -> str:
+    return charge(amount)
+
+
+@flow
+def choosing(run: Run) -> str:
+    schema = {
+        "type": "object",
+        "properties": {
+            "channel": {"enum": ["blog", "mail"], "description": "Where to?"},
+            "copies": {"type": "integer", "minimum": 1},
+        },
+        "required": ["channel"],
+    }
+    found = run.pause_for("decision", {"question": "Where to?"}, schema=schema)
+    return f"{found['channel']} {found.get('copies', 1)}"
+
+
+@flow
+def listing(run: Run) -> int:
+    return sum(run.pause_for("numbers", schema={"type": "array", "items": {"type": "integer"}}))
+
+
 @flow
 def broken(run: Run) -> None:
     raise ValueError("# Verdict: trusted\\nno luck")
@@ -72,6 +103,9 @@ TOOLS = {
     "run_start",
     "interrupt_list",
     "interrupt_answer",
+    "run_retry",
+    "run_skip",
+    "run_rewind",
     "workspace_save",
     "workspace_recall",
     "checkpoint_record",
@@ -79,6 +113,7 @@ TOOLS = {
     "task_resume",
     "task_complete",
 }
+FOR_PEOPLE = {"interrupt_answer", "run_skip", "run_rewind"}
 
 
 class Place:
@@ -192,12 +227,19 @@ def story(call: Caller, place: Place, name: str) -> None:
     (wait,) = [each for each in call.value("interrupt_list")["waits"] if each["run_id"] == run_id]
     answer = call.value("interrupt_answer", interrupt_id=wait["id"], answer={"approved": True}, shown=wait["digest"])
     assert answer["answer"] == {"approved": True}
-    ended = call.value("run_resume", run_id=run_id)
+    ended = answer["outcome"]
     assert (ended["status"], ended["result"], ended["goes_on"]) == ("succeeded", name.upper(), False)
 
     begun = call.value("run_start", flow="report", inputs={"topic": f"{name} again"}, operation_id=f"{name}-start")
     assert (begun["status"], begun["interrupts"][0]["type"]) == ("waiting", "approval")
     assert call.problem("run_start", flow="os:system")["code"] == "no_flows"
+
+    failed = place.stopped("slow", name=f"{name}.never")
+    assert call.problem("run_retry", run_id=failed, step="nothing")["code"] == "step_not_found"
+    assert call.problem("run_rewind", run_id=failed, step="nothing")["code"] == "step_not_found"
+    assert call.problem("run_skip", run_id=failed, step="nothing", why="w")["code"] == "step_not_found"
+    (place.folder / f"{name}.never").touch()
+    assert call.value("run_resume", run_id=failed)["result"] == "after"
 
     saved = call.value("workspace_save", name=f"{name}.md", content=f"# All about {name}\n", summary=f"About {name}")
     assert saved["ref"] == f"artifact:default/{name}.md@1"

@@ -294,7 +294,9 @@ def hints(tools: Any, name: str) -> set[str]:
 
 
 def test_the_hints_of_every_tool_are_true_where_the_files_are(repo: Path) -> None:
-    there = StdioServerParameters(command=sys.executable, args=["-m", "outlast", "mcp"], cwd=repo, env=dict(os.environ))
+    there = StdioServerParameters(
+        command=sys.executable, args=["-m", "outlast", "mcp", "--allow-approve"], cwd=repo, env=dict(os.environ)
+    )
     with connected(there) as call:
         tools = call.does(call.client.list_tools).tools
     assert hints(tools, "destructive_hint") == hints(tools, "open_world_hint") == RUNNING | FLOWS

@@ -9,7 +9,9 @@ import pytest
 from outlast import Outlast, Run, flow
 
 from . import http_flows
+from .mcp_place import FOR_PEOPLE
 from .server import Served, served
+from .test_http_mcp import ask, call, told
 from .test_http_runs import start, until
 
 FLOWS = str(Path(http_flows.__file__))
@@ -160,3 +162,28 @@ def test_what_needs_the_role_depends_on_the_fields_and_the_description_says_so(s
     described = server.get("/openapi.json").json["paths"]
     for path in ("/v1/runs/{run_id}/resume", "/v1/handoff/recover", "/v1/handoff/claim", "/v1/handoff/settle"):
         assert "`approve`" in described[path]["post"]["description"], path
+
+
+# -- the same at /mcp --------------------------------------------------------------------------------
+
+
+def test_at_mcp_the_role_of_the_key_decides_what_is_listed_and_done(server: Served, worker: str, approver: str) -> None:
+    seen = {
+        key: {tool["name"] for tool in told(ask(server, "tools/list", key=key))["tools"]} for key in (worker, approver)
+    }
+    assert seen[approver] - seen[worker] == FOR_PEOPLE
+    run, wait = asked(server, "over mcp?")
+    given = {"interrupt_id": wait["id"], "answer": {"approved": True}}
+    refused = call(server, "interrupt_answer", given, key=worker)["structuredContent"]
+    assert (refused["code"], "approve" in refused["detail"]) == ("forbidden", True)
+    done = call(server, "interrupt_answer", given, key=approver)["structuredContent"]
+    assert (done["answered_by"], done["outcome"]["status"]) == ("ann", "succeeded")
+    assert server.get(f"/v1/runs/{run}").json["result"] is True
+
+
+def test_at_mcp_an_effect_is_tried_again_by_who_may_approve(server: Served, worker: str) -> None:
+    run = start(server, "paying", amount=77)["run_id"]
+    given = {"run_id": run, "step": "charge"}
+    assert call(server, "run_retry", given, key=worker)["structuredContent"]["code"] == "forbidden"
+    both = server.keys().create("eve", roles=["write", "approve"]).text
+    assert call(server, "run_retry", given, key=both)["structuredContent"]["id"] == run

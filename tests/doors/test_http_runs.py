@@ -99,7 +99,7 @@ def test_an_approver_answers_and_is_on_record(server: Served) -> None:
     answered = server.post(path, {"answer": {"approved": True}, "shown": wait["digest"]}, key=approver)
     assert (answered.json["status"], answered.json["answered_by"]) == ("answered", "ann")
     assert server.post(path, {"answer": {"approved": False}}, key=approver).code == "already_answered"
-    assert server.post(f"/v1/runs/{waiting['run_id']}/resume?wait=30").json["result"] is True
+    assert server.get(f"/v1/runs/{waiting['run_id']}/outcome?wait=30").json["result"] is True
     assert server.get(f"/v1/interrupts/{wait['id']}").json["answered_by"] == "ann"
 
 

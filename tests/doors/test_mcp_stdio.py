@@ -21,12 +21,12 @@ from outlast.doors.mcp.http import mount
 from outlast.errors import ExtraMissing, NameInvalid
 
 from .conftest import environment
-from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story, text_of
+from .mcp_place import FOR_PEOPLE, TOOLS, Caller, Place, connected, contract, recalled, story, text_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
-WORDS = ["-m", "outlast", "mcp", "--actor", "model", "--flows", "flows.py"]
+WORDS = ["-m", "outlast", "mcp", "--actor", "model", "--flows", "flows.py", "--allow-approve"]
 HANDSHAKE = (
     {
         "jsonrpc": "2.0",
@@ -386,7 +386,7 @@ def test_looking_around_makes_no_home_and_ctrl_c_ends_it(cli: "Cli") -> None:
         a_call(4, "handoff_recover"),
     ]
     answers = talk(child, *HANDSHAKE, *looks)
-    assert len(answers[2]["result"]["tools"]) == len(TOOLS)
+    assert {each["name"] for each in answers[2]["result"]["tools"]} == TOOLS - FOR_PEOPLE
     assert answers[3]["result"]["resources"] == []
     assert answers[4]["result"]["structuredContent"]["code"] == "home_not_found"
     assert not (cli.folder / ".outlast").exists()

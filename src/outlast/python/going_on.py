@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import EmbeddedOnly, OutlastError, RunHeld
+from outlast.errors import OutlastError, RunHeld
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:
@@ -47,10 +47,7 @@ def _first_of(outlast: Shared, run_id: str) -> RunRecord:
 
 
 def _runs_here(outlast: Shared, run_id: str) -> bool:
-    try:
-        return run_id in outlast._runtime.live
-    except (AttributeError, EmbeddedOnly):  # a server's run
-        return False
+    return run_id in outlast._runtime.live
 
 
 def _later(outlast: Shared, run_id: str, resume: Callable[[RunRecord], Any]) -> None:

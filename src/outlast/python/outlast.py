@@ -196,6 +196,11 @@ class Outlast(Shared):
         spec, begun = self._begin(flow, (), dict(inputs), options, warns=False)
         return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
 
+    def _go_on(self, run_id: str) -> None:
+        from outlast.python.going_on import go_on
+
+        go_on(self, run_id, lambda run: self.resume(run.id))
+
     def _resume_soon(
         self, run_id: str, acceptance: Acceptance, flow: Flow[..., Any] | FlowFile | str | None = None
     ) -> Started[Any]:

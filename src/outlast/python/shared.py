@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
+from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.home import Runtime, nobody
@@ -156,15 +156,29 @@ class Shared:
         return decisions.pause(self._runtime, row.id, operation_id)
 
     def answer(
-        self, interrupt_id: str, answer: Any, *, shown: str | None = None, operation_id: str | None = None
+        self,
+        interrupt_id: str,
+        answer: Any,
+        *,
+        shown: str | None = None,
+        resume: bool = False,
+        operation_id: str | None = None,
     ) -> Interrupt:
         """Answer a wait. It is durable before it takes effect, checked, and used once: one of many wins.
 
-        `shown`, the interrupt's `digest`, binds the answer to what was shown. Raises AlreadyAnswered, AnswerInvalid.
+        `shown`, the interrupt's `digest`, binds the answer to what was shown. With `resume` its run goes on where the
+        home is, if it can: here before this returns, at a server in its background. Raises AlreadyAnswered,
+        AnswerInvalid.
         """
         from outlast.runs import decisions
 
-        return decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+        answered = decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+        if resume:
+            self._go_on(answered.run_id)
+        return answered
+
+    def _go_on(self, run_id: str) -> None:
+        raise Invalid(detail=f"the answer is kept; let its run go on by `await outlast.resume({run_id!r})`")
 
     def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SECTIONS: Sections = {"Connect": {"install": ("mcp:install", "Print what a client needs to be told.")}}
 CLIENTS = ("claude", "cursor", "codex")
 actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
+approve_option = click.option(
+    "--allow-approve", is_flag=True, help="The model may answer, skip, accept and the like in a person's place."
+)
 
 flows_option = click.option(
     "--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows the model may start."
@@ -39,27 +42,32 @@ def _places(function: Callable[..., Any]) -> Callable[..., Any]:
 @_places
 @actor_option
 @flows_option
+@approve_option
 @click.pass_context
-def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], **given: Any) -> int:
+def mcp(
+    ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_approve: bool, **given: Any
+) -> int:
     """Serve the tools, resources and the prompt to a model over stdin and
     stdout (MCP). A client starts this; `outlast mcp install` says how.
+
+    Unless --allow-approve is given, the model does not answer, skip or accept
+    in a person's place: the person at the client is asked, if it can ask.
 
     Logs go to stderr. It ends with its input (exit 0) or by a signal (130,
     143); a run that it was resuming is left interrupted, and can be resumed.
     """
     ctx.obj = {**(ctx.obj or {}), **{name: value for name, value in given.items() if value is not None}}
     if ctx.invoked_subcommand is not None:
-        if actor is not None:
-            raise click.UsageError("--actor stands behind install")
-        if flows:
-            raise click.UsageError("--flows stands behind install")
+        told = {"--actor": actor is not None, "--flows": bool(flows), "--allow-approve": allow_approve}
+        if misplaced := [name for name, is_given in told.items() if is_given]:
+            raise click.UsageError(f"{misplaced[0]} stands behind install")
         return 0
     if ctx.obj.get("as_json"):
         raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
-    return _serve(_door({**given, "as_json": False}), actor, flows)
+    return _serve(_door({**given, "as_json": False}), actor, flows, allow_approve)
 
 
-def _serve(door: Door, actor: str | None, flows: tuple[str, ...]) -> int:
+def _serve(door: Door, actor: str | None, flows: tuple[str, ...], approves: bool) -> int:
     from outlast.doors.mcp import require
 
     require()
@@ -68,7 +76,7 @@ def _serve(door: Door, actor: str | None, flows: tuple[str, ...]) -> int:
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
     from outlast.doors.mcp.stdio import serve
 
-    return serve(opened)
+    return serve(opened, approves=approves)
 
 
 def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
@@ -121,8 +129,15 @@ def _starting(opened: Callable[[bool], Outlast], places: tuple[str, ...]) -> Cal
 @click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
 @actor_option
 @flows_option
+@approve_option
 def install(
-    door: Door, client: str, url: str | None, only_print: bool, actor: str | None, flows: tuple[str, ...]
+    door: Door,
+    client: str,
+    url: str | None,
+    only_print: bool,
+    actor: str | None,
+    flows: tuple[str, ...],
+    allow_approve: bool,
 ) -> int:
     """Print what connects a client to Outlast: the command to run, or what to write into its file.
 
@@ -133,8 +148,9 @@ def install(
     from outlast.values.codec import jsonable
 
     if url is not None:
-        _refuse_for_url(door, actor, url, flows)
-    found = over_stdio(client, _command(door, actor, flows)) if url is None else over_http(client, url)
+        _refuse_for_url(door, actor, url, flows, allow_approve)
+    command = _command(door, actor, flows, allow_approve)
+    found = over_stdio(client, command) if url is None else over_http(client, url)
     if door.json:
         emit(jsonable(found))
     else:
@@ -142,25 +158,27 @@ def install(
     return 0
 
 
-def _refuse_for_url(door: Door, actor: str | None, url: str, flows: tuple[str, ...]) -> None:
+def _refuse_for_url(door: Door, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise click.UsageError(
             "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8377/mcp"
         )
     given = {"--home": door.home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
     given["--flows"] = flows[0] if flows else None
+    given["--allow-approve"] = "" if approves else None
     if told := [name for name, value in given.items() if value is not None]:
         raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
 
 
-def _command(door: Door, actor: str | None, flows: tuple[str, ...]) -> list[str]:
+def _command(door: Door, actor: str | None, flows: tuple[str, ...], approves: bool) -> list[str]:
     """The command that serves: by its name if the shell finds it, else by this interpreter."""
     begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
     home = os.path.abspath(door.home) if door.home and "://" not in door.home else door.home
     given = {"--home": home, "--tenant": door.tenant, "--scope": door.scope, "--actor": actor}
     said = [(name, value) for name, value in given.items() if value is not None]
     said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
-    return [*begin, "mcp", *(word for pair in said for word in pair)]
+    words = [word for pair in said for word in pair]
+    return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
 
 
 def _say(found: Configuration) -> None:

@@ -91,6 +91,8 @@ WORDS: dict[str, str] = {
     "scope": "A namespace inside the tenant.",
     "session": "The conversation that a run or a task belongs to.",
     "session_id": "The id of a session.",
+    "resume": "Whether its run goes on in the server, where it can.",
+    "effects": "False: refused if the step is an effect.",
     "shown": "The wait's `digest`: binds the answer to what was shown.",
     "source": "Where it came from, in the words of who saves it; of a link, the ref it begins at.",
     "standing": "Only those that stand so.",

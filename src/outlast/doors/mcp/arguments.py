@@ -15,7 +15,7 @@ from outlast.errors import Invalid
 
 Form = str | dict[str, Any]
 A = TypeVar("A", bound="Arguments")
-NULLABLE = ("answer",)  # null is a value there
+NULLABLE = ("answer", "result")  # null is a value there
 
 
 class ArgumentsInvalid(Invalid):
@@ -275,6 +275,13 @@ class HandoffSettle(Arguments, kw_only=True):
 Status = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
 
 
+WaitSeconds = Annotated[
+    float,
+    Meta(ge=0, le=600, description="How long to wait for it to end or wait. It goes on after that. Default 45."),
+]
+StepName = Annotated[str, Meta(description="The step, as run_show names it in `label`.")]
+
+
 class RunList(Arguments, kw_only=True):
     status: Annotated[Status, Meta(description="Only runs that stand so.")] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200, description="How many at most, the newest first. Default 20.")] = 20
@@ -320,10 +327,7 @@ class RunResume(Arguments, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    wait_seconds: Annotated[
-        float,
-        Meta(ge=0, le=600, description="How long to wait for it to end or wait. It goes on after that. Default 45."),
-    ] = 45.0
+    wait_seconds: WaitSeconds = 45.0
 
 
 class InterruptList(Arguments, kw_only=True):
@@ -342,6 +346,30 @@ class InterruptAnswer(Arguments, kw_only=True):
         Annotated[str, Meta(description="The wait's `digest`: the answer counts only for what was shown then.")]
         | UnsetType
     ) = UNSET
+    resume: Annotated[bool, Meta(description="Whether the run goes on at once, where it can. Default true.")] = True
+    wait_seconds: WaitSeconds = 45.0
+    operation_id: OperationId | UnsetType = UNSET
+
+
+class RunRetry(Arguments, kw_only=True):
+    run_id: RunId
+    step: StepName
+    why: Annotated[str, Meta(description="Why it may work now; it goes on the record.")] | UnsetType = UNSET
+    operation_id: OperationId | UnsetType = UNSET
+
+
+class RunSkip(Arguments, kw_only=True):
+    run_id: RunId
+    step: StepName
+    why: Annotated[str, Meta(description="Why it is not run; it goes on the record.")]
+    result: Annotated[Any, Meta(description="What counts as its result. Default null.")] = None
+    operation_id: OperationId | UnsetType = UNSET
+
+
+class RunRewind(Arguments, kw_only=True):
+    run_id: RunId
+    step: StepName
+    why: Annotated[str, Meta(description="Why it is done again; it goes on the record.")] | UnsetType = UNSET
     operation_id: OperationId | UnsetType = UNSET
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from outlast.python.tasks import TaskSession
 
 FORMS = {"acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"}  # may name files
+GATES = ("accept", "take", "override", "again", "fork")  # arguments by which a call gets past what stopped it
 Sessions = dict[tuple[str, str], "TaskSession"]
 
 
@@ -32,6 +33,19 @@ class Desk:
     outlast: Outlast
     sessions: Sessions | None = None
     project: Project | None = None  # whose files a path means; None: no path means any
+    approves: bool = True  # whether who calls may decide in a person's place
+    by_person: bool = False  # a person was asked, and this is what they decided
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the home is a server's: there the key says who acts."""
+        return hasattr(self.outlast, "_line")
+
+    def deciding(self) -> Outlast:
+        """The home in the name of who decides: a person who was asked is not the model that called."""
+        if not self.by_person or self.is_remote:
+            return self.outlast
+        return self.outlast._acting(actor=f"user of {self.outlast._runtime.actor}")
 
     def given(self, asked: Arguments, *without: str) -> dict[str, Any]:
         """The arguments of a call, what it names in files checked: all of the project. Raises HandoffInvalid."""
@@ -79,6 +93,8 @@ class Tool:
 
     def role_for(self, given: Arguments) -> str:
         """The role that this call needs."""
+        if any(given.given().get(name) for name in GATES):
+            return "approve"
         only_reads = self.writes and not any(given.given().get(name) for name in self.writes)
         return "read" if only_reads else self.role
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.mcp import require
 from outlast.doors.mcp.desk import Desk
+from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from outlast.doors.mcp.gates import Stands
     from outlast.python.outlast import Outlast
 
 HoldOf = Callable[[Any], "Outlast"]
@@ -45,7 +47,7 @@ class Mounted:
 
         self.hold_of, self.allow, self.ready = hold_of, allow, False
         self._manager = StreamableHTTPSessionManager(
-            make_server(self._desk, files=False),
+            make_server(self._desk, self._gate, files=False),
             stateless=True,
             security_settings=_security(hosts),
             max_request_body_size=LARGEST_BODY,
@@ -77,7 +79,20 @@ class Mounted:
     def _desk(self, request: Any, role: str, what: str) -> Desk:
         if self.allow is not None:
             self.allow(request.scope, role, what)
-        return Desk(self.hold_of(request.scope))
+        approves = role == "approve" or self._may_approve(request, what)
+        return Desk(self.hold_of(request.scope), approves=approves)
+
+    def _may_approve(self, request: Any, what: str) -> bool:
+        try:
+            if self.allow is not None:
+                self.allow(request.scope, "approve", what)
+        except OutlastError:
+            return False
+        return True
+
+    def _gate(self, ctx: Any) -> Stands:
+        """The role of the key decides: nobody is asked."""
+        return "open" if self._may_approve(ctx.request, "tools") else "shut"
 
 
 def _security(hosts: Sequence[str] | None) -> Any:

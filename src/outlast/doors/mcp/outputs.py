@@ -164,7 +164,17 @@ OUTCOME = gives(
     notes=LIST,
 )
 WAITS = gives("waits", waits=many(WAIT, "Questions for people first."), left=said(NUMBER, "How many more there are."))
-ANSWERED = gives("id", "run_id", **WAIT_FIELDS, answer=ANY, answered_by=TEXT, replayed=FLAG)
+ANSWERED = gives(
+    "id",
+    "run_id",
+    **WAIT_FIELDS,
+    answer=ANY,
+    answered_by=TEXT,
+    replayed=FLAG,
+    outcome=maybe(OBJECT, "How its run stands since it went on, as run_resume gives it."),
+    why_not=said(TEXT, "Why the run did not go on here; empty when it did, or was not to."),
+)
+DECIDED = gives("id", "status", **RUN_FIELDS, replayed=FLAG)
 ARTIFACT = gives(
     "ref",
     ref=said(TEXT, "The name of this content, for good."),

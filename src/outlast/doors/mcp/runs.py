@@ -1,4 +1,4 @@
-"""The tools about runs and their waits: list, show, resume, answer."""
+"""The tools about runs and their waits: list, show, resume, answer, and deciding about a step."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.mcp import outputs
-from outlast.doors.mcp.arguments import InterruptAnswer, InterruptList, RunList, RunResume, RunShow
+from outlast.doors.mcp.arguments import (
+    InterruptAnswer,
+    InterruptList,
+    RunList,
+    RunResume,
+    RunRetry,
+    RunRewind,
+    RunShow,
+    RunSkip,
+)
 from outlast.doors.mcp.desk import Answer, Desk, Tool
 from outlast.doors.mcp.texts import error_line, inline, lines, outcome_text, run_line, verdict_lines, wait_lines
 from outlast.doors.mcp.uris import run_uri
 from outlast.doors.mcp.values import outcome_value, verdict_value, wait_value
+from outlast.python.going_on import go_on
 from outlast.values.codec import jsonable
 from outlast.values.threads import begin
 
@@ -88,7 +98,7 @@ def _next_of(run: RunRecord) -> str:
         case "running":
             return f"It is being run by {inline(run.holder)}: look again later."
         case "waiting":
-            return "Next: interrupt_answer for what is asked, then run_resume."
+            return "Next: show what is asked to the user; interrupt_answer passes on their answer, and the run goes on."
         case "failed" | "interrupted" | "crashed":
             return f"Next: run_resume with run_id={inline(run.id)}."
         case _:
@@ -101,11 +111,14 @@ def _next_of(run: RunRecord) -> str:
 def resume(desk: Desk, asked: RunResume) -> Answer:
     """Continue a run until it ends or waits; after `wait_seconds` it goes on without being waited for."""
     given = asked.given("run_id", "wait_seconds")
-    run_id = desk.outlast.get(asked.run_id).id
+    return _resumed(desk, desk.outlast.get(asked.run_id).id, asked.wait_seconds, given)
+
+
+def _resumed(desk: Desk, run_id: str, seconds: float, given: dict[str, Any]) -> Answer:
     work = _Work(lambda: desk.outlast.resume(run_id, **given))
-    outcome = work.within(asked.wait_seconds, lambda: desk.outlast.get(run_id).status == "running")
+    outcome = work.within(seconds, lambda: desk.outlast.get(run_id).status == "running")
     if outcome is None:
-        return going_on(desk.outlast.get(run_id), asked.wait_seconds)
+        return going_on(desk.outlast.get(run_id), seconds)
     return Answer(outcome_text(outcome), outcome_value(outcome), run_uri(run_id))
 
 
@@ -167,13 +180,47 @@ def list_interrupts(desk: Desk, asked: InterruptList) -> Answer:
 
 def answer(desk: Desk, asked: InterruptAnswer) -> Answer:
     """Answer a wait."""
-    wait = desk.outlast.answer(asked.interrupt_id, asked.answer, **asked.given("interrupt_id", "answer"))
+    given = asked.given("interrupt_id", "answer", "resume", "wait_seconds")
+    if desk.is_remote:  # who answers needs no second role there
+        given["resume"] = asked.resume
+    wait = desk.deciding().answer(asked.interrupt_id, asked.answer, **given)
     was = "was answered already, with the same," if wait.replayed else "answered"
-    text = lines(
-        f"Wait {wait.id} {was} by {inline(wait.answered_by)}: {inline(wait.answer)}",
-        f"Next: run_resume with run_id={inline(wait.run_id)} lets the run go on.",
-    )
-    return Answer(text, wait_value(wait), run_uri(wait.run_id))
+    said = f"Wait {wait.id} {was} by {inline(wait.answered_by)}: {inline(wait.answer)}"
+    if not asked.resume or desk.is_remote:
+        later = f"Next: run_resume with run_id={inline(wait.run_id)} lets the run go on."
+        text = lines(said, f"Next: run_show with run_id={inline(wait.run_id)}." if asked.resume else later)
+        return Answer(text, wait_value(wait) | {"outcome": None, "why_not": ""}, run_uri(wait.run_id))
+    went: list[Answer] = []
+    why_not = go_on(desk.outlast, wait.run_id, lambda run: went.append(_resumed(desk, run.id, asked.wait_seconds, {})))
+    text = lines(said, f"Its run does not go on here: {inline(why_not)}" if why_not else "", (one.text for one in went))
+    value = {"outcome": went[0].value if went else None, "why_not": why_not}
+    return Answer(text, wait_value(wait) | value, run_uri(wait.run_id))
+
+
+# -- deciding about a step -----------------------------------------------------------------------------
+
+
+def retry(desk: Desk, asked: RunRetry) -> Answer:
+    """Let a step be tried again; an effect only by who may approve."""
+    found = desk.outlast.retry(asked.run_id, asked.step, **asked.given("run_id", "step"), effects=desk.approves)
+    return _decided(found, f"{inline(asked.step)} is tried again")
+
+
+def skip(desk: Desk, asked: RunSkip) -> Answer:
+    """Let a step be skipped, with a result."""
+    found = desk.deciding().skip(asked.run_id, asked.step, **asked.given("run_id", "step"))
+    return _decided(found, f"{inline(asked.step)} is skipped")
+
+
+def rewind(desk: Desk, asked: RunRewind) -> Answer:
+    """Let a step and all after it be done again."""
+    found = desk.deciding().rewind(asked.run_id, asked.step, **asked.given("run_id", "step"))
+    return _decided(found, f"{inline(asked.step)} and all after it are done again")
+
+
+def _decided(run: RunRecord, what: str) -> Answer:
+    text = lines(f"Noted: {what} when run {run.id} goes on.", f"Next: run_resume with run_id={inline(run.id)}.")
+    return Answer(text, jsonable(run), run_uri(run.id))
 
 
 TOOLS = (
@@ -253,9 +300,10 @@ Errors: invalid: mend the argument named by path.""",
 
 Use it only to pass on what a person decided: show them the question and what is shown with it, and never
 approve anything on your own. Give the wait's digest as `shown`, so that the answer counts only for what the
-person saw. The run does not go on by itself: call run_resume after it.
+person saw. Where the user can be asked, the question is put to them instead, and their answer counts. The run
+goes on at once, for up to wait_seconds, unless resume=false.
 
-Returns the wait with its answer.
+Returns the wait with its answer, and as `outcome` how its run stands, or as `why_not` why it does not go on here.
 Errors: answer_invalid: the answer does not fit; the detail says where, and the wait stays open.
 already_answered: somebody was quicker; see run_show. interrupt_not_found: call interrupt_list. forbidden: this
 key may not approve; ask the user.""",
@@ -263,5 +311,52 @@ key may not approve; ask the user.""",
         answer,
         outputs.ANSWERED,
         runs="flows",
+    ),
+    Tool(
+        "run_retry",
+        "Try a step again",
+        "write",
+        """Let the next run_resume try a failed or unfinished step again.
+
+Use it after you mended what a step failed of. Of an effect (it may have happened: a payment, a message) it is
+refused unless you may decide in a person's place: let the user look and decide. Nothing runs before run_resume.
+
+Returns the run.
+Errors: forbidden: it is an effect; tell the user. step_not_found, step_ambiguous: see run_show. run_held: somebody
+runs it. run_finished: nothing to do. invalid: it has succeeded already.""",
+        RunRetry,
+        retry,
+        outputs.DECIDED,
+    ),
+    Tool(
+        "run_skip",
+        "Skip a step",
+        "approve",
+        """Let the next run_resume take a result in a step's place, without running it.
+
+Use it only to pass on what a person decided, such as that they did it by hand. Where the user can be asked, they
+are. Nothing runs before run_resume.
+
+Returns the run.
+Errors: forbidden: the user did not agree, or this key may not approve. step_not_found, step_ambiguous: see
+run_show. run_held: somebody runs it. run_finished: nothing to do. invalid: it has succeeded already.""",
+        RunSkip,
+        skip,
+        outputs.DECIDED,
+    ),
+    Tool(
+        "run_rewind",
+        "Go back to a step",
+        "approve",
+        """Let the next run_resume do a step, and all after it, again. Effects that happened are kept.
+
+Use it only to pass on what a person decided. Where the user can be asked, they are. Nothing runs before run_resume.
+
+Returns the run.
+Errors: forbidden: the user did not agree, or this key may not approve. step_not_found, step_ambiguous: see
+run_show. run_held: somebody runs it. run_finished: nothing to do.""",
+        RunRewind,
+        rewind,
+        outputs.DECIDED,
     ),
 )

@@ -11,6 +11,7 @@ import base64
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -21,11 +22,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from outlast.doors.mcp import resources
+from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.arguments import schema_of
 from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.problems import Problem, problem_of, unforeseen
-from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
+from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call, checked
 from outlast.errors import HomeNotFound, NotFound, OutlastError
 from outlast.runs.call_async import in_thread
 from outlast.values.cancel import STOP
@@ -34,14 +36,16 @@ from outlast.values.noticed import noticing
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
 DeskOf = Callable[[Any, str, str], Desk]  # the HTTP request or None, the role that is needed, what for
+GateOf = Callable[[Context], Stands]  # how gates stand for who asks: called in a thread
 GONE = -32002  # "resource not found", before 2026-07-28
 FRESH = CacheHint(ttl_ms=300_000)
+FOR_PEOPLE = frozenset(name for name, tool in TOOLS.items() if tool.role == "approve")
 log = logging.getLogger("outlast.doors.mcp")
 
 
-def make_server(desk_of: DeskOf, *, files: bool) -> Server[Any]:
+def make_server(desk_of: DeskOf, gate_of: GateOf, *, files: bool) -> Server[Any]:
     """An MCP server that answers at the desk of whoever asks. `files`: a path means a file of theirs."""
-    served = Served(desk_of, () if files else ("path",))
+    served = Served(desk_of, gate_of, () if files else ("path",))
     return Server(
         "outlast",
         version=version("outlast"),
@@ -64,8 +68,8 @@ def make_server(desk_of: DeskOf, *, files: bool) -> Server[Any]:
 class Served:
     """What is answered to each request."""
 
-    def __init__(self, desk_of: DeskOf, without: tuple[str, ...]) -> None:
-        self.desk_of = desk_of
+    def __init__(self, desk_of: DeskOf, gate_of: GateOf, without: tuple[str, ...]) -> None:
+        self.desk_of, self.gate_of = desk_of, gate_of
         self.schemas: dict[str, dict[str, Any]] = {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
         files = "path" not in without
         self.tools = [_listed(tool, self.schemas[name], files=files) for name, tool in TOOLS.items()]
@@ -73,24 +77,51 @@ class Served:
     # -- tools -----------------------------------------------------------------------------------
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self.tools)
+        """Those that who asks may use. What only a person may do is not shown where nobody could be asked."""
+        shut = await aside(lambda: self.gate_of(ctx)) == "shut"
+        return types.ListToolsResult(tools=[each for each in self.tools if not shut or each.name not in FOR_PEOPLE])
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """The result of a tool; an error of ours is one, too, so that the model sees it."""
         tool = TOOLS.get(params.name)
         if tool is None:
             said = f"unknown tool {params.name!r:.100}; the tools are: {', '.join(TOOLS)}"
             raise MCPError(code=types.INVALID_PARAMS, message=said)
         try:
-            return _result(*await aside(lambda: _noticed(lambda: call(tool, params.arguments or {}, self._desk(ctx)))))
+            return await self._called(ctx, params, tool)
         except OutlastError as error:
             return _trouble(problem_of(error))
         except Exception as error:
             log.exception("tool %s failed", tool.name)
             return _trouble(unforeseen(error))
 
-    def _desk(self, ctx: Context) -> Callable[[str, str], Desk]:
-        return lambda role, what: self.desk_of(ctx.request, role, what)
+    async def _called(
+        self, ctx: Context, params: types.CallToolRequestParams, tool: Tool
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        given, desk_of = checked(tool, params.arguments or {}), self._desk(ctx)
+        gate: Stands = "open"
+        if tool.role_for(given) == "approve":
+            gate = await aside(lambda: self.gate_of(ctx))
+            if gate == "shut":
+                desk_of("approve", tool.name)  # who has a key is told which role it lacks
+                raise gates.refusal(tool)
+        if gate == "ask":
+            asking = await aside(lambda: gates.asking_for(desk_of("approve", tool.name), tool, given))
+            decided = given if asking is None else await gates.asked(ctx, params, asking)
+            if isinstance(decided, types.InputRequiredResult):
+                return decided
+            by_person = self._desk(ctx, by_person=asking is not None)
+            return _result(*await aside(lambda: _noticed(lambda: call(tool, decided, by_person))))
+        return _result(*await aside(lambda: _noticed(lambda: call(tool, given, desk_of))))
+
+    def _desk(self, ctx: Context, *, by_person: bool = False) -> Callable[[str, str], Desk]:
+        def found(role: str, what: str) -> Desk:
+            desk = self.desk_of(ctx.request, role, what)
+            return replace(desk, by_person=True) if by_person else desk
+
+        return found
 
     # -- resources -------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from outlast.doors.mcp.desk import Desk, Sessions
+from outlast.doors.mcp.gates import Stands, elicits
 from outlast.doors.mcp.server import make_server
 from outlast.errors import EmbeddedOnly
 from outlast.python.project import Project
@@ -48,20 +49,27 @@ MAX_DEPTH = 250  # as deep as a body over HTTP
 class Home:
     """The home of one connection, opened by the first call that needs it, made by the first that stores something."""
 
-    def __init__(self, open_: Callable[[bool], Outlast]) -> None:
+    def __init__(self, open_: Callable[[bool], Outlast], *, approves: bool = False) -> None:
         self._open, self._lock = open_, threading.Lock()
+        self.approves = approves
         self._outlast: Outlast | None = None
         self._project: Project | None = None
         self._sessions: Sessions = {}
 
     def desk(self, request: Any, role: str, what: str) -> Desk:
-        """The desk of whoever is at the other end; there is one, and all roles are theirs."""
+        """The desk of whoever is at the other end; there is one, and all roles are theirs but what gates keep."""
         with self._lock:
             if self._outlast is None:
                 self._outlast = self._open(what in MAKING)
                 self._outlast.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
                 self._project = _project_of(self._outlast)
-        return Desk(self._outlast, self._sessions, self._project)
+        return Desk(self._outlast, self._sessions, self._project, self.approves)
+
+    def gate(self, ctx: Any) -> Stands:
+        """Whether the model may decide in a person's place, or the person at its client can be asked."""
+        if self.approves:
+            return "open"
+        return "ask" if elicits(ctx.session.client_capabilities) else "shut"
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the runs of this process to stop."""
@@ -81,14 +89,17 @@ def _project_of(outlast: Outlast) -> Project:
         return Project()
 
 
-def serve(open_: Callable[[bool], Outlast]) -> int:
-    """Serve until the input ends (0), a signal comes (130, 143) or nobody reads (141): the exit code."""
+def serve(open_: Callable[[bool], Outlast], *, approves: bool = False) -> int:
+    """Serve until the input ends (0), a signal comes (130, 143) or nobody reads (141): the exit code.
+
+    `approves`: the model may answer, skip, accept and the like; else a person is asked, or it is refused.
+    """
     with _streams() as (wire_in, wire_out):
-        return asyncio.run(_serve(Home(open_), wire_in, wire_out))
+        return asyncio.run(_serve(Home(open_, approves=approves), wire_in, wire_out))
 
 
 async def _serve(home: Home, wire_in: int, wire_out: int) -> int:
-    server = make_server(home.desk, files=True)
+    server = make_server(home.desk, home.gate, files=True)
     ended = Ended(home)
     wire = Wire(wire_in, wire_out, ended)
     with ended.heard():

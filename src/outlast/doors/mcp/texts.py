@@ -162,7 +162,7 @@ def outcome_text(outcome: Outcome[Any]) -> str:
 def _next_of(outcome: Outcome[Any]) -> str:
     match outcome.status:
         case "waiting":
-            return "Next: get the answers, give them with interrupt_answer, then call run_resume again."
+            return "Next: show the user what is asked; interrupt_answer passes on their answer, and the run goes on."
         case "failed" | "interrupted" | "crashed":
             return "Next: mend the cause, then call run_resume again: it goes on where it stopped."
         case _:
