@@ -19,6 +19,7 @@ from outlast.values.frozen import NamedTuple
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
+NOTES = ("interrupt", "artifact")  # kinds that tell who watches, and steer nothing
 TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside receipts, never taken for one
 
 
@@ -28,7 +29,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `check` finds the payload's digest at the end without decoding: a field after it makes it decode.
     """
 
-    kind: str  # step, effect, value, sleep, spawn, emit, decision, run, testimony
+    kind: str  # step, effect, value, sleep, spawn, emit, wait, decision, run, interrupt, artifact, testimony
     name: str
     scope: str = ""
     inputs: str = ""  # digest of the inputs, or `=id` when the call was given an id
@@ -40,7 +41,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     agent: str = ""
     started_at: int = 0
     ended_at: int = 0
-    key: str = ""  # of an effect: the same on every attempt of the call; of an event: the call it was said in
+    key: str = ""  # of an effect: the same on every attempt of the call; of an event or a note: the call it is about
     code: str = ""  # digest of the step's code
     epoch: int = 0
     trace_id: str = ""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from outlast.runs.waits.ask import Deadline
     from outlast.workspace.checkpoint import Checkpoint
 
+NAME_LENGTH = 200
 P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -102,6 +103,10 @@ class _Run:
         """Append an event to the run's journal: `progress` for people who watch, `fact` for the record."""
         if kind not in ("progress", "fact") or not isinstance(name, str) or not name:
             raise NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
+        if len(name) > NAME_LENGTH or not name.isprintable():
+            raise NameInvalid(
+                "event", name[:NAME_LENGTH], f"its name is printable, of at most {NAME_LENGTH} characters"
+            )
         self._execution.emit(self._frame(), name, body, kind)
 
     def envelope(self, *, done: str = "", next: str = "") -> None:

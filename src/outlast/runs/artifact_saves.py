@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import IntegrityBroken, Unavailable
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.saves import keep, kept_by, refuse_over, remember, source_in, told, write_in_step
 from outlast.store.contract import RunRow, Writing
+from outlast.store.contract.artifacts import ArtifactRow
 from outlast.store.contract.records import Kept
 from outlast.workspace import artifacts
 from outlast.workspace.artifact import PREFIX, Artifact
@@ -41,19 +42,25 @@ def save_from_run(execution: Execution, frame: Frame, given: Callable[[RunRow], 
     draft = draft._replace(source=replace(draft.source, run_id=run.id))
     taken = _staged(execution, draft, content)
 
-    def work(tx: Writing) -> tuple[Added, list[str]]:
+    def work(tx: Writing) -> tuple[Added, dict[str, Any]]:
         added = artifacts.add(runtime, tx, draft, taken)
-        return added, [artifacts.ref_of(added.row), added.row.digest]
+        return added, about(added.row)
 
     added = remember(execution, call, work)
     return artifacts.artifact_of(runtime, added.row, replayed=not added.is_new)
 
 
-def _first_answer(execution: Execution, scope: str, answer: str | list[str]) -> Artifact:
+def about(row: ArtifactRow) -> dict[str, Any]:
+    """What the journal says of an artifact that was saved."""
+    told = {"name": row.name, "summary": row.summary, "digest": row.digest}
+    return {"ref": artifacts.ref_of(row), **told, "media_type": row.media_type, "size": row.size}
+
+
+def _first_answer(execution: Execution, scope: str, answer: dict[str, Any]) -> Artifact:
     """What a save gave the first time. Another content under its ref was saved by somebody else, in another home."""
-    ref, digest = (answer, "") if isinstance(answer, str) else answer  # a ref alone: from before digests were kept
+    ref, digest = answer["ref"], answer["digest"]
     found = artifacts.get(execution.runtime, scope, ref)
-    if digest and found.digest != digest:
+    if found.digest != digest:
         why = "this home has other content under that ref; what the run saved did not travel with it"
         raise IntegrityBroken(f"{ref} of run {execution.id}", why)
     return found
@@ -68,7 +75,7 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
         payload = decode_payload(row.payload)
         found += [ref for ref in payload.artifacts if ref.startswith(PREFIX)]  # a flow file's step may name files
         if decode_header(row.header).name == SAVE and payload.facts:
-            found.append(payload.facts if isinstance(payload.facts, str) else payload.facts[0])
+            found.append(payload.facts["ref"])
     return list(dict.fromkeys(found))
 
 
@@ -92,4 +99,5 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: Draft, content:
     added = write_in_step(execution, work)
     fresh = Kept(artifacts=(added.row.key,)) if added.is_new else Kept()
     keep(execution, attempt, fresh, what, refs=(artifacts.ref_of(added.row),))
+    attempt.saved = (*attempt.saved, about(added.row))
     return artifacts.artifact_of(runtime, added.row, replayed=not added.is_new)

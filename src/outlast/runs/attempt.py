@@ -51,6 +51,7 @@ class Attempt(Struct, eq=False):
     next: str = ""
     artifacts: tuple[str, ...] = ()
     kept: Kept | None = None  # what it put into the workspace: seen by all when it succeeds
+    saved: tuple[dict[str, Any], ...] = ()  # what the journal says of artifacts that it saved, when it succeeds
     handoffs: int = 0  # that it stored
     facts: dict[str, Any] | None = None  # for its next entry: how files were, the process group; then what became of it
     blobs: tuple[str, ...] = ()  # that these facts name

@@ -11,9 +11,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast import failpoints
 from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
+from outlast.ledger.journal import Entry, Payload
 from outlast.ledger.verdict import Verdict, unaccepted
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
@@ -215,6 +218,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "result": digest(stored.encode()) if stored is not None else None,
         "code": execution.flow_code if ended.status == "succeeded" else "",
         "waits": _asked(runtime, execution) if ended.status == "waiting" else None,
+        "interrupts": _named(runtime, execution) if ended.status == "waiting" else None,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     return Outcome(
@@ -232,9 +236,21 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
 
 def _asked(runtime: Runtime, execution: Execution) -> dict[str, str]:
     """What the run waits for from now on, in short: so that nobody can move or change it unseen."""
+    return {row.id: wait_digest(row) for row in _waits(runtime, execution)}
+
+
+def _named(runtime: Runtime, execution: Execution) -> list[dict[str, Any]]:
+    """The same for who watches."""
+    return [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in _waits(runtime, execution)]
+
+
+def _child(row: InterruptRow) -> dict[str, str]:
+    return {"child": str(decode(row.payload)["child"])} if row.type == "child" else {}
+
+
+def _waits(runtime: Runtime, execution: Execution) -> list[InterruptRow]:
     key, calls = execution.hold.run_key, {encode(list(call)).decode() for call in execution.waits}
-    rows = runtime.store.read(lambda look: look.waits_of(key))
-    return {row.id: wait_digest(row) for row in rows if row.call in calls}
+    return [row for row in runtime.store.read(lambda look: look.waits_of(key)) if row.call in calls]
 
 
 def _write_end(
@@ -249,17 +265,37 @@ def _write_end(
     kept = encode(error).decode() if error else None
     ending = Ending(status, execution.phase, stored, kept, runtime.clock.now())
 
-    def work(tx: Writing) -> None:
-        for wait in tx.waits_of(hold.run_key):
+    def work(tx: Writing) -> list[Entry]:
+        waits = tx.waits_of(hold.run_key)
+        told = execution.news_of(waits) if waits else []
+        for wait in waits:
             call = Call(*decode(wait.call))
             if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
                 tx.use_interrupt(wait.id)
+                told += _closing(execution, wait, call)
         tx.end_run(hold.run_key, ending)
         delivery.note_end(runtime, tx, hold.run_key, hold.run_id, status)
-        tx.release_lease(hold)
+        return told
 
-    blob = str(decode(stored).get("blob", "")) if stored else ""
-    runtime.store.finish(execution.last_entries(status, facts, work, blob).ticket)
+    runtime.store.finish(execution.last_entries(status, facts, work, _kept(stored)).ticket)
+
+
+def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[Entry]:
+    """What is said of a wait that nobody needs to answer any more."""
+    from outlast.runs.waits.notes import notes_of
+
+    if wait.status != "open":
+        return []
+    why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
+    return notes_of(execution.runtime, execution.hold.epoch, execution.trace_id).closed(wait, why)
+
+
+def _kept(stored: str | None) -> Payload:
+    """A result, or where it is, for the entry with which the run ends."""
+    if stored is None:
+        return Payload()
+    found = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
+    return Payload(blob=decode(bytes(found["blob"]))) if "blob" in found else Payload(result=found["value"])
 
 
 def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Call) -> bool:

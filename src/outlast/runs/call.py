@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from outlast.ledger.journal import CALLS, TESTIMONY, Header, Row, decode_header, decode_payload
+from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -82,6 +82,7 @@ class Ledger(Struct, eq=False):
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
     mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
+    closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
 
     def left_over(self, call: Call) -> Past | None:
@@ -177,6 +178,10 @@ def fold(rows: Iterable[Row]) -> Ledger:
         header = decode_header(raw)
         if header.kind == "run":
             _fold_fact(ledger, header, seq, payload)
+            continue
+        if header.kind in NOTES:
+            if header.name != "opened" and header.kind == "interrupt" and payload:
+                ledger.closed.add(str(decode_payload(payload).facts["id"]))
             continue
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)

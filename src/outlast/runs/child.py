@@ -346,7 +346,8 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Cla
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id}
     pen = execution.pen
     with pen.lock:
-        known = pen.fact("spawn", "run.spawn", {"child": new.id}, call)
+        about = {"child": new.id, "flow": new.flow, "task": new.task}
+        known = pen.fact("spawn", "run.spawn", about, call)
         queued = pen.queue_work(lambda tx: claims.add(runtime, tx, new, start, facts), known)
     claimed: Claim = pen.write(queued)
     return claimed

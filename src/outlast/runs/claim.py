@@ -10,7 +10,7 @@ from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSeal
 from outlast.flows.loading import refuse_while_loading
 from outlast.home.process import is_alive
 from outlast.home.tokens import is_ours, print_of
-from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, decode_payload, entry
+from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, decode_header, decode_payload, entry
 from outlast.ledger.lease import Beat, is_over
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
@@ -168,10 +168,10 @@ def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
 
 
 def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
-    """The last entry of a run, but for checks that were run meanwhile: they say nothing about who holds it."""
+    """The last entry of a run, but for checks and answers that came meanwhile: they say nothing about who holds it."""
     for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
         header = decode_header(row.header)
-        if (header.kind, header.name) != ("run", "checked"):
+        if (header.kind, header.name) != ("run", "checked") and header.kind not in NOTES:
             return row
     return None
 
@@ -207,6 +207,10 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
     """Write answers and requests into the journal. True if there were any: the ledger is to be read again."""
     hold, at = claimed.hold, runtime.clock.now()
 
+    from outlast.runs.waits.notes import notes_of
+
+    notes = notes_of(runtime, hold.epoch, claimed.run.trace_id)
+
     def work(tx: Writing) -> bool:
         entries: list[Entry] = []
         for wait in tx.waits_of(hold.run_key):
@@ -214,14 +218,19 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
             call = Call(*decode(wait.call))
             past = ledger.calls.get(call)
             if is_told(wait.type) and (wait.status == "answered" or is_late(wait, at)):
-                entries.append(_told(call, in_time(wait, at), hold.epoch, at))
+                now = in_time(wait, at)
+                entries += notes.closed(now) if wait.id not in ledger.closed else []
+                entries.append(_told(call, now, hold.epoch, at))
                 tx.use_interrupt(wait.id)
             elif wait.status == "answered" and wait.answer:
+                entries += notes.closed(wait) if wait.id not in ledger.closed else []
                 answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
                 kind = past.kind if past else "effect"
                 entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, hold.epoch, at))
                 tx.use_interrupt(wait.id)
             elif past is not None and past.finished:
+                known = "what it asked about is known by now"
+                entries += notes.closed(wait, known) if wait.id not in ledger.closed else []
                 tx.use_interrupt(wait.id)
         for key, kind, body, actor in tx.untaken(hold.run_key):
             if kind == "rewind":

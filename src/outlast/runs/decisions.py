@@ -25,15 +25,16 @@ from outlast.errors import (
 )
 from outlast.home import once as operations
 from outlast.home.once import Operation
-from outlast.ledger.journal import CALLS, Row, decode_header
+from outlast.ledger.journal import CALLS, Entry, Row, decode_header
 from outlast.runs.call import Call, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
+from outlast.runs.waits.notes import append_notes, note_closed, notes_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
-from outlast.store.contract.damaged import refuse_damaged
-from outlast.values.codec import decode, encode, pack_json
+from outlast.store.contract.damaged import damage_of, refuse_damaged
+from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def answer(
 
     Raises AlreadyAnswered (also when the deadline has passed), AnswerInvalid.
     """
-    pack_json(given, "answer")
+    pack_small(given, "answer", SENT_BYTES)
     whole = _whole_id(runtime, interrupt_id)
 
     def work(tx: Writing) -> None:
@@ -87,12 +88,14 @@ def answer(
             raise AnswerInvalid(row.id, "what it asks is not what was shown", "look at it again: `outlast inbox`")
         checked = check_answer(found, given)
         said = checked if isinstance(checked, dict) and not found.by_flow else {}
+        raw = encode(checked).decode()
         if said.get("choice") == "abort":
-            _abort(runtime, tx, row.run_id, str(said.get("why", "")))
+            _abort(runtime, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
         elif said.get("approved") is False and not found.payload.get("on_decline"):
-            _abort(runtime, tx, row.run_id, str(said.get("comment", "")), "declined")
+            _abort(runtime, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
         else:
-            tx.answer_interrupt(row.id, encode(checked).decode(), runtime.actor)
+            tx.answer_interrupt(row.id, raw, runtime.actor)
+            note_closed(runtime, tx, row.id)
 
     return _decide(runtime, whole, operation_id, given, work)
 
@@ -101,7 +104,7 @@ def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | No
     """End a wait without an answer: the flow is told so, and why. Raises AlreadyAnswered, AnswerInvalid."""
     if not why.strip():
         raise Invalid(detail="a wait is cancelled with a reason; say why")
-    pack_json(why, "why")
+    pack_small(why, "why")
     whole = _whole_id(runtime, interrupt_id)
 
     def work(tx: Writing) -> None:
@@ -111,6 +114,7 @@ def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | No
                 row.id, "it cannot be cancelled", f"an answer, or `outlast abort {row.run_id} --why WHY`"
             )
         tx.end_interrupt(row.id, runtime.actor, why)
+        note_closed(runtime, tx, row.id)
 
     return _decide(runtime, whole, operation_id, {"cancel": why}, work)
 
@@ -169,6 +173,7 @@ def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
         tx.answer_interrupt(now.id, now.answer, now.answered_by)
     else:
         tx.end_interrupt(now.id, now.answered_by, now.reason)
+    note_closed(runtime, tx, now.id)
     return True
 
 
@@ -186,7 +191,7 @@ def ask(
 
     `effects`: whether who asks may say so of an effect. Raises Forbidden.
     """
-    pack_json(body, kind)
+    pack_small(body, kind, SENT_BYTES)
     seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step))
 
     def work(tx: Writing) -> None:
@@ -204,22 +209,29 @@ def ask(
         if wait is not None and kind in interrupt_of(wait).choices:
             choice = {"choice": kind, **body}
             tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
+            note_closed(runtime, tx, wait.id)
             return
         if wait is not None and is_told(wait.type) and kind != "rewind":
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
         if kind == "rewind":
-            _close_questions(tx, run)
+            _close_questions(runtime, tx, run)
         sent = {"call": list(call), "kind": target.kind, "to": target.first, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
 
 
-def _close_questions(tx: Writing, run: RunRow) -> None:
+def _close_questions(runtime: Runtime, tx: Writing, run: RunRow) -> None:
     """What the flow asks, it asks again when it comes there again: nobody is to answer the old question."""
+    lease = tx.lease_of(run.id)
+    assert lease is not None
+    notes, told = notes_of(runtime, lease.epoch, run.trace_id), list[Entry]()
     for wait in tx.waits_of(run.key):
         if wait.status == "open" and is_told(wait.type):
             tx.use_interrupt(wait.id)
+            told += notes.closed(wait, "the run goes back")
+    if run.status != "running":
+        append_notes(tx, run, lease, told)
 
 
 class _Target(NamedTuple):
@@ -305,6 +317,7 @@ def _abort(
     *,
     sealed: bool = False,
     by: str = "",
+    by_answer: tuple[str, str] = ("", ""),
 ) -> None:
     run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
@@ -312,7 +325,8 @@ def _abort(
     tx.take_lease(lease, None)
     hold = Hold(run.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
     facts = {"why": why, "by": by or runtime.actor}
-    tx.append(hold, [run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
+    told = _last_notes(runtime, tx, run, hold.epoch, facts["by"], by_answer)
+    tx.append(hold, [*told, run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
     tx.give_back_signals(run.key)
     tx.cancel_interrupts(run.key)
     error = encode({"type": kind, "message": why, "by": facts["by"]}).decode()
@@ -320,6 +334,24 @@ def _abort(
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
             _abort(runtime, tx, child.id, why, sealed=sealed)
+
+
+def _last_notes(
+    runtime: Runtime, tx: Writing, run: RunRow, epoch: int, by: str, answer: tuple[str, str]
+) -> list[Entry]:
+    """What is said of the waits of a run that is given up: of the one whose answer gave it up, the answer."""
+    waits = [wait for wait in tx.waits_of(run.key) if not damage_of(wait)]
+    notes, told = notes_of(runtime, epoch, run.trace_id), list[Entry]()
+    is_any = any(wait.status == "answered" for wait in waits)
+    closed = fold(tx.journal_of(run.key)).closed if is_any else set()
+    for wait in waits:
+        if wait.id == answer[0]:
+            told += notes.answered(wait, answer[1], by)
+        elif wait.status == "open":
+            told += notes.closed(wait, "the run was given up")
+        elif wait.id not in closed:
+            told += notes.closed(wait)
+    return told
 
 
 def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:

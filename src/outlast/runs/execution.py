@@ -37,9 +37,9 @@ from outlast.runs.resources import Needs
 from outlast.runs.state import State
 from outlast.runs.unawaited import Unawaited
 from outlast.runs.undo import Endings
-from outlast.runs.waits import saved as saved_waits
-from outlast.store.contract import Hold, NewWait, Writing
-from outlast.values.codec import decode, digest_inputs, encode, pack
+from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
+from outlast.store.contract.damaged import damage_of
+from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
 from outlast.values.digest import identity
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Execution:
         self.phase = ""
         self.phase_changed = False
         self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
+        self.told: set[str] = set(ledger.closed)  # waits of which the journal says, or will, how they were closed
         self.settled: set[Call] = set()  # effects in doubt that their probe has settled
         self.open: dict[int, Attempt] = {}
         self.ticks = 0  # of the process's heart since this execution began
@@ -360,7 +361,7 @@ class Execution:
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
         """An event, without secrets. From the body it has an identity and is written once; from a step, per attempt."""
         seen = digest_inputs({"body": body}, f"emit({name!r})")
-        body, masked = _masked(body, self.runtime.secret_rules)
+        body, masked = _masked(body, self.runtime.secret_rules, f"emit({name!r})")
         if frame.attempt is not None:
             said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
             agent = said_in.asked.spec.name
@@ -395,13 +396,34 @@ class Execution:
             encode(dict(form or {})).decode(),
         )
 
+        from outlast.runs.waits import saved as saved_waits
+        from outlast.runs.waits.notes import notes_of
+
+        notes = notes_of(self.runtime, self.hold.epoch, self.trace_id)
+
         def work(tx: Writing) -> tuple[str, str, str] | None:
-            return saved_waits.save(tx, self.id, self.hold.run_key, self.runtime.ids(), wait, signal)
+            return saved_waits.save(tx, self.hold, notes, self.runtime.ids(), wait, signal)
 
         with self.pen.lock:
             queued = self.pen.queue_work(work)
         found: tuple[str, str, str] | None = self.pen.write(queued)
         return found
+
+    def hear_answers(self, waits: Iterable[InterruptRow]) -> None:
+        """Note how waits were closed by others while this run goes on: with the next commit."""
+        for made in self.news_of(waits):
+            self.pen.note(made)
+
+    def news_of(self, waits: Iterable[InterruptRow]) -> list[Entry]:
+        """Entries about waits that others have closed, each once."""
+        from outlast.runs.waits.notes import notes_of
+
+        fresh = [
+            wait for wait in waits if wait.status == "answered" and wait.id not in self.told and not damage_of(wait)
+        ]
+        self.told.update(wait.id for wait in fresh)
+        notes = notes_of(self.runtime, self.hold.epoch, self.trace_id)
+        return [made for wait in fresh for made in notes.closed(wait)]
 
     def write_phase(self) -> None:
         """Show the phase to those who look at the run."""
@@ -410,22 +432,30 @@ class Execution:
         self.pen.write(queued)
 
     def last_entries(
-        self, status: str, facts: dict[str, Any], work: Callable[[Writing], None], blob: str = ""
+        self,
+        status: str,
+        facts: dict[str, Any],
+        work: Callable[[Writing], list[Entry]],
+        stored: Payload,
     ) -> Entries:
-        """The end of this execution, queued: what waited, what the body wrote last, and the run's own fact."""
+        """The end of this execution, queued: what waited, what the body wrote last, and the run's own fact.
+
+        `work` gives entries that come before that fact, which carries what is `stored`.
+        """
         with self.pen.lock:
             dirty = self.state.take_dirty()
             if dirty:
                 facts = facts | {"state": _wrapped(dirty)}
-            fact = self.pen.fact("run", status, facts or None, blob=blob)
+            fact = self.pen.fact("run", status, facts or None, blob=stored.blob, result=stored.result)
             let_go = status == "succeeded" and "signal" in self.waits.values()
 
             def last_work(tx: Writing) -> None:
                 if let_go:  # signals that nobody in the flow waits for any more
                     tx.give_back_signals(self.hold.run_key)
-                work(tx)
+                tx.append(self.hold, [*work(tx), fact])
+                tx.release_lease(self.hold)
 
-            return self.pen.queue_work(last_work, fact)
+            return self.pen.queue_work(last_work)
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""
@@ -457,13 +487,15 @@ class Execution:
         return given | self.needs.get_all(wanted, again=attempt.number > 1)
 
 
-def _masked(body: Any, rules: tuple[Rule, ...]) -> tuple[Any, int]:
-    """What an event says, without its secrets, and how many they were."""
+def _masked(body: Any, rules: tuple[Rule, ...], path: str) -> tuple[Any, int]:
+    """What an event says, without its secrets, and how many they were. Raises ValueRefused for what is too large."""
     if body is None or isinstance(body, bool | int | float):
         return body, 0
     from outlast.secrets.find import counted
 
-    return counted(decode(encode(body)), rules)
+    raw = encode(body)
+    refuse_large(len(raw), path)
+    return counted(decode(raw), rules)
 
 
 def shown(asked: Asked) -> dict[str, Any]:

@@ -71,7 +71,14 @@ class Heart:
             execution.phase_changed = False
             execution.write_phase()
         hold = execution.hold
-        lease, asked = runtime.store.read(lambda look: (look.lease_of(hold.run_id), look.untaken(hold.run_key)))
+        lease, asked, waits = runtime.store.read(
+            lambda look: (
+                look.lease_of(hold.run_id),
+                look.untaken(hold.run_key),
+                look.waits_of(hold.run_key) if execution.waits else (),
+            )
+        )
+        execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
         if not execution.stopping and any(kind == "pause" for _, kind, _, _ in asked):

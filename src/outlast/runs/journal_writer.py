@@ -100,6 +100,7 @@ class Pen:
         blob: str = "",
         said_in: Attempt | None = None,
         masked: int = 0,
+        result: Any = msgspec.UNSET,
     ) -> Entry:
         """An entry that is no receipt."""
         scope, inputs, occurrence = (call.scope, call.inputs, call.occurrence) if call else ("", "", 0)
@@ -120,7 +121,7 @@ class Pen:
             attempt=said_in.number if said_in else 0,
             key=id_of(said_in.asked.call) if said_in else "",
         )
-        return entry(header, Payload(facts=facts, blob=blob, masked=masked))
+        return entry(header, Payload(facts=facts, blob=blob, masked=masked, result=result))
 
     # -- what waits (the first two take the lock themselves) -------------------------------------
 
@@ -163,8 +164,13 @@ class Pen:
             from outlast.runs.saves import fate_of
 
             fate = fate_of(attempt, status, delivered, mark)
-            return self.queue_work(fate, made) if fate is not None else self.queue(made)
+            told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
+            return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
+
+    def _saved(self, attempt: Attempt, about: dict[str, Any]) -> Entry:
+        """That an artifact can be seen from now on."""
+        return self.fact("artifact", "saved", about, said_in=attempt)
 
     @property
     def waits(self) -> bool:

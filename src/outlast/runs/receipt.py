@@ -11,7 +11,7 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
-from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
+from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs.call import Call, id_of, labels
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
@@ -77,7 +77,9 @@ class Event:
     trace_id: str
     body: Any
     call: str = ""  # the call it is about: the same in its receipts and waits
-    interrupt: str = ""  # the wait that was answered by it
+    interrupt: str = ""  # the wait that it is about, or that was answered by it
+    child: str = ""  # the child run that it is about
+    emitted: bool = False  # the work itself reported it, under a name of its own
     artifacts: tuple[str, ...] = ()  # of a receipt: what it refers to
     masked: int = 0  # how many secrets were masked in what it carries
 
@@ -165,7 +167,7 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_
         broken=broken or unread,
         facts=facts,
         call=id_of(call),
-        interrupt=_interrupt(payload),
+        interrupt=_interrupt(None, payload),
     )
 
 
@@ -218,23 +220,43 @@ def _event(run_id: str, row: Row, header: Header, trace_id: str) -> Event:
         run_id=run_id,
         seq=row.seq,
         kind="progress" if said and header.mark == "progress" else "fact",
-        name=header.name if said else f"{header.kind}.{header.status if called else header.name}",
+        name=_name(header),
         at=moment(header.ended_at or header.started_at),
         step=f"{header.scope}{header.name}" if called else header.agent if said else "",
         attempt=header.attempt,
         trace_id=header.trace_id or trace_id,
         body=payload.error if called else _told(header, payload),
         call=_call_of(header),
-        interrupt=_interrupt(payload) if not said else "",
+        interrupt=_interrupt(header, payload) if not said else "",
+        child=str(payload.facts["child"]) if header.kind == "spawn" and isinstance(payload.facts, dict) else "",
+        emitted=said and header.name != "phase",
         artifacts=tuple(payload.artifacts),
         masked=payload.masked,
     )
 
 
+# Calls of a body that have events of their own, by what they are in the journal.
+_OWN_NAMES = {"run.checkpoint": "checkpoint.recorded", "run.workspace.save": "artifact.saved"}
+
+
+def _name(header: Header) -> str:
+    match header.kind:
+        case "emit":
+            return header.name
+        case "step" | "effect":
+            return f"{header.kind}.{header.status}"
+        case "spawn":
+            return f"child.{header.status or 'started'}"
+        case "value" if header.name in _OWN_NAMES:
+            return _OWN_NAMES[header.name]
+        case _:
+            return f"{header.kind}.{header.name}"
+
+
 def _call_of(header: Header) -> str:
     """The call that an entry is about: none for what the run itself or its body says."""
-    if header.kind == "emit":
-        return header.key  # of the step that said it
+    if header.kind == "emit" or header.kind in NOTES:
+        return header.key  # of the step that said it, or of what waits
     if header.kind == "run":
         return ""
     return id_of(Call(header.scope, header.name, header.inputs, header.occurrence))
@@ -242,11 +264,36 @@ def _call_of(header: Header) -> str:
 
 def _told(header: Header, payload: Payload) -> Any:
     """What an entry carries; of an answered wait also the answer."""
+    if header.kind == "run":
+        return _about_run(payload)
     if header.kind != "wait" or payload.result is msgspec.UNSET or not isinstance(payload.facts, dict):
         return payload.facts
     return payload.facts | {"answer": decode(bytes(payload.result))}
 
 
-def _interrupt(payload: Payload) -> str:
-    found = payload.facts.get("interrupt", "") if isinstance(payload.facts, dict) else ""
+_PROOFS = ("row", "waits", "result", "standing")  # digests by which rows are compared with the chain: nobody reads them
+
+
+def _about_run(payload: Payload) -> Any:
+    """A fact about the run in its plain form: what it wrote to its state, and its result or where that is."""
+    found = payload.facts
+    if not isinstance(found, dict):
+        return found
+    plain = {name: value for name, value in found.items() if name not in _PROOFS}
+    if "result" in found and payload.blob:
+        plain["result_blob"] = payload.blob
+    elif payload.result is not msgspec.UNSET:
+        plain["result"] = decode(bytes(payload.result))
+    state = found.get("state")
+    if isinstance(state, dict) and all(isinstance(kept, list) for kept in state.values()):
+        plain["state"] = {name: kept[0] for name, kept in state.items() if kept}
+        if removed := [name for name, kept in state.items() if not kept]:
+            plain["removed"] = removed
+    return plain
+
+
+def _interrupt(header: Header | None, payload: Payload) -> str:
+    if not isinstance(payload.facts, dict):
+        return ""
+    found = payload.facts.get("id" if header is not None and header.kind == "interrupt" else "interrupt", "")
     return found if isinstance(found, str) else ""

@@ -102,6 +102,24 @@ def pack_json(value: Any, path: str) -> bytes:
     return pack(value, _to_json_values, path)[0]
 
 
+SMALL_BYTES = 64 * 1024  # of what is shown, emitted or noted beside the work
+SENT_BYTES = 1024 * 1024  # of what people and other programs send in: an answer, a signal
+
+
+def pack_small(value: Any, path: str, limit: int = SMALL_BYTES) -> bytes:
+    """The same for what is to be small. Raises ValueRefused for what has more bytes than that."""
+    raw = pack_json(value, path)
+    refuse_large(len(raw), path, limit)
+    return raw
+
+
+def refuse_large(size: int, path: str, limit: int = SMALL_BYTES) -> None:
+    """Raises ValueRefused for more bytes than that."""
+    if size > limit:
+        why = f"it has {size:,} bytes as JSON, and the limit is {limit:,}"
+        raise ValueRefused(path, why, "save it as an artifact (run.workspace.save) and give its ref")
+
+
 def _is_plain(value: Any) -> bool:
     """Whether every part is exactly of a JSON type: an IntEnum equals its int, and would come back as one."""
     todo = [value]

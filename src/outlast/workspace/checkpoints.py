@@ -82,16 +82,16 @@ def pin_from_run(execution: Execution, frame: Frame, name: str, summary: Any, re
     given = asked(run.scope, run.task, name, summary, refs, run.actor)
     call, answer = told(execution, frame, CHECKPOINT, given.name)
     if answer is not None:
-        return get(runtime, answer)
+        return get(runtime, answer["id"])
     _refuse_secrets(runtime, given)
     given = runtime.store.read(lambda look: _whole(look, given))
     state = encode(dict(execution.state)).decode()
 
-    def work(tx: Writing) -> tuple[CheckpointRow, str]:
+    def work(tx: Writing) -> tuple[CheckpointRow, dict[str, Any]]:
         position = execution.hold.head + 1  # of the entry that remembers it
         row = _row(runtime, given, _At(run.id, state, execution.phase, position))
         tx.add_checkpoint(row)
-        return row, row.id
+        return row, {"id": row.id, "name": row.name, "summary": row.summary, "refs": list(given.refs)}
 
     return checkpoint_of(remember(execution, call, work))
 

@@ -21,7 +21,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of
 from outlast.runs.waits.schema import APPROVAL, refuse_schema, wrong_with
 from outlast.store.contract import Writing
-from outlast.values.codec import decode, decoder, pack_json
+from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.durations import duration
 from outlast.values.frozen import NamedTuple
 
@@ -62,7 +62,7 @@ def question(
         why = f"it must be a word, and none of {', '.join(RESERVED)}"
         raise NameInvalid("wait", str(kind), f"{why}; such as approval, decision, input, clarification")
     shown = dict(payload or {})
-    pack_json(shown, "payload")
+    pack_small(shown, "payload")
     form: dict[str, Any] = {"digest": digest_of(kind, shown), "assignee": _assignee(assignee)}
     wanted, back = _schema(kind, schema)
     if wanted is not None and kind != "approval":
@@ -105,7 +105,7 @@ def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
 
         made, back = schema_of(schema), schema
     if made is not None:
-        pack_json(made, "schema")
+        pack_small(made, "schema")
         try:
             refuse_schema(made)
         except ValueError as error:
@@ -121,7 +121,7 @@ def _add_default(
         return
     if deadline is None:
         raise NameInvalid("default", repr(default), "it counts once a deadline has passed; give deadline= too")
-    raw = pack_json(default, "default")
+    raw = pack_small(default, "default")
     if wrong := wrong_with(schema, default, "default") if schema is not None else "":
         raise ValueRefused("default", wrong, "a default must be an answer that fits")
     try:

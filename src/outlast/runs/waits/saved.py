@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from outlast.runs.waits.interrupt import is_told
-from outlast.store.contract import NewWait, Writing
+from outlast.runs.waits.notes import Notes
+from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 
 
 def save(
-    tx: Writing, run_id: str, run_key: int, interrupt_id: str, wait: NewWait, signal: str | None
+    tx: Writing, hold: Hold, notes: Notes, interrupt_id: str, wait: NewWait, signal: str | None
 ) -> tuple[str, str, str] | None:
-    """Save a wait, if it is not there yet. A `signal` of that name which came before answers it at once."""
-    is_new = tx.add_interrupt(interrupt_id, run_key, wait)
-    if not is_new and is_told(wait.type) and _close_changed(tx, run_key, wait):
-        is_new = tx.add_interrupt(interrupt_id, run_key, wait)
-    return _take_signal(tx, run_id, interrupt_id, signal) if is_new and signal is not None else None
+    """Save a wait, if it is not there yet, and say so. A `signal` of that name which came before answers it at once."""
+    is_new = tx.add_interrupt(interrupt_id, hold.run_key, wait)
+    if not is_new and is_told(wait.type) and _close_changed(tx, hold, notes, wait):
+        is_new = tx.add_interrupt(interrupt_id, hold.run_key, wait)
+    if not is_new:
+        return None
+    row = _saved(tx, interrupt_id)
+    taken = _take_signal(tx, hold.run_id, interrupt_id, signal) if signal is not None else None
+    told = notes.answered(row, taken[1], taken[2]) if taken is not None else []
+    tx.append(hold, [*notes.opened(row), *told])
+    return taken
 
 
-def _close_changed(tx: Writing, run_key: int, wait: NewWait) -> bool:
+def _saved(tx: Writing, interrupt_id: str) -> InterruptRow:
+    return next(row for row in tx.interrupts_by_prefix(interrupt_id) if row.id == interrupt_id)
+
+
+def _close_changed(tx: Writing, hold: Hold, notes: Notes, wait: NewWait) -> bool:
     """Close a question that is still open and asks something else by now: nobody is to answer the old one."""
-    for old in tx.waits_of(run_key):
+    for old in tx.waits_of(hold.run_key):
         if old.call == wait.call and old.status == "open" and (old.payload, old.form) != (wait.payload, wait.form):
+            tx.append(hold, notes.closed(old, "it is asked anew, with something else"))
             tx.use_interrupt(old.id)
             return True
     return False

@@ -17,9 +17,10 @@ from outlast.runs.decisions import pass_deadline
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.ask import signal as question
 from outlast.runs.waits.interrupt import NO_DEFAULT
+from outlast.runs.waits.notes import note_closed
 from outlast.runs.waits.signal import Signal
 from outlast.store.contract import InterruptRow, NewSignal, RunRow, Writing
-from outlast.values.codec import decode, encode, pack_json
+from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -30,7 +31,7 @@ def send(
 ) -> Signal:
     """Send a signal to a task or a run. Raises NameInvalid, RunNotFound, RunFinished, OperationConflict."""
     question(name, None, NO_DEFAULT)  # the name is one that can be waited for
-    raw = pack_json(body, "body").decode()
+    raw = pack_small(body, "body", SENT_BYTES).decode()
     if (task is None) == (run_id is None):
         raise NameInvalid("signal", name, "say to whom: a task, or a run")
     run = runtime.row(run_id) if run_id is not None else None
@@ -52,6 +53,7 @@ def _send(runtime: Runtime, tx: Writing, name: str, raw: str, task: str, run: Ru
     wait = _waiting(runtime, tx, name, task, run)
     if wait is not None:
         tx.answer_interrupt(wait.id, raw, runtime.actor)
+        note_closed(runtime, tx, wait.id)
     at, signal_id = runtime.clock.now(), runtime.ids()
     taken = wait.id if wait else ""
     scope = run.scope if run else runtime.scope
