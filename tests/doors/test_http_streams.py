@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from outlast import Outlast
+from outlast.doors.cli.group import cli
+from outlast.values.codec import jsonable
 
 from .server import Served, served
 from .test_http_runs import FLOWS, start, until
@@ -159,3 +164,46 @@ def test_a_server_that_ends_says_so_on_its_streams_and_interrupts_its_runs(tmp_p
     assert time.monotonic() - began < 20
     with server.opened() as outlast:
         assert outlast.get(run).status == "interrupted"
+
+
+# -- questions, on every door ------------------------------------------------------------------------
+
+
+def test_a_question_and_its_answer_are_told_while_the_run_goes_on(server: Served, tmp_path: Path) -> None:
+    run = start(server, "both", path=str(tmp_path / "go"), wait=0)["run_id"]
+    heard: list[dict[str, Any]] = []
+    for event in Stream(server, run):
+        heard.append(event)
+        told = event["data"].get("name")
+        if told == "interrupt.opened":
+            assert server.get(f"/v1/runs/{run}").json["status"] == "running"
+            body = {"answer": {"approved": True}, "shown": event["data"]["body"]["digest"]}
+            assert server.post(f"/v1/interrupts/{event['data']['interrupt']}/answer", body).status == 200
+        elif told == "interrupt.answered":
+            (tmp_path / "go").write_text("text")
+    names = [event["data"].get("name") for event in heard]
+    assert names.index("interrupt.opened") < names.index("interrupt.answered") < names.index("run.waiting")
+    assert seqs(heard) == [*range(1, len(seqs(heard)) + 1)]
+    until(lambda: server.get(f"/v1/runs/{run}").json["status"] == "succeeded")
+    asked = names.index("interrupt.opened") + 1
+    later = Stream(server, run, last=asked).all()  # who lost the line there misses nothing
+    assert [event["data"].get("name") for event in later][-2] == "run.succeeded"
+    assert seqs(later) == [*range(asked + 1, asked + 1 + len(seqs(later)))]
+
+
+def test_every_door_tells_the_same(server: Served) -> None:
+    waiting = start(server, "asking", question="the same?")
+    run, wait = waiting["run_id"], waiting["interrupts"][0]["id"]
+    server.post(f"/v1/interrupts/{wait}/answer", {"answer": {"approved": True}})
+    until(lambda: server.get(f"/v1/runs/{run}").json["status"] == "succeeded")
+    over_http = server.get(f"/v1/runs/{run}/events").json["items"]
+    told = [event["name"] for event in over_http if event["interrupt"] == wait]
+    assert told == ["interrupt.opened", "interrupt.answered", "wait.approval"]
+    assert over_http[-1]["body"]["result"] is True
+    with Outlast(f"http://127.0.0.1:{server.port}") as client, Outlast(server.home) as embedded:
+        assert client.events(run) == embedded.events(run) == [*client.follow_events(run)]
+        assert json.loads(json.dumps(jsonable(embedded.events(run)))) == over_http
+    shown = CliRunner().invoke(cli, ["events", run, "--json", "--home", str(server.home)])
+    assert json.loads(shown.output)["events"] == over_http
+    lines = CliRunner().invoke(cli, ["events", run, "--home", str(server.home)]).output
+    assert "interrupt.opened" in lines
