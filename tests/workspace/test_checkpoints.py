@@ -47,7 +47,7 @@ def test_a_run_pins_its_state_refs_and_position(place: Place) -> None:
     assert (second.state, second.refs) == ({"a": 2, "found": 12}, ("artifact:default/draft@1",))
     assert (second.summary, second.run_id, second.task) == ("Selected 12 sources.", outcome.run_id, "t")
     events = {event.seq: event for event in place.outlast.events(outcome.run_id)}
-    assert [events[one.position].body for one in (first, second)] == [first.id, second.id]
+    assert [events[one.position].body["id"] for one in (first, second)] == [first.id, second.id]
     assert place.outlast.workspace.checkpoints(run=outcome.run_id[:6]) == [second, first]
     assert place.outlast.verify().ok
 

@@ -114,7 +114,7 @@ class Watch:
 
     def _line(self, event: Event) -> str:
         kind, _, status = event.name.partition(".")
-        if event.kind != "fact" or kind not in ("step", "effect"):
+        if event.kind != "fact" or event.emitted or kind not in ("step", "effect"):
             return ""
         place = (event.step, event.attempt)
         if status == "started":
