@@ -306,3 +306,14 @@ def test_a_run_that_was_claimed_is_resumed_by_its_claimer_only(outlast: Outlast,
     with Outlast(url(server)) as other, pytest.raises(RunHeld):
         other.resume(asked.run_id)
     assert outlast.resume(asked.run_id).unwrap() is True
+
+
+def test_an_answer_goes_on_at_the_server_when_that_is_asked_for(server: Served) -> None:
+    with Outlast(url(server)) as outlast:
+        first = outlast.run(http_flows.asking, "go on at the server?")
+        outlast.answer(first.interrupts[0].id, {"approved": True}, resume=True)
+        until(lambda: outlast.get(first.run_id).status == "succeeded")
+        assert outlast.get(first.run_id).result is True
+        second = outlast.run(http_flows.asking, "or not?")
+        outlast.answer(second.interrupts[0].id, {"approved": True})
+        assert outlast.get(second.run_id).status == "waiting"

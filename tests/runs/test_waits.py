@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from outlast import AsyncRun, Outcome, Run, flow, step
+from outlast import AsyncOutlast, AsyncRun, Outcome, Run, flow, step
 from outlast.errors import (
     AlreadyAnswered,
     AnswerInvalid,
     DeadlinePassed,
+    Invalid,
     NameInvalid,
     OperationConflict,
     Refused,
@@ -497,3 +498,33 @@ def test_a_payload_that_says_probe_does_not_wake_a_run_that_waits(place: Place) 
     journal = len(list(place.outlast.events(first.run_id)))
     assert place.outlast.run(asking).status == "waiting"
     assert len(list(place.outlast.events(first.run_id))) == journal
+
+
+# -- an answer that goes on --------------------------------------------------------------------------
+
+
+def test_an_answer_goes_on_with_its_run_when_that_is_asked_for(place: Place) -> None:
+    (wait,) = place.run(asking).interrupts
+    place.outlast.answer(wait.id, {"approved": True}, resume=True)
+    assert place.outlast.get(wait.run_id).result == {"approved": True}
+
+
+def test_an_answer_stands_where_its_run_cannot_go_on(place: Place) -> None:
+    (wait,) = place.run(asking).interrupts
+    KNOBS["raise"] = ("after", ValueError("no luck"))
+    place.outlast.answer(wait.id, {"approved": True}, resume=True)
+    assert place.outlast.get(wait.run_id).status == "failed"
+    assert place.outlast.interrupt(wait.id).answer == {"approved": True}
+
+
+def test_on_a_loop_it_is_refused_before_anything_is_answered(place: Place) -> None:
+    (wait,) = place.run(asking).interrupts
+    place.close()
+
+    async def main() -> None:
+        async with AsyncOutlast(place.home) as outlast:
+            with pytest.raises(Invalid, match=r"await outlast\.resume"):
+                outlast.answer(wait.id, {"approved": True}, resume=True)
+
+    asyncio.run(main())
+    assert place.outlast.interrupt(wait.id).status == "open"

@@ -196,6 +196,8 @@ class Outlast(Shared):
         spec, begun = self._begin(flow, (), dict(inputs), options, warns=False)
         return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
 
+    _goes_on_here = True
+
     def _go_on(self, run_id: str) -> None:
         from outlast.python.going_on import go_on
 

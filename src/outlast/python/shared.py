@@ -71,6 +71,8 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
+    _goes_on_here = False  # whether an answer can go on with its run before it returns
+
     def __init__(
         self,
         home: str | Path | FoundHome | None = None,
@@ -172,13 +174,15 @@ class Shared:
         """
         from outlast.runs import decisions
 
+        if resume and not self._goes_on_here:
+            raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
         answered = decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
         if resume:
             self._go_on(answered.run_id)
         return answered
 
     def _go_on(self, run_id: str) -> None:
-        raise Invalid(detail=f"the answer is kept; let its run go on by `await outlast.resume({run_id!r})`")
+        raise NotImplementedError
 
     def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""

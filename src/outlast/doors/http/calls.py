@@ -10,6 +10,7 @@ import msgspec
 
 from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
 from outlast.home.key import Role as Role
+from outlast.python.gates import GATES
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
@@ -71,9 +72,6 @@ class Asked:
         for name in (*BY_THE_DOOR, *leave_out):
             fields.pop(name, None)
         return fields
-
-
-GATES = ("accept", "take", "override", "again", "fork")  # fields by which a call gets past what stopped it
 
 
 class Gated:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from outlast.python.gates import GATES
+
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
     from outlast.handoffs.recovered import Recovered
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from outlast.python.tasks import TaskSession
 
 FORMS = {"acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"}  # may name files
-GATES = ("accept", "take", "override", "again", "fork")  # arguments by which a call gets past what stopped it
 Sessions = dict[tuple[str, str], "TaskSession"]
 
 

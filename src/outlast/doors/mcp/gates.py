@@ -102,7 +102,7 @@ def _question(tool: Tool, given: InterruptAnswer, wait: Interrupt) -> Asking:
 
     def answered(content: dict[str, Any]) -> Arguments:
         said = {name: value for name, value in content.items() if value not in (None, "")}
-        return msgspec.structs.replace(given, answer=_answer(wait, said), shown=wait.digest)
+        return msgspec.structs.replace(given, interrupt_id=wait.id, answer=_answer(wait, said), shown=wait.digest)
 
     return Asking(_key(tool, given, wait.digest), _fit(message), _form_of(wait), answered)
 
