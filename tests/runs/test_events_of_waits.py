@@ -172,6 +172,29 @@ def test_an_answer_in_the_last_moment_of_an_execution_is_told_once(place: Place)
     assert place.outlast.verify().ok
 
 
+@step
+def sends() -> None:
+    KNOBS["send"](current().id)
+
+
+@flow
+async def gives_up_listening(run: AsyncRun) -> str:
+    listening = asyncio.create_task(run.wait_for("built"))
+    await asyncio.sleep(0)
+    await run.step(sends)
+    listening.cancel()
+    return "done"
+
+
+def test_a_signal_that_nobody_waits_for_any_more_is_told_before_the_run_ends(place: Place) -> None:
+    KNOBS["send"] = lambda run_id: place.outlast.signal("built", 7, run_id=run_id)
+    assert place.run(gives_up_listening).unwrap() == "done"
+    names = [event.name for event in place.outlast.events(place.run_id)]
+    assert (names.count("interrupt.opened"), names.count("interrupt.answered")) == (1, 1)
+    assert names[-1] == "run.succeeded"
+    assert place.outlast.verify().ok
+
+
 def test_an_answer_to_a_waiting_run_is_told_at_once(place: Place) -> None:
     (wait,) = place.run(asks).interrupts
     place.outlast.answer(wait.id, {"to": "the blog"})
