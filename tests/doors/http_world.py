@@ -57,6 +57,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "handoff_settle": {"outcome": "released", "missing": ["which one"]},
     "run_start": {"flow": "doubling", "inputs": {"number": 2}, "task": None},
     "run_resume": {"accept": [], "why": ""},
+    "interrupt_answer": {"resume": False},
     "signal_send": {"task": None, "run_id": "run_id"},
     "workspace_link": {"source": "record", "relation": "derived_from", "target": "record_2"},
     "workspace_recall": {"goal": "the word that stands everywhere"},

@@ -182,7 +182,7 @@ def test_at_mcp_the_role_of_the_key_decides_what_is_listed_and_done(server: Serv
 
 
 def test_at_mcp_an_effect_is_tried_again_by_who_may_approve(server: Served, worker: str) -> None:
-    run = start(server, "paying", amount=77)["run_id"]
+    run = start(server, "charging", amount=77)["run_id"]
     given = {"run_id": run, "step": "charge"}
     assert call(server, "run_retry", given, key=worker)["structuredContent"]["code"] == "forbidden"
     both = server.keys().create("eve", roles=["write", "approve"]).text

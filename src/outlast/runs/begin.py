@@ -20,7 +20,7 @@ from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import OF_A_CALL
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import pack_json
+from outlast.values.codec import pack_small
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
@@ -47,7 +47,7 @@ def new_run(
         parent=parent,
         session=check_name("session", options.session) if options.session != "" else "",
         trace_id=check_name("trace_id", options.trace_id) if options.trace_id != "" else "",
-        meta=pack_json(dict(options.meta or {}), "meta").decode(),
+        meta=pack_small(dict(options.meta or {}), "meta").decode(),
         actor=runtime.actor,
         at=runtime.clock.now(),
         named=int(options.named),

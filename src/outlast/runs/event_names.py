@@ -13,10 +13,12 @@ WAIT = ("id", "type", "step")
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.started": ("flow", "task", "actor", "parent"),
+    "run.again": ("of", "by", "effects"),
+    "run.fresh": ("of", "by", "effects"),
     "run.resumed": ("from", "verdict", "reasons"),
     "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),
-    "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed"),
+    "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed", "code"),
     "run.failed": ("error", "ended_by", "state", "removed", "code_changed"),
     "run.interrupted": ("error", "state", "removed", "code_changed"),
     "run.aborted": ("why", "by"),

@@ -44,9 +44,7 @@ def _places(function: Callable[..., Any]) -> Callable[..., Any]:
 @flows_option
 @approve_option
 @click.pass_context
-def mcp(
-    ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_approve: bool, **given: Any
-) -> int:
+def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_approve: bool, **given: Any) -> int:
     """Serve the tools, resources and the prompt to a model over stdin and
     stdout (MCP). A client starts this; `outlast mcp install` says how.
 
