@@ -233,7 +233,7 @@ def go_on(outlast: Outlast, asked: Asked, run_id: str) -> str:
     """Resume a run whose wait was answered, in the server's background; why it does not go on, when it does not."""
 
     def resume(run: RunRecord) -> None:
-        asked.state.flows.refuse_unserved(run.flow)
+        asked.state.flows.refuse_unserved(outlast, run)
         end = asked.state.limits.begin_run(asked.identity)
         try:
             outlast._acting()._resume_soon(run.id, acceptance_of((), "", None)).when_done(end)
