@@ -60,7 +60,7 @@ def test_a_run_of_the_release_before_is_approved_and_goes_on(place: Deploys, how
         place.remove("r1")
     with serving(place) as server:
         approve(server)
-        done = server.post(f"/v1/runs/{run_id}/resume?wait=30")
+        done = server.get(f"/v1/runs/{run_id}/outcome?wait=30")  # an answer goes on with it
         assert (done.status, done.json["status"]) == (200, "succeeded"), done.raw
         assert done.json["result"] == ("yes" if how == "equal code" else "Yes")
         assert server.get(f"/v1/runs/{run_id}").json["source"] == f"{place.folder}/r2/flow.py:asking"
