@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast.commands.process import Ended, Group, Held, alive, end_group, hold
 from outlast.errors import CommandNotStarted, Invalid, Stopped
@@ -353,8 +354,10 @@ def test_a_group_of_another_place_cannot_be_known(tmp_path: Path, me: Process) -
     waiting = held("true", tmp_path)
     group = waiting.group
     assert alive(group._replace(pid_namespace="pid:[1]"), me) is None
-    assert alive(group._replace(boot_id="other", host="elsewhere"), me) is None
+    assert alive(group._replace(boot_id="other", machine_id="elsewhere"), me) is None
+    assert alive(group._replace(boot_id="other", machine_id=""), me) is None  # the same host name proves nothing
     assert alive(group._replace(boot_id=""), me) is None
+    assert alive(group._replace(boot_id="other", machine_id="m"), replace(me, machine_id="m")) is False
     assert end_group(group._replace(pid_namespace="pid:[1]"), me) is False
     assert lives(group.pgid)
     waiting.drop()

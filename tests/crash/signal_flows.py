@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -153,6 +154,55 @@ def publishes(run: Run) -> str:
     return publish()
 
 
+@step
+def calls() -> None:
+    """A step that leaves the work to a process of its own."""
+    subprocess.run(["sh", "work.sh", "one"], check=True)
+
+
+@flow
+def calling(run: Run) -> None:
+    calls()
+    two()
+
+
+@flow
+async def calling_async(run: AsyncRun) -> None:
+    await run.step(calls)
+    await run.step(two)
+
+
+@flow
+def swallows(run: Run) -> str:
+    """A flow that does not let itself be stopped, and says that all is well."""
+    one()
+    try:
+        two()
+    except BaseException:
+        diary("swallowed")
+    return "fine"
+
+
+@step(crashes=1)
+def fragile() -> str:
+    return work("fragile")
+
+
+@flow
+def fragile_flow(run: Run) -> str:
+    return fragile()
+
+
+@flow
+def above(run: Run) -> list[str]:
+    return run.spawn(plain).result()
+
+
+@flow
+def publishes_first(run: Run) -> list[str]:
+    return [publish(), two()]
+
+
 @flow
 def maps(run: Run) -> list[str]:
     return run.map(work_step, ["a", "b"], concurrency=2)
@@ -290,6 +340,13 @@ def in_thread(name: str) -> None:
         diary("stopped")
         thread.join()
         print(same, *(one.outcome(50).status for one in started), *own)
+
+
+def several(name: str) -> None:
+    """Two runs of one process."""
+    with Outlast() as outlast:
+        started = [outlast.start(find_flow(name, ".outlast"), task=f"task {at}") for at in range(2)]
+        print(*(one.outcome(50).status for one in started))
 
 
 def from_another(name: str) -> None:

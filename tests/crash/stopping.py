@@ -64,11 +64,21 @@ COMMANDS = {
     "publishes": """
   - {id: publish, run: sh work.sh publish, effect: true}
 """,
+    "publishes_first": """
+  - {id: publish, run: sh work.sh publish, effect: true}
+  - {id: after, run: sh work.sh after}
+""",
     "asks": """
   - id: publish
     run: sh work.sh publish; exit 9
     effect: true
     confirm: sh work.sh probe; exit 0
+""",
+    "asks_soon": """
+  - {id: publish, run: "echo publish >> diary; exit 9", effect: true, confirm: "sh work.sh probe; exit 0"}
+""",
+    "fragile": """
+  - {id: one, run: sh work.sh one, crashes: 1}
 """,
     "talks": """
   - {id: talk, run: "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; sh work.sh talk"}
@@ -169,6 +179,11 @@ class Work:
         with self.opened() as outlast:
             run = outlast.runs(limit=1)[0]
             return run.status, [(receipt.label, receipt.status) for receipt in outlast.receipts(run.id)]
+
+    def due(self) -> list[str]:
+        """Why the runs of this folder can go on by themselves."""
+        with self.opened() as outlast:
+            return [one.reason for one in outlast.due()]
 
     def receipts(self) -> list[Receipt]:
         with self.opened() as outlast:

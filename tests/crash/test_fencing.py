@@ -109,6 +109,26 @@ def test_a_silent_owner_is_taken_over_when_its_lease_is_over_and_is_fenced_when_
     assert ("wait", "succeeded", 1) not in before
 
 
+class Later(SystemClock):
+    """More than one lease later, and less than four."""
+
+    def boot(self) -> int:
+        return super().boot() + 40_000_000
+
+
+def test_an_owner_that_is_stopped_past_its_lease_is_not_waited_for_as_one_that_goes_on_is(
+    home: Path, start: Start
+) -> None:
+    first = start("waits_between")
+    first.hear("waits")
+    with Outlast(home, clock=Later()) as outlast:
+        assert [run.status for run in outlast.runs()] == ["running"]
+        first.stop()
+        assert [run.status for run in outlast.runs()] == ["crashed"]
+        first.wake()
+        wait_until(lambda: [run.status for run in outlast.runs()] == ["running"], "that it is seen to go on")
+
+
 def test_a_fenced_owner_cannot_write_even_while_the_new_one_works(home: Path, start: Start) -> None:
     first = start("waits_between", **SHORT_LEASE)
     first.hear("waits")
@@ -151,7 +171,7 @@ def test_an_owner_whose_event_loop_is_blocked_for_several_leases_keeps_its_run(h
 
 
 def test_an_owner_that_beats_keeps_its_run_longer_than_one_lease(home: Path, start: Start) -> None:
-    first = start("waits_between", lease_seconds=1.5, beat_seconds=0.1)
+    first = start("waits_between", lease_seconds=0.4, beat_seconds=0.1)  # and longer than four
     first.hear("waits")
     with Outlast(home) as outlast:
         (run,), clock = outlast.runs(), SystemClock()
@@ -202,7 +222,7 @@ def test_a_clock_set_back_neither_ends_nor_extends_a_lease(lingering: Any) -> No
     clock.set_back(86_400)
     with pytest.raises(RunHeld):
         second.run(lingers)
-    clock.advance(29)
+    clock.advance(119)  # four leases, since its process is seen to live
     with pytest.raises(RunHeld):
         second.run(lingers)
     clock.advance(2)

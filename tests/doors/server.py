@@ -90,7 +90,7 @@ class Served:
 def served(home: Path, *, keyed: bool = False, **options: Any) -> Iterator[Served]:
     """A server on a free port of loopback, until the block ends; keyed: asked with a key of an admin called `local`."""
     lines: list[bytes] = []
-    settings = ServerSettings(home=home, **({"log": lines.append} | options))
+    settings = ServerSettings(home=home, **({"log": lines.append, "wake_seconds": 0} | options))
     ready, socket = threading.Event(), listen("127.0.0.1", 0)
     server = Server(settings, socket, ready.set)
     port = int(address_of(socket).rpartition(":")[2])

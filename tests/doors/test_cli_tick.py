@@ -9,8 +9,8 @@ import pytest
 from outlast import Outlast
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.inputs import find_flow
-from outlast.doors.cli.tick import wake
 from outlast.doors.cli.until import Ended, until_done
+from outlast.doors.cli.waking import wake
 from outlast.home.settings import Settings
 from outlast.runs.due import Due
 
@@ -96,7 +96,7 @@ def test_the_third_crash_in_a_step_opens_a_question_and_the_run_is_left_alone(cl
 def test_a_run_that_kills_its_process_does_not_keep_the_others_from_their_turn(cli: "Cli") -> None:
     poison = cli.here("flows.py:crasher", env={"DIE": "1"})
     other = cli.here("flows.py:report", topic="ai", env={"DIE": "1"})
-    assert cli("tick", DIE="1").code == -signal.SIGKILL
+    assert cli("tick", "--jobs", "1", DIE="1").code == -signal.SIGKILL
     with cli.opened() as outlast:
         assert [one.run_id for one in outlast.due()] == [other, poison]
 
@@ -126,6 +126,143 @@ def test_two_ticks_at_once_wake_a_run_once(cli: "Cli") -> None:
     assert [code for *_, code in ended] == [0, 0]
     assert sum(f'"run_id":"{run}","reason":"crashed","status":"succeeded"' in out for out, *_ in ended) == 1
     assert cli.diary.count("publish") == 1
+
+
+# -- side by side ------------------------------------------------------------------------------------
+
+MORE = """
+import os, time
+from pathlib import Path
+from outlast import Happened, Run, effect, flow, step
+
+
+def die():
+    if os.environ.get("DIE"):
+        os.kill(os.getpid(), 9)
+
+
+@step
+def meet(mine: str, other: str) -> str:
+    die()
+    Path(mine).touch()
+    while not Path(other).exists():
+        time.sleep(0.01)
+    return mine
+
+
+@flow
+def meeting(run: Run, mine: str, other: str) -> list[str]:
+    return [meet(mine, other), meet(mine, mine)]
+
+
+def answer():
+    while not Path("answer").exists():
+        time.sleep(0.01)
+    return Happened("sent")
+
+
+@effect(confirm=answer)
+def send() -> str:
+    with Path("diary.txt").open("a") as file:
+        file.write("send\\n")
+    die()
+    return "sent"
+
+
+@flow
+def sending(run: Run) -> str:
+    return send()
+"""
+SENDING = """
+flow: sending
+steps:
+  - id: send
+    run: echo send >> diary.txt; exit 9
+    effect: true
+    confirm: while [ ! -e answer ]; do sleep 0.02; done
+"""
+
+
+@pytest.fixture
+def more(cli: "Cli") -> None:
+    (cli.folder / "more.py").write_text(MORE)
+    (cli.folder / "sending.yaml").write_text(SENDING)
+
+
+def standing(cli: "Cli") -> dict[str, str]:
+    with cli.opened() as outlast:
+        return {run.id: run.status for run in outlast.runs()}
+
+
+@pytest.mark.usefixtures("more")
+def test_due_runs_go_on_side_by_side(cli: "Cli", ticked: Ticked) -> None:
+    """Each of them goes on only while the other does."""
+    runs = {cli.here("more.py:meeting", mine=mine, other=other, env={"DIE": "1"}) for mine, other in ("ab", "ba")}
+    assert {run for run, _, status in ticked(0) if status == "succeeded"} == runs
+
+
+@pytest.mark.usefixtures("more")
+@pytest.mark.parametrize("kind", ["more.py:sending", "sending.yaml"])
+def test_a_probe_that_hangs_holds_nobody_up_and_is_asked_again_with_the_next_tick(cli: "Cli", kind: str) -> None:
+    if kind == "more.py:sending":
+        hangs = cli.here(kind, env={"DIE": "1"})
+    else:
+        cli.stop(cli.start_until("send", "run", kind), signal.SIGKILL)
+        hangs = next(iter(standing(cli)))
+    other = cli.here("flows.py:crasher", env={"DIE": "1"})
+    answer = cli("tick", "--jobs", "1", "--wait", "1s")
+    assert answer.code == 0, answer
+    assert f"run {other} had crashed; now it is succeeded" in answer.out
+    assert f"run {hangs} had crashed; now it is left to the next tick" in answer.out
+    assert "it still asks whether send happened" in answer.out
+    (cli.folder / "answer").touch()
+    assert cli("tick").code == 0
+    assert (standing(cli)[hangs], cli.diary.count("send")) == ("succeeded", 1)
+
+
+@pytest.mark.usefixtures("more")
+@pytest.mark.parametrize(("number", "left"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)], ids=["TERM", "INT"])
+def test_a_tick_that_is_stopped_lets_steps_end_and_begins_no_other_run(cli: "Cli", number: int, left: int) -> None:
+    first = cli.here("more.py:meeting", mine="a", other="b", env={"DIE": "1"})
+    second = cli.here("flows.py:crasher", env={"DIE": "1"})
+    child = cli.start("tick", "--jobs", "1")
+    while not (cli.folder / "a").exists():
+        assert child.poll() is None
+    child.send_signal(number)
+    assert child.stderr is not None
+    assert child.stderr.readline().startswith("finishing meet, up to 30 s")
+    (cli.folder / "b").touch()
+    assert cli.stop(child).code == 128 + number
+    assert standing(cli) == {first: "interrupted", second: "crashed"}
+    with cli.opened() as outlast:
+        assert len(outlast.due()) == left
+        assert [receipt.status for receipt in outlast.receipts(first)][-1] == "succeeded"
+
+
+def test_a_quiet_tick_tells_only_what_is_wrong(cli: "Cli") -> None:
+    assert cli("tick", "--quiet").out == ""
+    cli.here("flows.py:crasher", env={"DIE": "1"})
+    answer = cli("tick", "--quiet")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+    fails = cli.here("flows.py:greeting", env={"WORD": "hello", "DIE": "1"})
+    cli.here("flows.py:crasher", env={"DIE": "1"})
+    answer = cli("tick", "--quiet", WORD="hello")
+    assert (answer.code, answer.out.startswith(f"run {fails} had crashed; now it is failed")) == (1, True)
+    assert "succeeded" not in answer.out
+
+
+def test_what_was_left_more_than_a_week_ago_is_woken_only_with_all(cli: "Cli", ticked: Ticked) -> None:
+    old = cli.here("flows.py:crasher", env={"DIE": "1"}, ago=8 * 86_400)
+    answer = cli("tick")
+    assert (answer.code, "1 run left more than a week ago" in answer.out) == (0, True)
+    assert cli("tick", "--json").json == {"ok": True, "runs": [], "old": [old]}
+    assert ticked(0, "--all") == [(old, "crashed", "succeeded")]
+
+
+@pytest.mark.parametrize("words", [("--jobs", "0"), ("--wait", "soon"), ("--wait", "-1")])
+def test_what_is_no_number_or_time_is_refused(cli: "Cli", words: tuple[str, str]) -> None:
+    answer = cli("tick", *words)
+    assert (answer.code, words[0] in answer.err) == (2, True)
 
 
 # -- until done ----------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """When somebody else's lease may be taken."""
 
+import os
+import signal
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from outlast.clock import ManualClock
-from outlast.home.process import is_alive, this_process
+from outlast.home.process import is_alive, is_stopped, started_at, this_process
 from outlast.ids import counted
 from outlast.ledger.lease import Beat, Process, can_be_probed, is_over
 
@@ -27,8 +31,17 @@ processes = st.builds(
 times = st.integers(0, 1_000 * SECOND)
 
 
-def over(*, alive: bool | None, me: Process = ME, beat: Beat = BEAT, boot: float = 100, wall: float = 500) -> bool:
-    return is_over(beat, me, alive=alive, boot_us=int(boot * SECOND), wall_us=int(wall * SECOND))
+def over(
+    *,
+    alive: bool | None,
+    stopped: bool = False,
+    me: Process = ME,
+    beat: Beat = BEAT,
+    boot: float = 100,
+    wall: float = 500,
+) -> bool:
+    boot_us, wall_us = int(boot * SECOND), int(wall * SECOND)
+    return is_over(beat, me, alive=alive, stopped=stopped, boot_us=boot_us, wall_us=wall_us)
 
 
 def test_a_dead_owner_is_taken_over_at_once() -> None:
@@ -43,7 +56,46 @@ def test_a_living_or_unknown_owner_is_left_alone_within_its_lease() -> None:
 def test_silence_is_only_too_long_past_the_lease_time() -> None:
     assert not over(alive=None, boot=130)
     assert over(alive=None, boot=130.000001)
-    assert over(alive=True, boot=131)  # a stopped owner lives and is silent
+
+
+def test_an_owner_that_is_seen_to_live_and_says_nothing_is_taken_over_after_four_leases() -> None:
+    assert not over(alive=True, boot=220)
+    assert over(alive=True, boot=220.000001)
+
+
+def test_a_stopped_owner_is_taken_over_past_its_lease() -> None:
+    assert not over(alive=True, stopped=True, boot=130)
+    assert over(alive=True, stopped=True, boot=130.000001)
+
+
+def test_nobody_outlives_a_reboot_of_the_same_machine_whatever_the_clock_says() -> None:
+    me, beat = rebooted("machine", "machine")
+    assert over(alive=None, me=me, beat=beat, boot=0, wall=500)
+    assert over(alive=None, me=me, beat=beat, boot=0, wall=-500_000)  # and the clock was set back
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("machine", "other"), ("", ""), ("machine", ""), ("", "machine")])
+def test_of_another_or_unknown_machine_only_time_ends_the_lease(mine: str, theirs: str) -> None:
+    me, beat = rebooted(mine, theirs)
+    assert not over(alive=None, me=me, beat=beat, boot=0, wall=-500_000)
+    assert not over(alive=None, me=me, beat=beat, boot=0, wall=530)
+    assert over(alive=None, me=me, beat=beat, boot=0, wall=531)
+
+
+def test_an_unknown_boot_proves_no_reboot() -> None:
+    me, beat = rebooted("machine", "machine", boot="")
+    assert not over(alive=None, me=me, beat=beat, boot=0, wall=530)
+
+
+def test_equal_host_names_prove_nothing() -> None:
+    elsewhere = replace(HOLDER, boot_id="other boot", machine_id="other")
+    assert elsewhere.host == ME.host
+    assert not over(alive=False, beat=replace(BEAT, process=elsewhere), wall=530)
+
+
+def rebooted(mine: str, theirs: str, boot: str = "next boot") -> tuple[Process, Beat]:
+    holder = replace(HOLDER, machine_id=theirs)
+    return replace(ME, machine_id=mine, boot_id=boot), replace(BEAT, process=holder)
 
 
 def test_on_one_boot_the_wall_clock_does_not_count() -> None:
@@ -112,3 +164,18 @@ def test_a_process_knows_itself_to_be_alive_and_a_reused_pid_to_be_another() -> 
     assert is_alive(replace(me, started=me.started + 1), me) is False
     assert is_alive(replace(me, boot_id="other"), me) is None
     assert is_alive(replace(me, pid=2**22 + 1), me) is False
+
+
+def test_a_process_that_was_stopped_is_seen_to_be_and_one_that_goes_on_is_not() -> None:
+    me = this_process(counted("p"))
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        holder = replace(me, pid=other.pid, started=started_at(other.pid) or 0)
+        assert (is_alive(holder, me), is_stopped(holder, me)) == (True, False)
+        other.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, other.pid, os.WSTOPPED | os.WNOWAIT)
+        assert (is_alive(holder, me), is_stopped(holder, me)) == (True, True)
+        assert not is_stopped(replace(holder, pid_namespace="pid:[elsewhere]"), me)
+    finally:
+        other.kill()
+        other.wait()

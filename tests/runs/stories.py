@@ -75,6 +75,8 @@ class Account:
     events: list[tuple[int, str, bool, str]] = field(default_factory=list)  # attempt, status, delivered, mark
     running: bool = False  # an attempt is under way in the process that lives now
     first: int = 0
+    alone: int = 0  # crashes since the last decision in which nothing else was under way
+    shared: int = 0  # and those in which something was
 
     @property
     def kind(self) -> str:
@@ -88,12 +90,6 @@ class Account:
     def since_decision(self) -> list[tuple[int, str, bool, str]]:
         last = max((place for place, event in enumerate(self.events) if event[3] == "decided"), default=-1)
         return self.events[last + 1 :]
-
-    @property
-    def crashes(self) -> int:
-        """Attempts begun since the last decision that nothing was heard of again."""
-        begun = {number for number, status, *_ in self.since_decision if status == "started"}
-        return len(begun - {number for number, status, *_ in self.since_decision if status != "started"})
 
     @property
     def final(self) -> bool:
@@ -114,7 +110,8 @@ class Account:
         if self.in_doubt:
             return "Doubtful"
         decided = bool(self.events) and not self.since_decision
-        return "Poisoned" if self.crashes >= POISON and not decided else "Fresh"
+        often = self.alone >= POISON or self.shared >= 10 * POISON
+        return "Poisoned" if often and self.kind == "step" and not decided else "Fresh"
 
 
 @dataclass
@@ -139,6 +136,8 @@ class Story:
         )  # fmt: skip
         self.entries.append(written)
         account.events.append((number, status, delivered, mark))
+        if decided:
+            account.alone = account.shared = 0
         account.first = account.first or len(self.entries)
 
     def begin(self, call: Call) -> None:
@@ -156,8 +155,13 @@ class Story:
         account.running = False
 
     def crash(self) -> None:
-        for account in self.accounts.values():
+        """The owner dies, and the next one writes down that it found the run so."""
+        under_way = [account for account in self.accounts.values() if account.running]
+        for account in under_way:
             account.running = False
+            account.alone += len(under_way) == 1
+            account.shared += len(under_way) > 1
+        self.entries.append(fact("resumed", {"from": "crashed"}))
 
     def settle(self, call: Call, choice: str) -> None:
         account = self.of(call)

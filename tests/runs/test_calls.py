@@ -99,10 +99,11 @@ def test_folding_is_a_function_of_the_rows(story: Story) -> None:
 @given(stories(), st.data())
 def test_order_across_calls_is_never_identity(story: Story, data: st.DataObject) -> None:
     """Rows of different calls may land in any order: every call still does the same."""
-    queues = {call: [item for item in story.entries if _call_of_entry(item) == call] for call in CALLS}
-    shuffled = data.draw(st.permutations([_call_of_entry(item) for item in story.entries]))
+    entries = [item for item in story.entries if _call_of_entry(item) in KINDS]
+    queues = {call: [item for item in entries if _call_of_entry(item) == call] for call in CALLS}
+    shuffled = data.draw(st.permutations([_call_of_entry(item) for item in entries]))
     mixed = fold(chain([queues[call].pop(0) for call in shuffled]))
-    ledger = fold(story.rows)
+    ledger = fold(chain(entries))
     for call in story.accounts:
         before, after = ask_ledger(ledger, call), ask_ledger(mixed, call)
         assert type(before) is type(after)
@@ -160,24 +161,56 @@ def test_scope_name_inputs_and_occurrence_each_tell_calls_apart(other: Call) -> 
     assert next_call(other, "step", ledger, POISON) == Fresh(1)
 
 
+def crashed(number: int, *calls: Call, death: str = "") -> list[Entry]:
+    """These calls were under way in their attempt `number` when the owner was gone, and the next one took the run."""
+    facts = {"from": "crashed", **({"death": death} if death else {})}
+    return [*(attempt(call, number, "started") for call in calls), fact("resumed", facts)]
+
+
 @pytest.mark.parametrize("crashes", range(6))
 def test_the_third_crash_in_one_step_asks_a_person(crashes: int) -> None:
-    answer = ask([attempt(STEP, number, "started") for number in range(1, crashes + 1)], STEP)
+    answer = ask([entry for number in range(1, crashes + 1) for entry in crashed(number, STEP)], STEP)
     assert isinstance(answer, Poisoned if crashes >= 3 else Fresh)
 
 
 def test_a_failure_between_crashes_does_not_hide_them() -> None:
-    entries = [attempt(STEP, 1, "started"), attempt(STEP, 2, "started"), attempt(STEP, 3, "failed")]
+    entries = [*crashed(1, STEP), *crashed(2, STEP), attempt(STEP, 3, "failed")]
     assert ask(entries, STEP) == Fresh(4, failures=1)
-    assert isinstance(ask([*entries, attempt(STEP, 4, "started")], STEP), Poisoned)
+    assert isinstance(ask([*entries, *crashed(4, STEP)], STEP), Poisoned)
 
 
 def test_a_decision_to_retry_starts_the_count_of_crashes_anew() -> None:
-    entries = [*(attempt(STEP, number, "started") for number in (1, 2, 3)), decision(STEP, 3, "retry")]
+    entries = [*(entry for number in (1, 2, 3) for entry in crashed(number, STEP)), decision(STEP, 3, "retry")]
     assert ask(entries, STEP) == Fresh(4)
-    entries += [attempt(STEP, number, "started") for number in (4, 5)]
+    entries += [entry for number in (4, 5) for entry in crashed(number, STEP)]
     assert ask(entries, STEP) == Fresh(6)
-    assert isinstance(ask([*entries, attempt(STEP, 6, "started")], STEP), Poisoned)
+    assert isinstance(ask([*entries, *crashed(6, STEP)], STEP), Poisoned)
+
+
+@pytest.mark.parametrize("beside", [OTHER, EFFECT], ids=["a step", "an effect"])
+def test_a_crash_that_a_step_shared_is_not_counted_against_it(beside: Call) -> None:
+    shared = [entry for number in range(1, 9) for entry in crashed(number, STEP, beside)]
+    assert isinstance(ask(shared, STEP), Fresh)
+    alone = [entry for number in (9, 10, 11) for entry in crashed(number, STEP)]
+    assert isinstance(ask([*shared, *alone[:4]], STEP), Fresh)
+    assert isinstance(ask([*shared, *alone], STEP), Poisoned)
+
+
+@pytest.mark.parametrize("death", ["shared", "rebooted", "taken"])
+def test_an_end_that_was_nobodys_doing_in_this_run_is_not_counted_against_its_step(death: str) -> None:
+    ended = [entry for number in range(1, 20) for entry in crashed(number, STEP, death=death)]
+    assert isinstance(ask(ended, STEP), Fresh)
+
+
+def test_a_step_that_was_under_way_in_very_many_shared_crashes_is_asked_about_at_last() -> None:
+    shared = [entry for number in range(1, 10 * POISON) for entry in crashed(number, STEP, OTHER)]
+    assert isinstance(ask(shared, STEP), Fresh)
+    assert isinstance(ask([*shared, *crashed(10 * POISON, STEP, OTHER)], STEP), Poisoned)
+
+
+def test_a_crash_is_counted_once_however_often_the_run_is_taken_up_after_it() -> None:
+    entries = [*crashed(1, STEP), *crashed(2, STEP), *(fact("resumed", {"from": "crashed"}) for _ in range(5))]
+    assert isinstance(ask(entries, STEP), Fresh)
 
 
 def test_failures_count_against_the_retries_until_somebody_decides() -> None:

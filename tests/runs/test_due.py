@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from outlast import AsyncRun, Run, effect, flow, step
-from outlast.errors import Invalid, StepAmbiguous, StepNotFound
+from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -23,6 +23,18 @@ def send(what: str) -> str:
     if what in KNOBS.get("broken", ()):
         raise RuntimeError("the line broke")
     return what
+
+
+@step
+def halt(by: str) -> None:
+    if "stop" in KNOBS:
+        KNOBS["stop"]()
+
+
+@flow
+def stops(run: Run, by: str) -> str:
+    halt(by)
+    return work("after")
 
 
 @flow
@@ -108,6 +120,52 @@ def test_a_request_to_a_waiting_run_makes_it_due(place: Place) -> None:
     place.run(sends)
     place.outlast.rewind(place.run_id, place.outlast.receipts(place.run_id)[0].label)
     assert reasons(place) == [(place.run_id, "asked")]
+
+
+def test_a_run_that_a_shutdown_stopped_is_due_and_one_that_a_person_stopped_is_not(place: Place) -> None:
+    for by in ("shutdown", "person"):
+        KNOBS["stop"] = lambda by=by: place.outlast.stop(by=by)
+        outcome = place.run(stops, by)
+        assert (outcome.status, outcome.stopped_by) == ("interrupted", by)
+        assert place.outlast._runtime.outcome(place.outlast._runtime.row(outcome.run_id)).stopped_by == by
+    (due,) = place.outlast.due()
+    assert (due.reason, place.outlast.get(due.run_id).inputs) == ("stopped", {"by": "shutdown"})
+    KNOBS.pop("stop")
+    assert place.outlast.resume(due.run_id).status == "succeeded"
+
+
+def test_closing_is_a_shutdown_and_a_word_that_is_neither_is_refused(place: Place) -> None:
+    with pytest.raises(NameInvalid):
+        place.outlast.stop(by="nobody")  # type: ignore[arg-type]
+
+
+def test_a_resume_that_was_refused_leaves_a_shutdown_what_it_was(place: Place) -> None:
+    KNOBS["stop"] = place.outlast.stop
+    place.run(stops, "shutdown")
+    place.outlast.rewind(place.run_id, "halt")
+    KNOBS.pop("stop")
+    place.outlast.resource("unused", 1)
+    assert reasons(place) == [(place.run_id, "stopped")]
+
+
+@pytest.mark.parametrize("ends", ["crashed", "stopped"])
+def test_what_was_left_more_than_a_week_ago_is_due_only_for_who_asks_for_all(place: Place, ends: str) -> None:
+    if ends == "crashed":
+        place.crash(works, at="work c")
+    else:
+        KNOBS["stop"] = place.outlast.stop
+        place.run(stops, "shutdown")
+    place.clock.advance(7 * 86_400 - 60)
+    assert reasons(place) == [(place.run_id, ends)]
+    place.clock.advance(120)
+    assert reasons(place) == []
+    assert [(one.run_id, one.reason, one.old) for one in place.outlast.due(all=True)] == [(place.run_id, ends, True)]
+
+
+def test_a_long_sleep_is_not_old_when_its_time_has_come(place: Place) -> None:
+    place.run(sleeps)
+    place.clock.advance(30 * 86_400)
+    assert reasons(place) == [(place.run_id, "over")]
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), KeyboardInterrupt()], ids=["failed", "interrupted"])

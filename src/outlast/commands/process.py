@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from outlast.commands.members import Member, Patience, Watch, end, linger, living, member_of
 from outlast.errors import CommandNotStarted, Invalid
-from outlast.home.process import started_at, this_place
+from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
 from outlast.values.frozen import NamedTuple
 
@@ -43,6 +43,7 @@ class Group(NamedTuple):
     pgid: int  # also the session's id and the leader's pid
     started: int  # the leader's start time as the kernel counts it
     marker: str = ""  # `NAME=value` in the environment of its processes
+    machine_id: str = ""  # the same over reboots; a host name proves nothing
 
     def to_facts(self) -> dict[str, Any]:
         return self._asdict()
@@ -51,7 +52,7 @@ class Group(NamedTuple):
     def from_facts(cls, facts: Mapping[str, Any]) -> Group:
         """The group that `to_facts` wrote down. Raises Invalid for anything else."""
         found = dict(facts)
-        words = [found.get(name) for name in ("host", "boot_id", "pid_namespace", "marker")]
+        words = [found.get(name) for name in ("host", "boot_id", "pid_namespace", "marker", "machine_id")]
         numbers = [found.get(name) for name in ("pgid", "started")]
         fits = all(type(word) is str for word in words) and all(type(number) is int for number in numbers)
         if set(found) != set(cls._fields) or not fits or found["pgid"] < 2:
@@ -191,7 +192,8 @@ def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None)
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
-    group = Group(*this_place(), pgid=process.pid, started=started_at(process.pid) or 0, marker=marker)
+    started = started_at(process.pid) or 0
+    group = Group(*this_place(), pgid=process.pid, started=started, marker=marker, machine_id=machine_id())
     return Held(command, process, word, group)
 
 
@@ -200,7 +202,7 @@ def alive(group: Group, me: Process) -> bool | None:
     if not (group.boot_id and me.boot_id):
         return None
     if group.boot_id != me.boot_id:
-        return False if group.host == me.host else None
+        return False if group.machine_id and group.machine_id == me.machine_id else None
     if group.pid_namespace != me.pid_namespace or not me.pid_namespace:
         return None
     return bool(members) if (members := _ours(group)) is not None else None

@@ -23,6 +23,7 @@ from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
+from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
@@ -85,6 +86,7 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
         command.id,
         "effect" if command.effect else "step",
         retries=command.retries,
+        crashes=command.crashes,
         agent=command.agent,
         writes=command.writes,
         on_partial=command.on_partial,
@@ -145,12 +147,26 @@ class CommandWork:
             env = words.inherited(self) | {"OUTLAST_RUN": run_id, "OUTLAST_EFFECT_KEY": key, "OUTLAST_STEP": self.id}
             aside = f"exec 2> {shlex.quote(str(folder / 'errors'))}\n"  # what it prints there is no part of the result
             code = _run_to_end(self, aside + self.command.confirm, env, folder)
+            _refuse_stopped(self.setting.runtime, code)
             said = words.read_whole(folder / TAIL)
         finally:
             _remove(folder)
         if code == 0 and said is not None:
             return Happened(words.value_of(said.decode("utf-8", "replace").strip()))
         return NOT_DONE if code == 1 else UNKNOWN
+
+
+def _refuse_stopped(runtime: Runtime, code: int | None) -> None:
+    """Raises Stopped for a probe that was ended along with us: it said nothing, and is asked again."""
+    if code is None or not is_signal_exit(code):
+        return
+
+    def stopping() -> bool:
+        return any(execution.stopping for execution in list(runtime.live.values()))
+
+    listen(stopping, LISTEN_SECONDS)
+    if stopping():
+        raise Stopped
 
 
 def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder: Path) -> int | None:

@@ -329,7 +329,10 @@ class RunHeld(Conflict):
 
     code = "run_held"
     says = "run {run} is held by {holder} (epoch {epoch})"
-    advice = "wait for it: outlast.wait({run!r}), or with_options(wait=True); a dead worker is taken over at once"
+    advice = (
+        "wait for it: outlast.wait({run!r}), or with_options(wait=True); a dead worker is taken over at once; "
+        "or take it: resume with take and why"
+    )
 
     def __init__(self, run: str, holder: str, epoch: int) -> None:
         super().__init__(run=run, holder=holder, epoch=epoch)

@@ -120,6 +120,7 @@ class StepSpec:
     name: str
     kind: str = "step"
     retries: int = 0
+    crashes: int | None = None  # deaths of its process before a person is asked; None: as the settings say
     backoff: float = 0.5
     timeout: float | None = None
     agent: str = ""
@@ -175,11 +176,19 @@ def _check_step(spec: StepSpec) -> None:
         raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
     if not isinstance(spec.retries, int) or spec.retries < 0:
         raise StepInvalid(spec.name, f"retries must be 0 or more, not {spec.retries!r}")
+    if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
+        raise StepInvalid(spec.name, _wrong_crashes(spec))
     if _is_method(spec.function):
         raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
     unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
     if unknown:
         raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
+
+
+def _wrong_crashes(spec: StepSpec) -> str:
+    if spec.is_effect:
+        return "crashes= is for steps: an effect in which its process died is in doubt, and asked about at once"
+    return f"crashes must be 1 or more, not {spec.crashes!r}"
 
 
 def _is_method(function: Callable[..., Any]) -> bool:

@@ -37,5 +37,5 @@ class Acting(Runtime):
     def guard(self) -> Guard:
         return self._of.guard
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         """Nothing is closed: the files belong to the runtime that this acts for."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from outlast.home.process import started_at, this_place
+from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
 
 _TERMINAL = 4  # where a process's terminal stands in its stat, after the name
@@ -24,12 +24,12 @@ def terminal_leader() -> Process | None:
     """
     leader = os.getsid(0) if _has_terminal() else 0
     started = started_at(leader) if leader not in (0, os.getpid()) else None
-    return None if started is None else Process("", *this_place(), pid=leader, started=started)
+    return None if started is None else Process("", *this_place(), leader, started, machine_id())
 
 
 def nobody() -> Process:
     """A holder at this place that cannot be looked up: only its silence ends what it holds."""
-    return Process("", *this_place(), pid=0, started=0)
+    return Process("", *this_place(), pid=0, started=0, machine_id=machine_id())
 
 
 def same_claimer(a: Process, b: Process) -> bool:

@@ -116,14 +116,18 @@ class Runtime:
             found: Guard = self._guard
             return found
 
-    def close(self) -> None:
-        """Let go of the files. Runs that still execute here are asked to stop, and given time to do so."""
+    def close(self, *, wait: bool = True) -> None:
+        """Let go of the files. Runs that still execute here are asked to stop, and given time to do so.
+
+        Without `wait` what has not stopped is left behind, for a process that ends now: it will be found crashed.
+        """
         with self._lock:
             closed, self._closed = self._closed, True
         if closed:
             return
         try:
-            self.settle()
+            if wait:
+                self.settle()
             self.resources.close()
             self.heart.stop()
             if self._guard is not None:
@@ -169,15 +173,15 @@ class Runtime:
             if not self.live:
                 self._idle.set()
 
-    def stop(self, now: bool = False) -> bool:
+    def stop(self, now: bool = False, by: str = "shutdown") -> bool:
         """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
 
-        Whether something of them can only be ended by an exception: a Python body that runs in the main thread.
+        `by` a shutdown they go on by themselves later, by a person when somebody resumes them. Gives whether something
+        of them can only be ended by an exception: a Python body that runs in the main thread.
         """
         live = list(self.live.values())
         for execution in live:
-            execution.stopping = True
-            execution.stopping_now = execution.stopping_now or now
+            execution.ask_to_stop(by, now=now)
         return not live or any(execution.guarded is None for execution in live)
 
     def beat(self) -> Beat:
@@ -233,11 +237,11 @@ class Runtime:
 
         return going_on.continue_child(self, run_id, spec)
 
-    def claim(self, run_id: str) -> Claim:
-        """Take a run over. Raises RunFinished, RunHeld."""
+    def claim(self, run_id: str, take: str = "") -> Claim:
+        """Take a run over; `take` says why, of one that somebody holds. Raises RunFinished, RunHeld."""
         from outlast.runs import start as going_on
 
-        return going_on.claim(self, run_id)
+        return going_on.claim(self, run_id, take)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -275,13 +279,15 @@ class Runtime:
         return run_record(row, lease, claims.holder_of(self, look, run_id, lease), self._result(row))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
-        """How a run stands, from its row alone."""
+        """How a run stands, without running anything."""
+        from outlast.runs.look import who_stopped
         from outlast.runs.run import Outcome
 
         record = self.record(row)
         waits = tuple(self.waits(row.key)) if record.status == "waiting" else ()
         holder = record.holder if record.status == "running" else ""
-        return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder)
+        by = who_stopped(self, row.id) if record.status == "interrupted" else ""
+        return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder, stopped_by=by)
 
     def _result(self, row: RunRow) -> Any:
         kept = decode(row.result) if row.result else {}

@@ -21,12 +21,19 @@ def this_process(ids: Ids) -> Process:
         pid_namespace=pid_namespace,
         pid=pid,
         started=started_at(pid) or 0,
+        machine_id=machine_id(),
     )
 
 
 def this_place() -> tuple[str, str, str]:
     """Where a pid of ours means something: host, boot and PID namespace."""
     return os.uname().nodename, _boot_id(), _namespace()
+
+
+@cache
+def machine_id() -> str:
+    """Of this machine, or of this container: it stays when it is rebooted. Empty where it has none."""
+    return _text("/etc/machine-id") or _text("/var/lib/dbus/machine-id")
 
 
 @cache
@@ -44,11 +51,19 @@ def is_alive(holder: Process, me: Process) -> bool | None:
 
 def started_at(pid: int) -> int | None:
     """When the kernel started that pid; None when it is gone or only waits to be reaped."""
-    text = _text(f"/proc/{pid}/stat")
-    if not text:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
+    fields = _stat(pid)
+    return None if not fields or fields[0] in ("Z", "X") else int(fields[19])
+
+
+def is_stopped(holder: Process, me: Process) -> bool:
+    """Whether the holder is stopped (by SIGSTOP, or Ctrl-Z): it lives, and does nothing until it is let go on."""
+    fields = _stat(holder.pid) if can_be_probed(holder, me) else []
+    return bool(fields) and fields[0] == "T"
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a pid, from its state on; nothing when it is gone."""
+    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def _namespace() -> str:

@@ -84,6 +84,7 @@ def step(
     writes: Iterable[str] = (),
     on_partial: str = "keep",
     ignore: Iterable[str] = (),
+    crashes: int | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -91,7 +92,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a step: a unit of work that may run again until it has succeeded.
 
     `retries` further attempts after a failure, `backoff` seconds before the first of them (doubling, with
-    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity. `writes` declares
+    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity. A step in which its
+    process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
     `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
     """

@@ -204,11 +204,16 @@ class Outlast(Shared):
         go_on(self, run_id, lambda run: self.resume(run.id))
 
     def _resume_soon(
-        self, run_id: str, acceptance: Acceptance, flow: Flow[..., Any] | FlowFile | str | None = None
+        self,
+        run_id: str,
+        acceptance: Acceptance = NOTHING_ACCEPTED,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
+        *,
+        take: str = "",
     ) -> Started[Any]:
         """Like resume, in a background thread. Raises RunHeld, RunFinished."""
         spec = self._spec_of(flow)
-        return self._in_background(self._runtime.claim(run_id), spec, acceptance)
+        return self._in_background(self._runtime.claim(run_id, take), spec, acceptance)
 
     def resume(
         self,
@@ -218,16 +223,18 @@ class Outlast(Shared):
         why: str = "",
         partial: str | None = None,
         flow: Flow[..., Any] | FlowFile | str | None = None,
+        take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run by its id. `accept` takes contested reasons (`code` or `code:subject`) upon oneself.
 
         `partial` says what becomes of what an unfinished attempt left in the files it declared: `keep` or `restore`.
         `flow` goes on with this flow, wherever its code lies, from now on (at a server: the name of one that it was
         given); without it the flow is looked for where the run went on last, and when its file is gone in the current
-        folder. Raises FlowNotFound, FlowElsewhere.
+        folder. `take` takes the run from whoever holds it: `why` is on the record, and the holder can write nothing any
+        more. Raises FlowNotFound, FlowElsewhere.
         """
         acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
-        return self._received(self._runtime.claim(run_id), spec, acceptance)
+        return self._received(self._runtime.claim(run_id, taken_because(take, why)), spec, acceptance)
 
     def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only, and say where it does not do what is recorded.
@@ -429,10 +436,11 @@ class AsyncOutlast(Shared):
         why: str = "",
         partial: str | None = None,
         flow: Flow[..., Any] | FlowFile | str | None = None,
+        take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
         acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
-        return await self._received(self._runtime.claim(run_id), spec, acceptance)
+        return await self._received(self._runtime.claim(run_id, taken_because(take, why)), spec, acceptance)
 
     async def replay(self, run_id: str) -> Replay:
         """Run a run's body on its receipts only. See Outlast.replay."""
@@ -499,6 +507,13 @@ class AsyncOutlast(Shared):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def taken_because(take: bool, why: str) -> str:
+    """Why a run is taken from who holds it; empty when it is not. Raises NameInvalid."""
+    if take and not why.strip():
+        raise NameInvalid("why", why, "say why you take the run from who holds it; it is on the record")
+    return why if take else ""
 
 
 def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:

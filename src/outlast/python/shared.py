@@ -22,6 +22,7 @@ from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
 from outlast.runs.options import Options as Options
 from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
     from outlast.care.audit.model import Audit
@@ -284,11 +285,14 @@ class Shared:
 
         return inbox(self._runtime, assignee, type)
 
-    def due(self) -> list[Due]:
-        """The runs that can go on by themselves: crashed, or waiting for what is over. Resume each of them."""
+    def due(self, *, all: bool = False) -> list[Due]:
+        """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.
+
+        Resume each of them. Those that were left more than a week ago are only there with `all`.
+        """
         from outlast.runs.due import due
 
-        return due(self._runtime)
+        return due(self._runtime, all=all)
 
     def plan(self, run_id: str) -> Plan:
         """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
@@ -413,12 +417,23 @@ class Shared:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
         return signals.Signals(self._runtime, own_process=True)
 
-    def stop(self, *, now: bool = False) -> bool:
+    def stop(self, *, now: bool = False, by: Literal["shutdown", "person"] = "shutdown") -> bool:
         """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
 
+        What a shutdown stops, `tick` and the server go on with; what a person stops waits for somebody to resume it.
         True when a Python body is under way: that one ends only by an exception in its own thread.
         """
-        return self._runtime.stop(now)
+        if by not in (PERSON, SHUTDOWN):
+            raise NameInvalid("by", str(by), "use shutdown or person")
+        return self._runtime.stop(now, by)
+
+    def probing(self) -> dict[str, tuple[str, float]]:
+        """The runs of this process that only ask a probe whether an effect happened: its step, and for how long."""
+        import time
+
+        now, live = time.monotonic(), list(self._runtime.live.items())
+        asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
+        return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
     def with_options(self, **options: Any) -> Self:
         """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.

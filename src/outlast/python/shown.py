@@ -29,6 +29,7 @@ def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
         "notes": list(outcome.notes),
         "redelivered": outcome.redelivered,
         "holder": outcome.holder,
+        "stopped_by": outcome.stopped_by,
     }
 
 

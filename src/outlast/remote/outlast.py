@@ -254,6 +254,10 @@ class RemoteShared(Shared):
     def _receive(self, outcome: Outcome[Any]) -> None:
         """What a server started is read by its id."""
 
+    @like(Shared.probing)
+    def probing(self, given: Given) -> dict[str, tuple[str, float]]:
+        return {}  # nothing runs in this process
+
     def _let_go(self) -> None:
         self._runtime.close()
         self._line.close()
@@ -345,12 +349,13 @@ class RemoteOutlast(RemoteShared, Outlast):
         why: str = "",
         partial: str | None = None,
         flow: Flow[..., Any] | FlowFile | str | None = None,
+        take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types.
 
         `flow` goes on with the flow of that name that the server was given. Raises NoFlows.
         """
-        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial, flow))
+        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial, flow, take))
 
     def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run of the server stands once nobody runs it. See Outlast.wait."""
@@ -454,9 +459,10 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         why: str = "",
         partial: str | None = None,
         flow: Flow[..., Any] | FlowFile | str | None = None,
+        take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run at the server, and wait. See Outlast.resume."""
-        begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial, flow))
+        begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial, flow, take))
         return await _to_its_end(lambda: self._runs.until_over(begun))
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:

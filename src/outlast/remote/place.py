@@ -71,7 +71,7 @@ class Ashore(Runtime):
         """Let the server have content that was put here."""
         RemoteBlobs(self.folder / "blobs", self.line).send(names)
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         if self._guard is not None:
             self._guard.close()
         if self._folder is not None:

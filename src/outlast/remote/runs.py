@@ -62,12 +62,14 @@ class Runs:
         why: str,
         partial: str | None,
         flow: Flow[..., Any] | FlowFile | str | None,
+        take: bool = False,
     ) -> Outcome[Any]:
         """How a run stands that goes on since now."""
-        from outlast.python.outlast import acceptance_of
+        from outlast.python.outlast import acceptance_of, taken_because
 
         taken = acceptance_of(accept, why, partial)
-        body = {"accept": taken.codes, "why": why, "partial": partial}
+        taken_because(take, why)
+        body = {"accept": taken.codes, "why": why, "partial": partial, "take": take}
         if flow is not None:
             body["flow"] = flow if isinstance(flow, str) else flow.spec.name
         unheard: list[int] = []

@@ -49,6 +49,7 @@ class _OutcomeJson(msgspec.Struct):
     notes: tuple[str, ...] = ()
     redelivered: bool = False
     holder: str = ""
+    stopped_by: str = ""
 
 
 @contextmanager
@@ -133,6 +134,7 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
         notes=said.notes,
         redelivered=said.redelivered,
         holder=said.holder,
+        stopped_by=said.stopped_by,
     )
 
 

@@ -90,5 +90,5 @@ class Ask(Struct, frozen=True, eq=False):
 
 
 # What the drivers in call_plain.py do for the logic in execution.py.
-WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG = range(7)
+WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG, LISTEN = range(8)
 Do = tuple[int, Any]

@@ -21,13 +21,14 @@ from outlast.ledger.verdict import Verdict, unaccepted
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import delivery, failure
-from outlast.runs.call import Call, Past, fold, labels
+from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.child import let_end
 from outlast.runs.claim import Claim
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.run import Outcome
 from outlast.runs.standing import wait_digest
+from outlast.runs.stops import PERSON
 from outlast.runs.waits.interrupt import is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
@@ -60,9 +61,11 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
     found = _find(runtime, claimed)
     if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
         found = _find(runtime, claimed)
+    suspects = _count_death(found, claimed)
     verdict = recovery.verdict_of(runtime, found)
     known = [entry["fingerprint"] for entry in found.ledger.accepted]
     execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
+    execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
     for reason in standing:
@@ -72,8 +75,17 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
         facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
         execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
+    facts |= {"death": claimed.death} if claimed.death else {}
     execution.pen.note(execution.pen.fact("run", "resumed", facts))
     return execution, verdict
+
+
+def _count_death(found: Found, claimed: Claim) -> set[Call]:
+    """The calls that were under way when the owner before died; each of them knows it from now on."""
+    suspects = set(found.ledger.in_flight) if claimed.found == "crashed" else set()
+    if suspects:
+        count_death(found.ledger, claimed.death)
+    return suspects
 
 
 def _find(runtime: Runtime, claimed: Claim) -> Found:
@@ -178,12 +190,15 @@ class Ended(NamedTuple):
 
 
 def _ended(execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Ended:
-    """Succeeded only if nothing is left in doubt: a flow cannot cancel or catch its way past a question."""
+    """Succeeded only if nothing is left in doubt: a flow cannot cancel or catch its way past a question.
+
+    One that was asked to stop and came to its end all the same has succeeded.
+    """
     if execution.paused or isinstance(error, Paused):
         return Ended("waiting")
     if isinstance(error, Exception):
         return Ended("failed", error=error)
-    if execution.stopping or error is not None:
+    if execution.cut_short or error is not None:
         return Ended("interrupted", error=error)
     if any(is_for_people(kind) for kind in execution.waits.values()):
         return Ended("waiting")
@@ -209,6 +224,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
     kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
     stored = _stored_result(runtime, ended.raw) if ended.raw is not None else None
+    stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""
     facts = {
         "unasked": list(left),
         "inputs_changed": changed,
@@ -219,6 +235,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "code": execution.flow_code if ended.status == "succeeded" else "",
         "waits": _asked(runtime, execution) if ended.status == "waiting" else None,
         "interrupts": _named(runtime, execution) if ended.status == "waiting" else None,
+        "by": stopped_by,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     return Outcome(
@@ -230,8 +247,14 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         replayed_steps=execution.replayed,
         unasked=tuple(left),
         inputs_changed=tuple(changed),
+        stopped_by=stopped_by,
         exception=error if isinstance(error, Exception) else None,
     )
+
+
+def _stopped_by(execution: Execution, error: BaseException | None) -> str:
+    """Who stopped the run; empty when that is not known (its flow, or the loop that it ran on)."""
+    return execution.stopped_by or (PERSON if isinstance(error, KeyboardInterrupt) else "")
 
 
 def _asked(runtime: Runtime, execution: Execution) -> dict[str, str]:

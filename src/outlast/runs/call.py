@@ -44,7 +44,8 @@ class Past(Struct, eq=False, gc=False):
     payload: bytes | None
     attempts: int = 0
     failures: int = 0  # attempts that count against the retries
-    crashes: int = 0  # starts that no outcome followed
+    crashes: int = 0  # deaths of its process in which it was alone under way
+    shared: int = 0  # deaths of its process that it shared with other steps
     open: bool = False  # started, and nothing since
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
@@ -84,6 +85,7 @@ class Ledger(Struct, eq=False):
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
+    in_flight: dict[Call, Past] = field(default_factory=dict)  # begun by the last owner, and not ended
 
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
@@ -146,13 +148,14 @@ class Poisoned(Struct, frozen=True):
 
 FIRST = Fresh(1)
 NextCall = Fresh | Replay | Doubtful | Changed | Poisoned
+SHARED_TIMES = 10  # as many deaths as a step must be alone in may be shared before somebody is asked
 
 
 def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
     """What a call does: replay its receipt, run, or wait for someone who knows.
 
     An outcome that was delivered is final. Everything else is tried again, except an effect that may have
-    happened and a step that killed its process `poison` times.
+    happened and a step in which its process died `poison` times.
     """
     past = ledger.calls.get(call)
     if past is None:
@@ -162,9 +165,15 @@ def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
         return Replay(past)
     if past.in_doubt:
         return Doubtful(past)
-    if past.decided != "retry" and past.crashes + past.open >= poison:
+    if is_poisoned(past, poison):
         return Poisoned(past)
     return Fresh(past.attempts + 1, past.failures)
+
+
+def is_poisoned(past: Past, poison: int) -> bool:
+    """Whether the process died too often in this step: alone, or far more often with others."""
+    often = past.crashes >= poison or past.shared >= SHARED_TIMES * poison
+    return often and past.kind == "step" and past.decided != "retry"
 
 
 # -- folding -----------------------------------------------------------------------------------------
@@ -195,15 +204,13 @@ def fold(rows: Iterable[Row]) -> Ledger:
                 past.attempts = header.attempt  # nearly every entry of a long run: nothing else to learn from it
                 continue
         if header.kind == "decision":
-            _fold_decision(past, header)
+            _fold_decision(ledger, past, header)
         else:
             _fold_attempt(ledger, past, header, seq, payload)
     return ledger
 
 
 def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload: bytes | None) -> None:
-    if past.open and header.attempt > past.attempts:
-        past.crashes += 1
     if past.kind == "decision":  # the call was decided on before it had an entry of its own
         past.kind = header.kind
         if header.kind == "effect":
@@ -211,6 +218,9 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
     past.open = header.status == "started"
     if past.open:
         past.begun = payload
+        ledger.in_flight[past.call] = past
+    elif ledger.in_flight:
+        ledger.in_flight.pop(past.call, None)
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):
@@ -225,8 +235,21 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         ledger.places[header.code] = decode_payload(payload).place or []
 
 
-def _fold_decision(past: Past, header: Header) -> None:
-    past.decided, past.crashes, past.failures, past.open = header.status, 0, 0, False
+def _fold_decision(ledger: Ledger, past: Past, header: Header) -> None:
+    past.decided, past.crashes, past.shared, past.failures, past.open = header.status, 0, 0, 0, False
+    ledger.in_flight.pop(past.call, None)
+
+
+def count_death(ledger: Ledger, death: str) -> None:
+    """The owner is gone: of the steps that were under way one that was alone has died with it, several have shared it.
+
+    `death` says why it is no step's doing alone (`deaths.py`); an owner that was only taken over did not die.
+    """
+    several = bool(death) or len(ledger.in_flight) > 1
+    for past in ledger.in_flight.values():
+        past.crashes += not several
+        past.shared += several and death != "taken"
+    ledger.in_flight.clear()
 
 
 def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
@@ -240,6 +263,8 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         set_aside(ledger, int(facts["to"]))
         if "from" in facts:
             ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "resumed" and facts and facts.get("from") == "crashed":
+        count_death(ledger, str(facts.get("death", "")))
     elif header.name == "mark":
         ledger.mark = facts
     elif header.name == "accepted" and facts:

@@ -17,6 +17,7 @@ from outlast.flows.spec import Signature, StepSpec
 from outlast.runs.attempt import (
     BODY,
     HANG,
+    LISTEN,
     PARK,
     PREPARE,
     PROBE,
@@ -36,6 +37,7 @@ from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
+from outlast.runs.stops import listen
 from outlast.values.threads import begin
 from outlast.values.user_code import calls_user_code
 
@@ -91,7 +93,8 @@ async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) 
             elif what == PREPARE:
                 answer = prepare(execution, given)
             elif what == PROBE:
-                answer = await _ask_probe(execution, given)
+                with execution.asking(given):
+                    answer = await _ask_probe(execution, given)
             else:
                 if what == PARK and not park:
                     raise Paused
@@ -129,6 +132,8 @@ async def _let_settle(branches: Branches, asked: Asked, elsewhere: Past) -> None
 async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> None:
     if what == SLEEP:
         await _nap(execution, given)
+    elif what == LISTEN:
+        await in_thread(lambda: listen(lambda: execution.stopping, given))
     elif what == HANG:
         try:
             await Branches.hang()

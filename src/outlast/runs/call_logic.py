@@ -12,12 +12,13 @@ from collections.abc import Generator
 from typing import Any
 
 from outlast import failpoints
-from outlast.errors import Failed, OutlastError, Paused
+from outlast.errors import Failed, OutlastError, Paused, Stopped
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
 from outlast.runs.attempt import (
     BODY,
     HANG,
+    LISTEN,
     PARK,
     PREPARE,
     PROBE,
@@ -33,6 +34,7 @@ from outlast.runs.attempt import (
 from outlast.runs.call import Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.execution import Execution, mark_of, shown
+from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
 
 Driven = Generator[Do, Any, Any]
 
@@ -98,6 +100,8 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     if ended.status == "interrupted":
         yield WRITE, execution.close(attempt, "interrupted", False, mark_of(spec), _error(error))
         raise error
+    if ended.status == "failed" and not _is_ours(error):
+        yield from _unless_stopped(execution, attempt, error)
     if spec.is_effect and not spec.says_not_done(error):
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
@@ -114,6 +118,18 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     return None
 
 
+def _unless_stopped(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
+    """Nothing, of an attempt that failed. One that its run's stop has reached is interrupted, and tried again."""
+    seconds = 0.0 if execution.stopping else listening_seconds(error)
+    if seconds:
+        yield LISTEN, seconds
+    if is_stopped_along(execution, error):
+        spec = attempt.asked.spec
+        mark = "not_done" if spec.is_effect and spec.says_not_done(error) else mark_of(spec)
+        yield WRITE, execution.close(attempt, "interrupted", False, mark, _error(error))
+        raise Stopped from error
+
+
 # -- effects that may have happened ------------------------------------------------------------------
 
 
@@ -127,7 +143,8 @@ def _decide(execution: Execution, asked: Asked, found: Doubtful | Poisoned | Cha
                 return settled[0]
             return (yield from _attempts(execution, asked, past.attempts + 1, past.failures))
         case Poisoned(past):
-            yield from _wait(execution, asked, "crash_loop", {"crashes": past.crashes + past.open})
+            shared = {"shared": past.shared} if past.shared else {}
+            yield from _wait(execution, asked, "crash_loop", {"crashes": past.crashes + past.shared, **shared})
         case Changed(past):
             was = {"was": list(past.call), "status": past.last.status, "seq": past.seq, "seen": asked.digest}
             yield from _wait(execution, asked, "inputs_changed", was)
@@ -160,6 +177,9 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
             return (packed[0],)
         answer = packed.error
     if answer is not NOT_DONE:
+        if execution.stopping and execution.stopped_by == SHUTDOWN:  # it may not have been able to say: asked again
+            execution.cut_short = True
+            raise Stopped
         why = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else "UNKNOWN"
         yield from _wait(execution, asked, "in_doubt", {"attempt": attempt.number, "probe": why})
     return (yield from _not_done(execution, attempt, error))

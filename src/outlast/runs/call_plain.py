@@ -24,12 +24,26 @@ from outlast.errors import (
     Unavailable,
 )
 from outlast.flows.spec import StepSpec
-from outlast.runs.attempt import BODY, HANG, PREPARE, PROBE, SLEEP, WRITE, Asked, Attempt, Ended, Raised, Returned
+from outlast.runs.attempt import (
+    BODY,
+    HANG,
+    LISTEN,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
+    Asked,
+    Attempt,
+    Ended,
+    Raised,
+    Returned,
+)
 from outlast.runs.call import Replay
 from outlast.runs.call_logic import drive
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
+from outlast.runs.stops import listen
 from outlast.values.threads import begin
 from outlast.values.user_code import calls_user_code
 
@@ -112,9 +126,12 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
             elif what == PREPARE:
                 answer = prepare(execution, given)
             elif what == PROBE:
-                answer = _probe(execution, given)
+                with execution.asking(given):
+                    answer = _probe(execution, given)
             elif what == SLEEP:
                 _nap(execution, given.asked.spec.delay(given.failures))
+            elif what == LISTEN:
+                listen(lambda: execution.stopping, given)
             elif what == HANG:  # an async flow cancelled it before; a plain one cannot
                 raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
             else:

@@ -244,7 +244,7 @@ class Child(Generic[T]):
         """Ask the child to stop at its next step."""
         live = self._execution.runtime.live.get(self.run_id)
         if live is not None:
-            live.stopping = True
+            live.ask_to_stop(self._execution.stopped_by)
 
     def wait(self) -> None:
         """Until the child has ended or waits."""
@@ -280,6 +280,7 @@ class Child(Generic[T]):
         if not self._waits():
             return
         if self._execution.stopping:
+            self._execution.cut_short = True
             raise Stopped
         self._open_wait()
         self._execution.paused = True

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.flows.loading import refuse_while_loading
-from outlast.home.process import is_alive
+from outlast.home.process import is_alive, is_stopped
 from outlast.home.tokens import is_ours, print_of
 from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, decode_header, decode_payload, entry
-from outlast.ledger.lease import Beat, is_over
+from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
+from outlast.runs import deaths
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
 from outlast.runs.standing import row_digest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 DAY_US = 86_400_000_000
+HERE = "this process"  # who holds a run that is executed right here
 
 
 class Claim(NamedTuple):
@@ -37,6 +39,7 @@ class Claim(NamedTuple):
     silent_at: int = 0  # by when the owner before was surely dead, if it died
     token: str = ""  # the claim that it was taken under
     notes: tuple[str, ...] = ()  # what who started it should know
+    death: str = ""  # of one that was found crashed: why that is no step's doing alone (`deaths.py`)
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
@@ -66,8 +69,11 @@ def _sign_in(runtime: Runtime, tx: Writing) -> None:
     tx.forget_silent_processes(beat.wall_us - DAY_US)
 
 
-def claim(runtime: Runtime, run_id: str) -> Claim:
-    """Take a run over. Raises RunHeld while its owner lives, RunFinished when there is nothing to go on with."""
+def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
+    """Take a run over. Raises RunHeld while its owner lives, RunFinished when there is nothing to go on with.
+
+    `take` says why it is taken from an owner that may live: that is on the record, and the owner is fenced.
+    """
     refuse_while_loading()
 
     def work(tx: Writing) -> Claim:
@@ -77,9 +83,13 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
         if row.status in FINISHED:
             raise RunFinished(run_id, row.status)
         refuse_sealed(row)
-        refuse_held(runtime, tx, run_id, lease)
+        held = holder_of(runtime, tx, run_id, lease)
+        if held and (held == HERE or not take):
+            raise RunHeld(run_id, held, lease.epoch)
         _sign_in(runtime, tx)
         token = _our_token(runtime, tx, row, lease)
+        death = deaths.death_of(runtime, tx, lease) if is_executing(row) else ""
+        deaths.note_death(tx, lease, death)
         tx.take_lease(lease, runtime.process.id)
         silent_at = silent_since(runtime, tx, row, lease)
         if lease.holder and lease.holder not in (runtime.process.id, token):
@@ -87,10 +97,19 @@ def claim(runtime: Runtime, run_id: str) -> Claim:
         found = "crashed" if row.status == "running" else row.status
         tx.set_run_status(row.key, "running", runtime.clock.now())
         hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+        if held:
+            tx.append(hold, [_taken(runtime, hold, row, held, take)])
+            death = deaths.TAKEN if found == "crashed" else ""
         runtime.claimed.add(run_id)
-        return Claim(hold, row, found, silent_at, token)
+        return Claim(hold, row, found, silent_at, token, death=death)
 
     return runtime.store.write(work)
+
+
+def _taken(runtime: Runtime, hold: Hold, run: RunRow, holder: str, why: str) -> Entry:
+    """That somebody took a run from who held it, and why."""
+    facts = {"from": holder, "by": runtime.actor, "why": why}
+    return run_fact("taken", facts, epoch=hold.epoch, at=runtime.clock.now(), trace_id=run.trace_id)
 
 
 def silent_since(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) -> int:
@@ -121,18 +140,31 @@ def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> 
     if lease.holder is None:
         return ""
     if lease.holder == runtime.process.id:
-        return "this process" if run_id in runtime.live or run_id in runtime.claimed else ""
+        return HERE if run_id in runtime.live or run_id in runtime.claimed else ""
     beat = look.beat_of(lease.holder)
     if beat is None:
         return ""
-    alive = is_alive(beat.process, runtime.process)
-    clock = runtime.clock
-    if is_over(beat, runtime.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now()):
-        return ""
     run = look.run_by_id(run_id)
-    if run is None or is_executing(run):
+    executing = run is None or is_executing(run)
+    if _is_over(runtime, beat, executing=executing):
+        return ""
+    if run is None or executing:
         return str(beat.process)
     return "" if is_ours(runtime, lease.holder, beat) else _claimer(look, run, lease, beat)
+
+
+def _is_over(runtime: Runtime, beat: Beat, *, executing: bool) -> bool:
+    """Whether a holder's lease may be taken. One that only claimed the run says nothing between two uses."""
+    me, clock = runtime.process, runtime.clock
+    return is_over(
+        beat,
+        me,
+        alive=is_alive(beat.process, me),
+        stopped=is_stopped(beat.process, me),
+        boot_us=clock.boot(),
+        wall_us=clock.now(),
+        leases=SILENT_LEASES if executing else 1,
+    )
 
 
 def is_executing(run: RunRow) -> bool:

@@ -6,7 +6,9 @@ It calls no user code. What it writes goes through its pen; what is done for a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +37,7 @@ from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
 from outlast.runs.state import State
+from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.runs.undo import Endings
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
@@ -81,6 +84,8 @@ class Execution:
         self.made = Unawaited(self.id, runtime.project)
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
+        self.stopped_by = ""  # person, shutdown: who asked it to stop (`stops.py`)
+        self.cut_short = False  # a call of the body did not come about because it was to stop
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
@@ -91,7 +96,9 @@ class Execution:
         self.stopping_now = False  # the step under way is to end too
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
+        self.probing: dict[int, tuple[str, float]] = {}  # probes under way: of which step, and since when
         self._sync_start = resumed  # the first new step after a resume is on disk before its body
+        self.suspects: set[Call] = set()  # were under way at a crash; until they end, every start is on disk first
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -102,8 +109,15 @@ class Execution:
         if self.paused:
             raise Paused
         if self.stopping or self.over:
+            self.cut_short = True
             raise Stopped
         self.made.refuse_dropped()
+
+    def ask_to_stop(self, by: str, *, now: bool = False) -> None:
+        """No further call begins; with `now` the step under way ends too. What a person wants outweighs a shutdown."""
+        self.stopped_by = both(self.stopped_by, by)
+        self.stopping_now = self.stopping_now or now
+        self.stopping = True
 
     @property
     def ending(self) -> bool:
@@ -122,7 +136,7 @@ class Execution:
         inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
-        found = next_call(call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+        found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
         if call_id and isinstance(found, Replay) and found.past.last.seen != seen:
             found = self._changed_by_id(found.past)
         if isinstance(found, Replay | Doubtful):
@@ -151,7 +165,8 @@ class Execution:
         for one in asked:
             one.in_map = True
             if isinstance(one.next, Changed):
-                one.next = next_call(one.call, spec.kind, self.ledger, self.settings.crashes_before_asking)
+                limit = spec.crashes or self.settings.crashes_before_asking
+                one.next = next_call(one.call, spec.kind, self.ledger, limit)
                 if one.next is FIRST:
                     self._look_elsewhere(one)
         return asked
@@ -247,7 +262,7 @@ class Execution:
         with self.pen.lock:
             self.open[id(attempt)] = attempt
             if spec.is_effect or spec.prepares or self._sync_start:
-                self._sync_start = False
+                self._sync_start = bool(self.suspects)
                 return self.pen.queue(self._start_entry(attempt))
             return self.pen.queue() if self.pen.owes else None
 
@@ -262,6 +277,8 @@ class Execution:
 
     def _start_entry(self, attempt: Attempt) -> Entry:
         attempt.recorded = True
+        if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
+            attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
         return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
 
     def previous_of(self, asked: Asked) -> Past | None:
@@ -291,6 +308,9 @@ class Execution:
         with self.pen.lock:
             attempt.closed = True
             self.open.pop(id(attempt), None)
+            self.cut_short = self.cut_short or status == "interrupted"
+            if self.suspects:
+                self.suspects.discard(attempt.asked.call)
             dirty = self.state.take_dirty()
             if dirty:
                 payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
@@ -337,6 +357,26 @@ class Execution:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
         self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
         self.paused = True
+
+    @contextmanager
+    def asking(self, attempt: Attempt) -> Iterator[None]:
+        """A probe is asked about this attempt."""
+        label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+        self.probing[id(attempt)] = (label, time.monotonic())
+        try:
+            yield
+        finally:
+            del self.probing[id(attempt)]
+
+    def only_asks(self) -> tuple[str, float] | None:
+        """The step and the seconds, of a run that does nothing but ask a probe, itself or in its children."""
+        live = self.runtime.live
+        below = [found.only_asks() for child in self.children if (found := live.get(child.run_id)) is not None]
+        asked = [*self.probing.values(), *(each for each in below if each is not None)]
+        if self.open or None in below or not asked:
+            return None
+        step, since = max(asked, key=lambda each: each[1])
+        return step, since
 
     # -- the body's own calls --------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import LeaseLost, OutlastError, Severed, StoreFailed
 from outlast.ledger.lease import Beat
+from outlast.runs.stops import PERSON
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class Heart:
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
-        if not execution.stopping and any(kind == "pause" for _, kind, _, _ in asked):
-            execution.stopping = True
+        if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
+            execution.ask_to_stop(PERSON)
             execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks
 
     def _look_for_the_store(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
+from outlast.runs import stops
 from outlast.runs.call import Call, id_of
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
@@ -104,3 +105,13 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRec
         source=row.source,
         worktree=row.worktree,
     )
+
+
+def who_stopped(runtime: Runtime, run_id: str) -> str:
+    """Who stopped an interrupted run: a person, a shutdown; empty when that is not known."""
+
+    def look(reading: Reading) -> str:
+        row, lease = reading.run_by_id(run_id), reading.lease_of(run_id)
+        return stops.who_stopped(reading, row, lease) if row is not None and lease is not None else ""
+
+    return runtime.store.read(look)

@@ -1,8 +1,9 @@
-"""SIGINT and SIGTERM while a run executes: the first asks it to stop after its step, the second stops the step too.
+"""SIGINT, SIGTERM and SIGHUP while a run executes: the first asks it to stop after its step, the second stops it.
 
-Nothing is forwarded to commands. The handler takes no lock and fills no buffer: it sets flags, writes one line, and
-raises KeyboardInterrupt in the user's code only, so that nothing of ours is left half done. What cannot be done at the
-moment of the signal, a thread sees to a moment later.
+A hangup is heard once, however often it comes: a terminal that is closed says so twice, and service managers send it
+after TERM. Nothing is forwarded to commands. The handler takes no lock and fills no buffer: it sets flags, writes one
+line, and raises KeyboardInterrupt in the user's code only, so that nothing of ours is left half done. What cannot be
+done at the moment of the signal, a thread sees to a moment later.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.threads import begin
 from outlast.values.user_code import CALLERS
 from outlast.values.visible import visible
@@ -27,7 +29,15 @@ if TYPE_CHECKING:
     from outlast.home.home import Runtime
 
 T = TypeVar("T")
-DEFAULTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+DEFAULTS: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+WHAT_THEN = {
+    PERSON: "stopped by you: it stays stopped until it is resumed",
+    SHUTDOWN: "stopped by a shutdown: it goes on by itself, with the next tick or server",
+}
 AGAIN_SECONDS = 0.05  # how often the thread looks whether what was asked for has come about
 HAMMERING_SECONDS = 1.0  # signals that come so soon after the second are the same wish
 SHOWN_STEPS = 3
@@ -47,6 +57,7 @@ class Signals:
 
     def __init__(self, runtime: Runtime, *, own_process: bool = False) -> None:
         self.first = 0  # the first one that came
+        self._by = ""  # whose wish it is: a person's, or a shutdown
         self._runtime, self._own_process = runtime, own_process
         self._handlers: dict[int, Any] = {}
         self._now_at = 0.0  # when the step under way was to end too
@@ -88,9 +99,10 @@ class Signals:
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         poked, self._poked = self._poked, False
+        self._by = both(self._by, stopped_by(self.first if poked else number))
         if not self.first:
             self._ask(number)
-        elif not self._over:
+        elif not self._over and (poked or number != signal.SIGHUP):
             last = self._now_at and not poked and time.monotonic() - self._now_at > HAMMERING_SECONDS
             self._now_at = self._now_at or time.monotonic()
             self._insist(number, frame, again=bool(last))
@@ -99,13 +111,14 @@ class Signals:
         self.first = number
         self._news.put(True)
         if not self._over:
-            self._runtime.stop()
+            self._runtime.stop(by=self._by)
             limit = self._runtime.settings.grace_seconds
-            _tell(f"finishing {under_way(self._runtime)}, up to {limit:g} s; again to stop now\n")
+            told = f"finishing {under_way(self._runtime)}, up to {limit:g} s; again to stop now"
+            _tell(f"{told}\n{WHAT_THEN[self._by]}\n")
 
     def _insist(self, number: int, frame: FrameType | None, *, again: bool) -> None:
         """Commands are ended where they are waited for. A Python body ends by an exception, if one can be raised."""
-        if not self._runtime.stop(True):
+        if not self._runtime.stop(True, self._by):
             return
         place = place_of(frame)
         if place == "theirs" and (again or not self._reached):
@@ -131,7 +144,7 @@ class Signals:
         until = time.monotonic() + self._runtime.settings.grace_seconds
         while not self._is_over():
             now = bool(self._now_at) or time.monotonic() >= until
-            self._runtime.stop(now)
+            self._runtime.stop(now, self._by)
             if now and not self._reached:
                 self._poke()
 
@@ -152,7 +165,7 @@ class Signals:
 def over_defaults(runtime: Runtime) -> Iterator[None]:
     """Listen while a library's run executes: only in the main thread, and only over Python's own handlers.
 
-    When the run has ended the signal still counts: KeyboardInterrupt, or for SIGTERM SystemExit(143).
+    When the run has ended the signal still counts: KeyboardInterrupt, or SystemExit(143) for SIGTERM, 129 for SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

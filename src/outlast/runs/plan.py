@@ -8,7 +8,7 @@ from typing import Any
 
 from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Verdict
-from outlast.runs.call import Call, Ledger, Past
+from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
 
@@ -52,9 +52,15 @@ def action_of(past: Past, poison: int) -> str:
         return "raise_again" if past.ended_badly else "reuse"
     if past.in_doubt:
         return "confirm" if past.last.mark == "probed" else "decide"
-    if past.decided != "retry" and past.crashes + past.open >= poison:
+    if is_poisoned(past, limit_of(past, poison)):
         return "decide"
     return "retry"
+
+
+def limit_of(past: Past, otherwise: int) -> int:
+    """In how many deaths a step may be alone before a person is asked: as it said when it began, if it did."""
+    facts = decode_payload(past.begun).facts if past.begun and b'"crashes":' in past.begun else None
+    return int(facts["crashes"]) if isinstance(facts, dict) and isinstance(facts.get("crashes"), int) else otherwise
 
 
 def plan_steps(

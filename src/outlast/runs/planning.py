@@ -9,7 +9,8 @@ from outlast.errors import RunFinished
 from outlast.ledger.verdict import Reason, judge
 from outlast.runs import claim as claims
 from outlast.runs import recovery
-from outlast.runs.call import Call, labels
+from outlast.runs.call import Call, count_death, labels
+from outlast.runs.deaths import death_of
 from outlast.runs.plan import Plan, plan_steps, state_of
 from outlast.runs.recovery import Found
 from outlast.runs.run import FINISHED
@@ -26,14 +27,16 @@ def plan(runtime: Runtime, row: RunRow) -> Plan:
     if row.status in FINISHED:
         raise RunFinished(row.id, row.status)
 
-    def look(reading: Reading) -> tuple[Found, str]:
+    def look(reading: Reading) -> tuple[Found, str, str]:
         lease = reading.lease_of(row.id)
         assert lease is not None
-        return recovery.find(reading, row, lease), claims.holder_of(runtime, reading, row.id, lease)
+        found, holder = recovery.find(reading, row, lease), claims.holder_of(runtime, reading, row.id, lease)
+        return found, holder, "" if holder else death_of(runtime, reading, lease)
 
-    found, holder = runtime.store.read(look)
+    found, holder, death = runtime.store.read(look)
     if not holder and found.run.status == "running":
         found = found._replace(run=found.run._replace(status="crashed"))
+        count_death(found.ledger, death)
     waits = runtime.waits(row.key)
     claimed = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
     alive = [] if holder else _alive(runtime, found)

@@ -84,6 +84,7 @@ class Outcome(Generic[T]):
     redelivered: bool = False  # the same, of an equal call whose outcome nobody had received
     notes: tuple[str, ...] = ()  # code_changed, result_pruned of such an outcome; of a new run what lies beside it
     holder: str = ""  # who runs it, when it is running and that is not this call
+    stopped_by: str = ""  # of an interrupted run: person (it stays so), shutdown (it goes on by itself)
     exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     def unwrap(self) -> T:

@@ -243,9 +243,9 @@ def continue_child(runtime: Runtime, run_id: str, spec: FlowSpec) -> Outcome[Any
     return standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id), spec)
 
 
-def claim(runtime: Runtime, run_id: str) -> Claim:
-    """Take a run over. Raises RunFinished, RunHeld."""
+def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
+    """Take a run over; `take` says why, of one that somebody holds. Raises RunFinished, RunHeld."""
     row = runtime.row(run_id)
     if row.status in FINISHED:
         raise RunFinished(row.id, row.status)
-    return claims.claim(runtime, row.id)
+    return claims.claim(runtime, row.id, take)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from outlast.runs.run import Outcome
 
 SUCCEEDED, FAILED, USAGE, WAITING, REFUSED, MISSING, ABORTED = range(7)
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+INTERRUPTED, BROKEN_PIPE, TERMINATED, HUNG_UP = 130, 141, 143, 129
 
 # The most special class that fits wins.
 OF_ERRORS: dict[type[OutlastError], int] = {
@@ -87,7 +87,7 @@ ADVICE: dict[type[OutlastError], str] = {
     InterruptNotFound: "`outlast inbox` lists the open ones",
     HomeNotFound: MAKE_A_HOME,
     RunHeld: "wait for it: `outlast run … --wait`; or stop that worker (a dead one is taken over at once); if it is a "
-    "claim of yours, show it: OUTLAST_CLAIM=ID",
+    "claim of yours, show it: OUTLAST_CLAIM=ID; or take it over: `outlast resume {run} --take --why WHY`",
     HandoffClaimed: "wait for it; if the claim is yours, show it: --claim-id ID or OUTLAST_CLAIM=ID; "
     "or take it over: `outlast handoff claim ANCHOR --take --why WHY`",
     HandoffContested: "mend what is named, or take it upon you: --accept CODE[:SUBJECT] --why WHY",

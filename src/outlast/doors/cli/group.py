@@ -128,6 +128,6 @@ def cli(ctx: click.Context, /, **given: str | bool | None) -> None:
     \b
     Exit codes: 0 succeeded, 1 failed, 2 usage or choose one, 3 waiting,
     4 refused (contested, in doubt, conflict, declined), 5 not found,
-    6 aborted, 130 or 143 interrupted.
+    6 aborted, 130, 143 or 129 interrupted.
     """
     ctx.obj = given

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
+from signal import SIGHUP, SIGINT
 from typing import Any
 
 from outlast.doors.cli.door import Door
@@ -19,10 +23,11 @@ PACKAGE = str(Path(__file__).parents[2])
 
 def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
     """Render an outcome; the exit code it stands for."""
-    if door.json:
-        emit(outcome_json(outcome))
-    else:
-        _say(door, outcome)
+    if outcome.status == "interrupted" and signal and not outcome.stopped_by:  # it was ended by an exception
+        outcome = replace(outcome, stopped_by="person" if signal == SIGINT else "shutdown")
+    with suppress(OSError) if signal == SIGHUP else nullcontext():  # the terminal is gone, and nobody reads this
+        emit(outcome_json(outcome)) if door.json else _say(door, outcome)
+        sys.stdout.flush()
     code = exit_code_of(outcome)
     return 128 + signal if signal and code in (1, INTERRUPTED) else code
 
@@ -55,7 +60,14 @@ def _say(door: Door, outcome: Outcome[Any]) -> None:
         case "failed":
             _say_failure(door, outcome)
         case _:
-            say(f"continue: the same command again, or {door.command('resume', outcome.run_id)}")
+            say(how_to_go_on(outcome.stopped_by, door.command("resume", outcome.run_id)), prose=True)
+
+
+def how_to_go_on(stopped_by: str, command: str) -> str:
+    """What becomes of a run that was stopped, and how to go on with it now."""
+    if stopped_by == "shutdown":
+        return f"stopped by a shutdown: it goes on by itself, with the next tick or server; now: {command}"
+    return f"continue: the same command again, or {command}"
 
 
 def say_result(result: Any) -> None:

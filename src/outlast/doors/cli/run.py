@@ -69,7 +69,7 @@ def run(
     from outlast.doors.cli.inputs import find_flow, inputs_of
     from outlast.python.shared import Options
 
-    with _turned_away(door.json):
+    with turned_away(door.json):
         found = find_flow(flow, door.home)
     given = inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
@@ -107,7 +107,10 @@ def agreed(options: Options, error: RepeatsEffects) -> Options:
     help="What an unfinished attempt left in its declared files: keep it, or put the files back [as the flow says].",
 )
 @click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
-@click.option("--why", default="", metavar="WHY", help="Why you accept it, or go back; it is on the record.")
+@click.option(
+    "--take", is_flag=True, help="Take it from whoever holds it, who can write nothing any more; needs --why."
+)
+@click.option("--why", default="", metavar="WHY", help="Why you accept it, take it, or go back; it is on the record.")
 @click.option(
     "--flow",
     metavar="PATH",
@@ -122,6 +125,7 @@ def resume(
     start: str | None,
     partial: str | None,
     accept: Sequence[str],
+    take: bool,
     why: str,
     flow: str | None,
     dry_run: bool,
@@ -134,6 +138,12 @@ def resume(
     """
     if accept and not why.strip():
         raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
+    if take and not why.strip():
+        raise click.UsageError("--take needs --why: say why you take it from who holds it; it is on the record")
+    if take and not run_id:
+        raise click.UsageError("--take needs a RUN: name the one that you take")
+    if take and dry_run:
+        raise click.UsageError("--take changes the run, --dry-run must not; give one of them")
     if start is not None and dry_run:
         raise click.UsageError("--from changes the run, --dry-run must not; give one of them")
     if flow is not None and dry_run:
@@ -145,7 +155,7 @@ def resume(
         if _was_declined(outlast, chosen):
             from outlast.doors.cli.outcomes import say_outcome
 
-            return say_outcome(door, _interrupted(outlast, chosen))
+            return say_outcome(door, interrupted(outlast, chosen))
         if dry_run:
             from outlast.doors.cli.plans import say_plan
 
@@ -153,7 +163,8 @@ def resume(
         given = _flow_given(door, outlast, chosen, flow)
         if start is not None:
             outlast.rewind(chosen, start, why=why or f"resume --from {start}")
-        return resume_now(door, outlast, chosen, until_done, accept=accept, why=why, partial=partial, flow=given)
+        how = {"accept": accept, "why": why, "partial": partial, "flow": given, "take": take}
+        return resume_now(door, outlast, chosen, until_done, **how)
 
 
 def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> Any:
@@ -164,7 +175,7 @@ def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> 
     if name is None or url_of(door.home):
         return name
     whole = f"{name}:{outlast.get(run_id).source.rpartition(':')[2]}" if name.endswith(".py") else name
-    with _turned_away(door.json):
+    with turned_away(door.json):
         return find_flow(whole, door.home)
 
 
@@ -176,7 +187,8 @@ def _was_declined(outlast: Outlast, run_id: str) -> bool:
 def resume_now(door: Door, outlast: Outlast, run_id: str, until_done: bool = False, **how: Any) -> int:
     """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
     sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
-    return _go(door, outlast, lambda: outlast.resume(run_id, **how), until_done, run_id, how)
+    later = {name: value for name, value in how.items() if name != "take"}  # it is taken once
+    return _go(door, outlast, lambda: outlast.resume(run_id, **how), until_done, run_id, later)
 
 
 def _go(
@@ -214,7 +226,7 @@ def _asked_on(
     left: set[str] = set()
     while not signal and can_ask(door) and decide(outlast, outcome, left):
         if outlast.get(outcome.run_id).finished:
-            return _interrupted(outlast, outcome.run_id), 0
+            return interrupted(outlast, outcome.run_id), 0
         outcome, signal = resume(outcome.run_id)
     return outcome, signal
 
@@ -223,16 +235,16 @@ def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Out
     """How a run stands after `work`, watched meanwhile; and the signal that asked it to stop, or 0."""
     from outlast.doors.cli.progress import watched
 
-    with _turned_away(door.json):
+    with turned_away(door.json):
         outcome, run_id, signal = watched(outlast, run_id, work, quiet=door.json)
     if outcome is None:
-        outcome = _interrupted(outlast, run_id)
+        outcome = interrupted(outlast, run_id)
     if outcome.run_id and not outcome.replayed:
-        _mirror(outlast, outcome.run_id)
+        mirror(outlast, outcome.run_id)
     return outcome, signal
 
 
-def _mirror(outlast: Outlast, run_id: str) -> None:
+def mirror(outlast: Outlast, run_id: str) -> None:
     """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
     from outlast.doors.cli.render import note
     from outlast.errors import EmbeddedOnly, OutlastError
@@ -247,7 +259,7 @@ def _mirror(outlast: Outlast, run_id: str) -> None:
         note(f"the mirror of run {run_id} could not be written: {error}; later: outlast export {run_id} --mirror")
 
 
-def _interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
+def interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands that was ended from outside."""
     from outlast import Outcome
 
@@ -256,7 +268,7 @@ def _interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
 
 
 @contextmanager
-def _turned_away(wanted: bool) -> Iterator[None]:
+def turned_away(wanted: bool) -> Iterator[None]:
     """With --json, what the flow and its processes print goes to stderr: stdout carries one object."""
     if not wanted:
         yield
@@ -283,17 +295,35 @@ def _choose(door: Door, outlast: Outlast) -> str:
         return found[0].id
     if found and can_ask(door):
         return pick(found)
+    held = [] if found else _held(outlast, door.scope)
     why = "choose one: outlast resume RUN" if found else "no run of this home can be resumed; see `outlast runs`"
+    if held:
+        why = f"nothing waits to be resumed, and {_who_holds(door, held[0])}"
     if door.json:
         from outlast.values.codec import jsonable
 
         detail = "several runs can be resumed" if found else "no run can be resumed"
         error = {"code": "choose_one", "detail": detail, "advice": why, "path": None}
-        emit({"error": error, "runs": jsonable(found)})
+        emit({"error": error, "runs": jsonable(found or held)})
         return ""
-    say_runs(found)
+    say_runs(found or held)
     note(f"error: {why} [choose_one]")
     return ""
+
+
+def _held(outlast: Outlast, scope: str | None) -> list[RunRecord]:
+    """The runs that somebody holds, the one that was taken up last first."""
+    found = outlast.runs(status="running", limit=10_000)
+    own = [run for run in found if not run.parent and scope in (None, run.scope)]
+    return sorted(own, key=lambda run: run.updated_at, reverse=True)
+
+
+def _who_holds(door: Door, run: RunRecord) -> str:
+    """Who holds a run, since when, and how to take it from them."""
+    from outlast.doors.cli.render import at
+
+    how = door.command("resume", run.id, "--take", "--why", "WHY")
+    return f"{run.holder} has run {run.id} since {at(run.updated_at)}; wait for it, or take it: {how}"
 
 
 def candidates(outlast: Outlast, scope: str | None) -> list[RunRecord]:

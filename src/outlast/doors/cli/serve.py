@@ -27,6 +27,13 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen [127.0.0.1: this machine only].")
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
+@click.option(
+    "--wake",
+    default=30.0,
+    type=click.FloatRange(0, 86_400),
+    metavar="SECONDS",
+    help="How often to go on with runs that can by themselves; 0: never [30].",
+)
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
@@ -37,7 +44,8 @@ def serve(door: Door, host: str, port: int, limits: tuple[str, ...], **given: An
 
     On this machine no key is needed while the home has none; any other address needs keys (`outlast keys create`). The
     log goes to standard error, a JSON object a line. Asked to stop, open streams are ended and runs under way are
-    interrupted.
+    interrupted. When it starts, and then every so often, it goes on with runs of its flows that are crashed, answered,
+    due, or were stopped by a shutdown.
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
@@ -74,6 +82,7 @@ def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> Serv
         loopback=is_loopback(host),
         require_key=given["require_key"],
         flows=given["flows"],
+        wake_seconds=given["wake"],
         public_url=given["public_url"],
         allow_hosts=given["hosts"],
         allow_origins=given["origins"],

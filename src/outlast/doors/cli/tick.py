@@ -1,28 +1,29 @@
-"""`outlast tick`: wake what is due, one run after another. Meant for cron."""
+"""`outlast tick`: wake what is due, several runs side by side. Meant for cron."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
-from outlast.doors.cli.render import STYLES, emit, say
+from outlast.doors.cli.exits import SUCCEEDED, is_declined
+from outlast.doors.cli.render import STYLES, counted, emit, say
+from outlast.doors.cli.waking import Waking, Woken
 from outlast.doors.cli.ways import asks, is_overdue, say_ways, ways, with_children
 from outlast.runs.waits.interrupt import BY_DEADLINE
+from outlast.values.durations import duration
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast
-    from outlast.runs.due import Due
 
+JOBS = 4
 REASONS = {
     "crashed": "had crashed",
+    "stopped": "was stopped by a shutdown",
     "answered": "was answered",
     "asked": "was decided on",
     "over": "has waited long enough",
@@ -30,77 +31,66 @@ REASONS = {
 ENDED = {"succeeded": "succeeded", "aborted": "was given up"}
 LATE = "was not answered before its deadline"
 STANDS = {"held": "somebody else has it", "refused": "it was refused", "finished": "it had been finished"}
-WELL = ("succeeded", "waiting", "aborted", "held", "finished")
+STANDS |= {"left": "it is left to the next tick"}
 
 
-@dataclass(frozen=True)
-class Woken:
-    """What came of one run."""
-
-    run_id: str
-    reason: str
-    status: str | None = None
-    error: dict[str, Any] | None = None
-    said: str = ""
-    code: int = SUCCEEDED
-    signal: int = 0
-    interrupts: tuple[Interrupt, ...] = ()
+def _seconds(context: click.Context, option: click.Parameter, given: str) -> float:
+    found = duration(given if not given.isdigit() else float(given))
+    if found is None or found < 0:
+        raise click.BadParameter(f"{given!r} is no time; use 30s, 5m or 1h")
+    return found
 
 
 @command("tick")
 @click.option("--dry-run", is_flag=True, help="Only say what is due.")
-def tick(door: Door, dry_run: bool) -> int:
-    """Continue every run that is crashed, answered or due. For cron.
+@click.option("--all", "every", is_flag=True, help="Also what was left more than a week ago.")
+@click.option("--jobs", default=JOBS, type=click.IntRange(1, 64), help=f"How many runs go on at once [{JOBS}].")
+@click.option(
+    "--wait",
+    "probe_seconds",
+    default="60s",
+    callback=_seconds,
+    metavar="TIME",
+    help="How long runs may do nothing but ask a probe before they are left to the next tick [60s].",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing of what is well: only what failed or was refused.")
+def tick(door: Door, dry_run: bool, every: bool, jobs: int, probe_seconds: float, quiet: bool) -> int:
+    """Continue every run that is crashed, answered, due, or was stopped by a shutdown. For cron.
 
-    Failed and interrupted runs are left to people. One that fails or is refused does not keep the others from going
-    on; one that somebody else has just taken is theirs. Exit 0: all went on; 1: one failed; 4: one was refused.
+    Failed runs, and those that a person stopped, are left to people. One that fails, hangs or is refused does not keep
+    the others from going on; one that somebody else has just taken is theirs. Exit 0: all went on; 1: one failed; 4:
+    one was refused. Asked to stop, it stops its runs after their steps, and begins no others.
     """
+    from outlast.doors.cli.run import turned_away
+
     with door.open() as outlast:
         outlast._receive_when("never")  # whoever asked for them has not been told
-        found = [one for one in outlast.due() if door.scope in (None, one.scope)]
+        found = [one for one in outlast.due(all=True) if door.scope in (None, one.scope)]
+        chosen = [one for one in found if every or not one.old]
         sys.path.insert(0, os.getcwd())
-        whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in found}
-        work = (Woken(one.run_id, one.reason) for one in found) if dry_run else _wake_all(door, outlast, found)
+        whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in chosen}
+        waking = Waking(door, outlast, [] if dry_run else chosen, jobs, probe_seconds)
         woken = []
-        for one in work:
-            woken.append(one)
-            if not door.json:
-                _say(door, outlast, one, whys[one.run_id])
+        with turned_away(door.json):
+            for one in [Woken(one.run_id, one.reason) for one in chosen] if dry_run else waking:
+                woken.append(one)
+                if not door.json and (one.code or not quiet):
+                    _say(door, outlast, one, whys[one.run_id])
+        if waking.left_behind:
+            outlast._runtime.close(wait=False)
     if door.json:
-        emit({"ok": not any(one.code for one in woken), "runs": [_plain(one) for one in woken]})
-    elif not woken:
+        old = [one.run_id for one in found if one not in chosen]
+        emit({"ok": not any(one.code for one in woken), "runs": [_plain(one) for one in woken], "old": old})
+    elif not quiet:
+        _say_rest(door, len(woken), len(found) - len(chosen))
+    return 128 + waking.signal if waking.signal else max((one.code for one in woken), default=SUCCEEDED)
+
+
+def _say_rest(door: Door, woken: int, old: int) -> None:
+    if not woken:
         say("nothing is due")
-    stopped = max((one.signal for one in woken), default=0)
-    return 128 + stopped if stopped else max((one.code for one in woken), default=SUCCEEDED)
-
-
-def _wake_all(door: Door, outlast: Outlast, found: Sequence[Due]) -> Iterator[Woken]:
-    """One after another; a signal stops the one under way and leaves the others."""
-    for one in found:
-        woken = wake(door, outlast, one)
-        yield woken
-        if woken.signal:
-            return
-
-
-def wake(door: Door, outlast: Outlast, one: Due) -> Woken:
-    """Go on with one run; whatever becomes of it is told, not raised."""
-    from outlast.doors.cli.run import outcome_of
-    from outlast.errors import OutlastError, RunFinished, RunHeld
-
-    try:
-        outcome, signal = outcome_of(door, outlast, one.run_id, lambda: outlast.resume(one.run_id))
-    except RunHeld as error:
-        return Woken(one.run_id, one.reason, "held", said=f"taken by {error.holder}")
-    except RunFinished as error:
-        return Woken(one.run_id, one.reason, "finished", said=f"it {error.status} meanwhile")
-    except OutlastError as error:
-        code = FAILED if exit_code(error) == FAILED else REFUSED
-        return Woken(one.run_id, one.reason, "refused", error.to_dict(), f"{told(error)} [{error.code}]", code)
-    code = SUCCEEDED if outcome.status in WELL else FAILED
-    failure = str((outcome.error or {}).get("message", ""))
-    said, waits = ("", outcome.interrupts) if outcome.interrupts else (failure, ())
-    return Woken(one.run_id, one.reason, outcome.status, outcome.error, said, code, signal, waits)
+    if old:
+        say(f"{counted(old, 'run')} left more than a week ago: {door.command('tick', '--all')} goes on with them too")
 
 
 def why_due(outlast: Outlast, run_id: str, reason: str) -> str:

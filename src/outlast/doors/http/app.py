@@ -41,9 +41,10 @@ def make_app(settings: ServerSettings) -> Gate:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with door.lifespan():
-            watching = asyncio.ensure_future(state.key_watch.live())
+            watching = [asyncio.ensure_future(work) for work in (state.key_watch.live(), state.waking.live())]
             yield
-            watching.cancel()
+            for each in watching:
+                each.cancel()
             state.end_streams()
             await asyncio.to_thread(state.close)
 

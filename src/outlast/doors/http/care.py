@@ -40,6 +40,12 @@ class InboxQuery(Body):
     type: str | None = None
 
 
+class DueQuery(Body):
+    """Whether also those that were left more than a week ago."""
+
+    all: bool = False
+
+
 class StepQuery(Body):
     """Which step, by its label or name."""
 
@@ -75,7 +81,7 @@ def _inbox_json(item: InboxItem) -> dict[str, Any]:
 
 
 def _due(outlast: Outlast, asked: Asked) -> Page:
-    return Page(outlast.due())
+    return Page(outlast.due(all=asked.query.all))
 
 
 def _facts(outlast: Outlast, asked: Asked) -> dict[str, Any]:
@@ -186,7 +192,9 @@ CALLS = (
         shows=_inbox_json,
         page=True,
     ),
-    _look("/v1/due", "run_due", "The runs that can go on by themselves", does=_due, gives=Due, page=True),
+    _look(
+        "/v1/due", "run_due", "The runs that can go on by themselves", does=_due, query=DueQuery, gives=Due, page=True
+    ),
     _look(
         "/v1/facts",
         "home_facts",

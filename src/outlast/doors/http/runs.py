@@ -40,7 +40,7 @@ from outlast.errors import (
     TaskDeclined,
 )
 from outlast.python import going_on as answered
-from outlast.python.outlast import Options, acceptance_of
+from outlast.python.outlast import Options, acceptance_of, taken_because
 from outlast.python.served_flows import inputs_of
 from outlast.python.shown import outcome_json, plan_json
 from outlast.runs.plan import Plan
@@ -77,12 +77,13 @@ class Start(Body):
 
 
 class Resume(Body):
-    """What is taken upon oneself, and what becomes of partial work."""
+    """What is taken upon oneself, what becomes of partial work, and whether it is taken from who holds it."""
 
     accept: tuple[str, ...] = ()
     why: str = ""
     partial: Literal["keep", "restore"] | None = None
     flow: str | None = None
+    take: bool = False
 
 
 class WaitQuery(Body):
@@ -251,7 +252,8 @@ def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], boo
     exchange.state.flows.refuse_unserved(outlast, run, body.flow)
     here = outlast._acting()
     with _counted(exchange) as count:
-        started = here._resume_soon(run.id, acceptance_of(body.accept, body.why, body.partial), body.flow)
+        acceptance = acceptance_of(body.accept, body.why, body.partial)
+        started = here._resume_soon(run.id, acceptance, body.flow, take=taken_because(body.take, body.why))
         count(started)
     return outlast, started, False
 
@@ -452,7 +454,7 @@ RESUME = Call(
     gives=RunOutcome,
     status=202,
     errors=(*REFUSALS, *MISSING, RunFinished, IntegrityBroken, NameInvalid),
-    detail=GOING,
+    detail=f"{GOING} To take it from who holds it (`take`, with `why`) needs the role approve.",
     example={"accept": ["code_changed"], "why": "the change is a comment"},
 )
 OUTCOME = _look(

@@ -1,7 +1,8 @@
 """Listening: a socket, uvicorn on it, and an end that lets everybody finish.
 
-Asked to end (SIGTERM, SIGINT), the server takes no new connections, lets open streams say goodbye, gives requests under
-way a few seconds, and asks the runs of this process to stop: they are `interrupted`, and go on when they are resumed.
+Asked to end (SIGTERM, SIGHUP, SIGINT), the server asks the runs of this process to stop, takes no new connections, lets
+open streams say goodbye and gives requests under way a few seconds. Its runs are `interrupted`; after a shutdown they
+go on by themselves, with the next server or tick, after Ctrl-C when they are resumed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from outlast.doors.http.listening import BACKLOG
 from outlast.doors.http.log import Handler, Log
 from outlast.doors.http.state import ServerSettings, State
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SWITCH_SECONDS = 0.001  # between threads: the loop, which serves everybody, waits for none that computes
 
 
@@ -98,9 +99,10 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
+        self.force_exit = self.force_exit or (self.should_exit and sig != signal.SIGHUP)
         self.signal = self.signal or sig
         self.should_exit = True
+        self.state.tenants.stop("person" if sig == signal.SIGINT else "shutdown")  # at once: their commands may die too
 
 
 def _take_logging(log: Log) -> None:

@@ -20,6 +20,7 @@ from outlast.doors.http.places import Places, forwarded_by
 from outlast.doors.http.quota import StoredBytes
 from outlast.doors.http.threads import Threads
 from outlast.doors.http.turns import Entry
+from outlast.doors.http.waking import Waking
 from outlast.doors.http.watching import Watchers
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
@@ -74,6 +75,8 @@ class ServerSettings:
     long_waiting: int = 32  # long looks that may wait for their turn
     long_of_a_key: int = 4  # and those of one key
     log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error
+    wake_seconds: float = 30.0  # between two looks at what can go on by itself; 0: that is not looked at
+    wake_runs: int = 8  # that were woken so and go on at once
     runtime: RuntimeSettings | None = field(default=None)
 
 
@@ -97,6 +100,7 @@ class State:
         self.metrics = Metrics()
         self.watchers = Watchers(self)
         self.key_watch = KeyWatch(self)
+        self.waking = Waking(self)
         self.log = Log(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = StoredBytes(settings.key_bytes)
@@ -185,6 +189,19 @@ class Tenants:
         self._open: dict[str, Outlast] = {}
         self._lock = threading.Lock()
         self._closed = False
+
+    def names(self) -> list[str]:
+        """Every tenant that the home has."""
+        found = []
+        for path in sorted(self._settings.home.glob("*/outlast.db")):
+            with suppress(OutlastError):  # a folder that is none of a tenant
+                found.append(check_tenant(path.parent.name))
+        return found
+
+    def stop(self, by: str) -> None:
+        """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
+        for outlast in list(self._open.values()):
+            outlast._runtime.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""

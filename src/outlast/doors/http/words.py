@@ -11,6 +11,7 @@ WORDS: dict[str, str] = {
     "again": "Whether a named task that has happened is to happen once more.",
     "anchor": "The stable name that a handoff is stored under and recovered by.",
     "answer": "The answer, as the wait's `schema` or `choices` want it.",
+    "all": "Also those that were left more than a week ago.",
     "assignee": "Only what waits for this person.",
     "at": "When it was so, if not now: a time with its offset.",
     "attempt": "Which attempt of the step, counted from 1.",

@@ -162,6 +162,7 @@ OUTCOME = gives(
     redelivered=said(FLAG, "True: it is the outcome of an earlier call, which nobody had received."),
     holder=said(TEXT, "Who runs it, when that is somebody else."),
     notes=LIST,
+    stopped_by=said(TEXT, "Of an interrupted run: person, it stays so; shutdown, it goes on by itself."),
 )
 WAITS = gives("waits", waits=many(WAIT, "Questions for people first."), left=said(NUMBER, "How many more there are."))
 ANSWERED = gives(

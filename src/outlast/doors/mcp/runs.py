@@ -157,7 +157,7 @@ def going_on(run: RunRecord, seconds: float, holder: str = "") -> Answer:
     )
     value = {"run_id": run.id, "status": run.status, "goes_on": True, "verdict": None, "result": None, "error": None}
     value |= {"interrupts": [], "replayed_steps": 0, "unasked": [], "replayed": False, "redelivered": False}
-    return Answer(text, value | {"holder": holder}, run_uri(run.id))
+    return Answer(text, value | {"holder": holder, "stopped_by": ""}, run_uri(run.id))
 
 
 # -- waits ---------------------------------------------------------------------------------------------

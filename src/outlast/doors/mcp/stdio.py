@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
@@ -71,10 +71,10 @@ class Home:
             return "open"
         return "ask" if elicits(ctx.session.client_capabilities) else "shut"
 
-    def stop(self, *, now: bool = False) -> None:
+    def stop(self, *, now: bool = False, by: Literal["shutdown", "person"] = "shutdown") -> None:
         """Ask the runs of this process to stop."""
         if self._outlast is not None:
-            self._outlast.stop(now=now)
+            self._outlast.stop(now=now, by=by)
 
     def close(self) -> None:
         if self._outlast is not None:
@@ -133,14 +133,14 @@ class Ended:
         from contextlib import ExitStack
 
         loop, stack = asyncio.get_running_loop(), ExitStack()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._hear, number)
             stack.callback(loop.remove_signal_handler, number)
         return stack
 
     def _hear(self, number: int) -> None:
         self.code = 128 + number
-        self.home.stop(now=True)
+        self.home.stop(now=number != signal.SIGHUP, by="person" if number == signal.SIGINT else "shutdown")
         self._asked.set()
 
     def nothing_left(self) -> None:
@@ -155,7 +155,7 @@ class Ended:
     async def close(self) -> None:
         """Close the home, which gives runs time to stop; once a signal has come, only a little."""
         closing = asyncio.ensure_future(in_thread(self.home.close))
-        if self.code in (0, BROKEN_PIPE):
+        if self.code in (0, BROKEN_PIPE, 128 + signal.SIGHUP):
             self._asked.clear()
             await asyncio.wait({closing, self.waiter()}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({closing}, timeout=LAST_SECONDS)

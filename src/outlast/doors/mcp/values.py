@@ -57,4 +57,5 @@ def outcome_value(outcome: Outcome[Any]) -> dict[str, Any]:
         "redelivered": outcome.redelivered,
         "holder": outcome.holder,
         "notes": list(outcome.notes),
+        "stopped_by": outcome.stopped_by,
     }

@@ -66,6 +66,9 @@ NODE: Mapping[str, Key] = {
     "writes": Key(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),
     "timeout": Key(kinds.DURATION, "How long an attempt may take: seconds, or 90s, 10m, 48h.", on=COMMANDS),
     "retries": Key(kinds.count(0, 1000), "How often to try again after a failure.", on=COMMANDS),
+    "crashes": Key(
+        kinds.count(1, 1000), "In how many deaths of its process it may be alone before a person is asked.", on=(STEP,)
+    ),
     "accept": Key(kinds.COMMANDS, "Commands that must succeed, or the step has failed.", on=(STEP,)),
     "on_partial": Key(
         kinds.one_of(ON_PARTIAL), "What becomes of the files that an unfinished attempt changed.", on=(STEP,)
@@ -96,6 +99,7 @@ ROUNDS: Mapping[str, Key] = {
 MISPLACED = {  # why a key does not go with a step or an effect, and what does
     "confirm": ("only an effect has `confirm`", "add `effect: true`, or check a plain step by `accept`"),
     "not_done_exit": ("only an effect has `not_done_exit`", "add `effect: true`, or remove the key"),
+    "crashes": ("an effect has no `crashes`: it is asked about after the first", "remove the key; see `confirm`"),
     "accept": ("an effect has no `accept`: it cannot be done again", "use `confirm`, or a step after it that checks"),
     "on_partial": ("an effect has no `on_partial`: what it did cannot be put back", "remove the key; see `confirm`"),
 }

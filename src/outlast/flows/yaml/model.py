@@ -40,6 +40,7 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
     writes: tuple[str, ...] = ()
     timeout: float | None = None
     retries: int = 0
+    crashes: int | None = None
     accept: tuple[str, ...] = ()
     effect: bool = False
     confirm: str = ""

@@ -26,7 +26,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 QUESTIONS: dict[str, str] = {
     "in_doubt": "effect {step} may have happened; nobody knows",
-    "crash_loop": "step {step} killed its process {crashes} times",
+    "crash_loop": "the process died {crashes} times in step {step}",
     "inputs_changed": "effect {step} was done before with other inputs, or elsewhere in the flow",
     "partial": "step {step} left partial work behind; {why}",
     "limit": "{step} is not satisfied after {iterations} iterations",

@@ -194,9 +194,11 @@ def name_of(row: Any) -> str:
 
 def beat(row: tuple[Any, ...]) -> Beat | None:
     """A sign of life; none when it cannot be read: then nobody has heard of that process."""
-    texts, numbers = row[:4], row[4:]
+    texts, numbers = row[:5], row[5:]
     if not all(type(text) is str and UNREADABLE not in text for text in texts):
         return None
     if not all(type(number) in (int, float) and abs(number) < 1 << 62 for number in numbers):
         return None
-    return Beat(Process(*row[:6]), *row[6:])
+    name, host, boot, namespace, machine, pid, started, boot_us, wall_us, lease_seconds, shared = row
+    process = Process(name, host, boot, namespace, pid, started, machine)
+    return Beat(process, boot_us, wall_us, lease_seconds, bool(shared))

@@ -86,6 +86,10 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
         row = self._one("process", process_id)
         return beat(row) if row else None
 
+    def runs_held_by(self, process_id: str) -> list[str]:
+        """The runs that a process executes, or executed when it died."""
+        return [run_id for (run_id,) in self._all("runs_held_by", process_id)]
+
     def count_processes(self) -> int:
         return int(self._one("count_processes")[0])
 
@@ -350,8 +354,12 @@ class Transaction(SessionWriter, TaskWriter, RecordWriter, Reader):
 
     def beat(self, sign: Beat) -> None:
         of = sign.process
-        identity = (of.id, of.host, of.boot_id, of.pid_namespace, of.pid, of.started)
+        identity = (of.id, of.host, of.boot_id, of.pid_namespace, of.pid, of.started, of.machine_id)
         self._one("add_process", *identity, sign.boot_us, sign.wall_us, sign.lease_seconds)
+
+    def note_shared(self, process_id: str) -> None:
+        """A dead process was at work on several runs: none of their steps is blamed for its death alone."""
+        self._one("note_shared", process_id)
 
     def forget_silent_processes(self, since: int) -> None:
         self._one("forget_silent_processes", since)

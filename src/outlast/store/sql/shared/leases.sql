@@ -19,12 +19,20 @@ UPDATE leases SET holder = NULL, epoch = epoch + 1 WHERE key = ? AND epoch = ?
 UPDATE leases SET head = ?, hash = ? WHERE key = ? AND epoch = ? AND head = ?
 
 -- name: add_process
-INSERT INTO processes (id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO processes (id, host, boot_id, pid_namespace, pid, started, machine_id, boot_us, wall_us, lease_seconds)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET boot_us = excluded.boot_us, wall_us = excluded.wall_us
 
 -- name: process
-SELECT id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds FROM processes WHERE id = ?
+SELECT id, host, boot_id, pid_namespace, machine_id, pid, started, boot_us, wall_us, lease_seconds, shared
+FROM processes WHERE id = ?
+
+-- name: runs_held_by
+SELECT r.id FROM leases l JOIN runs r ON r.id = substr(l.subject, 5)
+WHERE l.holder = ? AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running'
+
+-- name: note_shared
+UPDATE processes SET shared = 1 WHERE id = ?
 
 -- name: forget_process
 DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)

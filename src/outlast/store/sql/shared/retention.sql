@@ -63,6 +63,6 @@ WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
 
 -- name: holders
 -- Of runs that are being executed. Who only claimed a run or a handoff is silent between two uses of the claim.
-SELECT id, host, boot_id, pid_namespace, pid, started, boot_us, wall_us, lease_seconds FROM processes
+SELECT id, host, boot_id, pid_namespace, machine_id, pid, started, boot_us, wall_us, lease_seconds, shared FROM processes
 WHERE EXISTS (SELECT 1 FROM leases l JOIN runs r ON r.id = substr(l.subject, 5)
               WHERE l.holder = processes.id AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running')

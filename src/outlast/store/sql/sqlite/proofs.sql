@@ -20,7 +20,7 @@ SELECT key, subject, epoch, holder FROM leases WHERE key > ? ORDER BY key LIMIT 
 
 -- name: rows_of_processes
 -- Its signs of life follow each other; what it is does not change.
-SELECT number, id, host, boot_id, pid_namespace, pid, started, lease_seconds FROM processes
+SELECT number, id, host, boot_id, pid_namespace, pid, started, lease_seconds, machine_id, shared FROM processes
 WHERE number > ? ORDER BY number LIMIT ?
 
 -- name: rows_of_interrupts

@@ -51,7 +51,9 @@ CREATE TABLE processes (
   started       INTEGER NOT NULL,
   boot_us       INTEGER NOT NULL,
   wall_us       INTEGER NOT NULL,
-  lease_seconds REAL NOT NULL
+  lease_seconds REAL NOT NULL,
+  machine_id    TEXT NOT NULL DEFAULT '',   -- the same over reboots
+  shared        INTEGER NOT NULL DEFAULT 0  -- 1: it died while several of its runs were at work
 ) STRICT;
 
 -- Who may continue what. The epoch fences: every commit compares it. Head and hash end the run's chain.

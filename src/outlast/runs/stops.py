@@ -1,0 +1,89 @@
+"""Who asked a run to stop, and whether what ends badly meanwhile was stopped along with it.
+
+A service manager sends TERM to every process of a service: to us, to the step's command, to what a Python step
+started. What dies of it has not failed. A person's Ctrl-C, or `pause`, keeps a run stopped until somebody resumes it;
+after a shutdown it goes on by itself.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from outlast.errors import CommandFailed, CommandNotStarted
+from outlast.ledger.journal import decode_header, decode_payload
+
+if TYPE_CHECKING:
+    from outlast.runs.execution import Execution
+    from outlast.store.contract import LeaseRow, Reading, RunRow
+
+PERSON, SHUTDOWN = "person", "shutdown"
+SHUTDOWNS = (signal.SIGTERM, signal.SIGHUP)
+LISTEN_SECONDS = 1.0  # for our own signal, after something of ours died of one
+COMMAND_SECONDS = 0.05  # for it, after a command failed in another way: it may have a trap
+_LOOK_SECONDS = 0.005
+_CODES = {code for number in (*SHUTDOWNS, signal.SIGINT) for code in (-number, 128 + number)}
+
+
+def stopped_by(number: int) -> str:
+    """Whether a signal is a person's, or a shutdown's."""
+    return SHUTDOWN if number in SHUTDOWNS else PERSON
+
+
+def both(before: str, now: str) -> str:
+    """Who stops a run that several ask to stop: what a person wants counts."""
+    return PERSON if PERSON in (before, now) else now or before
+
+
+def is_signal_exit(code: int | None) -> bool:
+    """Whether an exit code says that INT, TERM or HUP ended the process."""
+    return code in _CODES
+
+
+def died_of_signal(error: BaseException) -> bool:
+    """Whether an error says that a process of ours was ended by INT, TERM or HUP, or before it began."""
+    if isinstance(error, CommandFailed):
+        return error.exit > 128 and is_signal_exit(error.exit)
+    if isinstance(error, CommandNotStarted):
+        return True
+    return is_signal_exit(getattr(error, "returncode", None)) or type(error).__name__ == "BrokenProcessPool"
+
+
+def listening_seconds(error: BaseException) -> float:
+    """How long our own signal is waited for before a step that ended so has failed."""
+    if isinstance(error, CommandNotStarted):
+        return COMMAND_SECONDS
+    if died_of_signal(error):
+        return LISTEN_SECONDS
+    return COMMAND_SECONDS if isinstance(error, CommandFailed) else 0.0
+
+
+def listen(is_stopping: Callable[[], bool], seconds: float) -> None:
+    """Until we are asked to stop too, or the time is over."""
+    until = time.monotonic() + seconds
+    while not is_stopping() and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+
+
+def is_stopped_along(execution: Execution, error: BaseException) -> bool:
+    """Whether an attempt that ended so was stopped with its run: by a shutdown, or by the same Ctrl-C."""
+    if not execution.stopping:
+        return False
+    return execution.stopped_by == SHUTDOWN or died_of_signal(error)
+
+
+def who_stopped(look: Reading, run: RunRow, lease: LeaseRow) -> str:
+    """Who stopped an interrupted run, by what was written then: a person, a shutdown; empty when that is not known.
+
+    A resume that was refused leaves entries behind the stop.
+    """
+    for entry in (entry for seq in range(lease.head, 0, -1) for entry in look.entries_of(run.key, [seq])):
+        header = decode_header(entry.header)
+        if header.kind == "run" and header.name in ("resumed", "started"):
+            return ""
+        if header.kind == "run" and header.name == "interrupted":
+            facts = decode_payload(entry.payload).facts if entry.payload else None
+            return str(facts.get("by", "")) if isinstance(facts, dict) else ""
+    return ""
