@@ -1,11 +1,12 @@
 """What can go on by itself, and how people name the step they mean."""
 
 import asyncio
+import threading
 
 import pytest
 
-from outlast import AsyncRun, Run, effect, flow, step
-from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound
+from outlast import AsyncRun, Run, current, effect, flow, step
+from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound, SyncInLoop
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -35,6 +36,12 @@ def halt(by: str) -> None:
 def stops(run: Run, by: str) -> str:
     halt(by)
     return work("after")
+
+
+@flow
+async def stops_on_a_loop(run: AsyncRun, by: str) -> None:
+    await run.step(halt, by)
+    await run.step(work, "after")
 
 
 @flow
@@ -134,18 +141,37 @@ def test_a_run_that_a_shutdown_stopped_is_due_and_one_that_a_person_stopped_is_n
     assert place.outlast.resume(due.run_id).status == "succeeded"
 
 
-def test_closing_is_a_shutdown_and_a_word_that_is_neither_is_refused(place: Place) -> None:
+def test_closing_is_a_shutdown(place: Place) -> None:
+    began, never = threading.Event(), threading.Event()
+
+    def until_asked() -> None:
+        began.set()
+        while not current().stopping:
+            never.wait(0.01)
+
+    KNOBS["stop"] = until_asked
+    started = place.outlast.start(stops, "closing")
+    assert began.wait(30)
+    place.reopen()
+    assert (place.outlast.get(started.run_id).status, reasons(place)) == ("interrupted", [(started.run_id, "stopped")])
+
+
+def test_who_stops_is_a_person_or_a_shutdown(place: Place) -> None:
     with pytest.raises(NameInvalid):
         place.outlast.stop(by="nobody")  # type: ignore[arg-type]
 
 
 def test_a_resume_that_was_refused_leaves_a_shutdown_what_it_was(place: Place) -> None:
     KNOBS["stop"] = place.outlast.stop
-    place.run(stops, "shutdown")
-    place.outlast.rewind(place.run_id, "halt")
-    KNOBS.pop("stop")
-    place.outlast.resource("unused", 1)
-    assert reasons(place) == [(place.run_id, "stopped")]
+    place.run(stops_on_a_loop, "shutdown")
+    before = reasons(place)
+
+    async def resume() -> None:
+        place.outlast.resume(place.run_id)
+
+    with pytest.raises(SyncInLoop):
+        asyncio.run(resume())
+    assert before == reasons(place) == [(place.run_id, "stopped")]
 
 
 @pytest.mark.parametrize("ends", ["crashed", "stopped"])
