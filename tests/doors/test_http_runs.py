@@ -171,6 +171,8 @@ def test_two_waiters_do_not_hold_each_other_up(server: Served, tmp_path: Path) -
 
 
 def test_a_run_whose_thread_cannot_start_is_given_back_and_the_client_is_told(server: Served) -> None:
+    begun = server.post("/v1/runs?wait=30", {"flow": "doubling", "inputs": {"number": 70}})
+    assert begun.status == 200  # and the thread that begins runs is there
     before = threading.stack_size(1 << 46)  # a stack that no system has room for
     try:
         refused = server.post("/v1/runs", {"flow": "doubling", "inputs": {"number": 71}})

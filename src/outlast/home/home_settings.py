@@ -9,7 +9,6 @@ from typing import Any
 
 from outlast.errors import HomeSettingsInvalid
 from outlast.home.settings import Settings
-from outlast.values.durations import duration
 
 SETTINGS = "settings.yaml"
 _KNOWN = ("shared", "redeliver")
@@ -26,7 +25,7 @@ def given_in(home: Path) -> dict[str, Any]:
         raise HomeSettingsInvalid(str(path), f"{unknown[0]!r} is no setting", f"it takes: {', '.join(_KNOWN)}")
     if given.get("shared", "no") not in ("no", "group", False, None):
         raise HomeSettingsInvalid(str(path), f"shared is {given['shared']!r}", "write `shared: group`, or leave it out")
-    if "redeliver" in given and duration(given["redeliver"]) is None:
+    if "redeliver" in given and _seconds(given) is None:
         why = f"redeliver is {given['redeliver']!r:.100}"
         raise HomeSettingsInvalid(str(path), why, "write a duration, `redeliver: 1h`, or 0 for not at all")
     return given
@@ -34,8 +33,17 @@ def given_in(home: Path) -> dict[str, Any]:
 
 def settings_in(home: Path) -> Settings:
     """The defaults, with what the home sets otherwise. Raises HomeSettingsInvalid."""
-    seconds = duration(given_in(home).get("redeliver"))
+    seconds = _seconds(given_in(home))
     return Settings() if seconds is None else replace(Settings(), redeliver_seconds=seconds)
+
+
+def _seconds(given: dict[str, Any]) -> float | None:
+    """How long an outcome is kept; None when that is not said, or is no duration."""
+    if "redeliver" not in given:
+        return None
+    from outlast.values.durations import duration
+
+    return duration(given["redeliver"])
 
 
 def _read(path: Path) -> dict[Any, Any]:
