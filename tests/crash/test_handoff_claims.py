@@ -238,7 +238,7 @@ def test_a_claimer_that_was_killed_is_followed_at_once(home: Path, hire: Hire) -
 
 
 ELSEWHERE = {
-    "another host": "UPDATE processes SET host = 'elsewhere', boot_id = 'its boot' WHERE lease_seconds = 900",
+    "another host": "UPDATE processes SET machine_id = 'its own', boot_id = 'its boot' WHERE lease_seconds = 900",
     "another container": "UPDATE processes SET pid_namespace = 'its own' WHERE lease_seconds = 900",
     "nowhere": "UPDATE processes SET boot_id = '', pid_namespace = '' WHERE lease_seconds = 900",
 }

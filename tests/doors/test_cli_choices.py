@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
 InDoubt = Callable[[], str]
-OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
+OUTCOME = {
+    "run_id",
+    "status",
+    "result",
+    "interrupts",
+    "error",
+    "verdict",
+    "replayed_steps",
+    "unasked",
+    "replayed",
+    "stopped_by",
+}
 OUTCOME |= {"notes", "redelivered", "holder"}
 
 

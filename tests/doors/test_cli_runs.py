@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
 OUTCOME = {
-    *("run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked"),
+    *("run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "stopped_by"),
     *("replayed", "redelivered", "notes", "holder"),
 }
 InDoubt = Callable[[], str]

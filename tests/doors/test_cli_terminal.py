@@ -98,7 +98,7 @@ def test_a_crash_loop_is_asked_about(cli: "Cli", at_terminal: Open) -> None:
     screen = at_terminal("resume", DIE="")
     screen.type("r\n", after=CHOICES)
     assert screen.end() == 0
-    assert "? step crash killed its process 3 times" in screen.seen
+    assert "? the process died 3 times in step crash" in screen.seen
 
 
 def test_changed_inputs_of_an_effect_are_asked_about(cli: "Cli", at_terminal: Open) -> None:

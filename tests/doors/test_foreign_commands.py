@@ -264,7 +264,7 @@ def test_agreeing_to_what_is_not_run_is_a_usage_error(repo: Path, brought: str) 
 # -- a model ---------------------------------------------------------------------------------------------
 
 RUNNING = {"handoff_recover", "handoff_settle", "handoff_store", "task_pause", "task_resume", "task_complete"}
-FLOWS = {"run_resume", "interrupt_answer"}
+FLOWS = {"run_start", "run_resume", "interrupt_answer"}
 READING = {"run_list", "run_show", "interrupt_list", "workspace_recall"}
 
 

@@ -138,28 +138,37 @@ def test_a_server_without_the_flow_says_so(place: Deploys) -> None:
 
 
 def test_a_second_run_beside_an_unfinished_one_is_noted_and_the_server_says_nothing(place: Deploys) -> None:
-    run_id = waiting(place)
-    place.copy("r1", "r2")
+    run_id = edited(place, "slow")
     with warnings.catch_warnings(), serving(place) as server:
         warnings.simplefilter("error")
-        (note,) = server.post("/v1/runs?wait=30", {"flow": "asking", "inputs": {"who": "moss"}}).json["notes"]
-        assert f"outlast resume {run_id}" in note
-        soon = server.post("/v1/runs", {"flow": "asking", "inputs": {"who": "slow"}})
-        assert (soon.status, "beside it" in soon.json["notes"][0]) == (202, True)
+        soon = server.post("/v1/runs", {"flow": "asking"})
+        (note,) = soon.json["notes"]
+        assert (soon.status, "beside it" in note, f"outlast resume {run_id}" in note) == (202, True, True)
         place.open()
+        assert server.post("/v1/runs?wait=30", {"flow": "asking", "inputs": {"who": "moss"}}).json["notes"] == []
         assert server.get(f"/v1/runs/{soon.json['run_id']}/outcome?wait=30").json["status"] == "waiting"
         assert server.post("/v1/runs?wait=30", {"flow": "bill", "inputs": {"who": "fern"}}).json["notes"] == []
 
 
-def test_a_client_is_warned_of_it(place: Deploys) -> None:
-    waiting(place)
+def edited(place: Deploys, default: str) -> str:
+    """A run that waits, and a release in which the default of its flow is another one."""
+    run_id = waiting(place)
     place.copy("r1", "r2")
+    place.remove("r1")
+    place.change(
+        "r2", change=('def asking(run: Run, who: str = "kelp"', f'def asking(run: Run, who: str = "{default}"')
+    )
+    return run_id
+
+
+def test_a_client_is_warned_of_it(place: Deploys) -> None:
+    edited(place, "moss")
     with serving(place) as server, Outlast(f"http://127.0.0.1:{server.port}") as client:
         from outlast.doors.cli.inputs import find_flow
 
         flow = find_flow(f"{place.folder}/r2/flow.py:asking", str(place.home))
         with pytest.warns(RuntimeWarning, match="beside it"):
-            outcome = client.run(flow, "moss")
+            outcome = client.run(flow)
         assert "beside it" in outcome.notes[0]
 
 

@@ -24,6 +24,7 @@ def sample(kind: type[OutlastError]) -> OutlastError:
     """An error of that kind with plausible facts, taken from its signature."""
     values: dict[str, Any] = {"str": "some {text}", "int": 3, "float": 1.5, "tuple[Any, ...]": ("some {text}", "more")}
     values["dict[str, Any] | None"] = {"id": "some {text}"}
+    values["list[dict[str, str]]"] = [{"step": "some {text}", "says": "some {text}"}]
     wanted = inspect.signature(kind.__init__).parameters
     return kind(**{name: values[str(p.annotation)] for name, p in wanted.items() if name != "self"})
 
@@ -64,7 +65,8 @@ def test_an_error_formats_and_shows_itself_to_every_door(kind: type[OutlastError
     assert str(error).startswith(error.detail)
     assert error.what_next in str(error)
     shown = error.to_dict()
-    assert list(shown) == ["code", "detail", "advice", "path"]
+    assert list(shown)[:4] == ["code", "detail", "advice", "path"]
+    assert set(list(shown)[4:]) <= {*error.facts, "run_id"}  # what a program goes on with
     assert shown["code"] == kind.code
     assert shown["path"] == error.facts.get("path")
 

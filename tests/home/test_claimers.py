@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from outlast.home.claimer import nobody, same_claimer, terminal_leader
-from outlast.home.process import is_alive, started_at, this_place, this_process
+from outlast.home.process import is_alive, machine_id, started_at, this_place, this_process
 from outlast.ids import random_id
 from outlast.ledger.lease import Beat, Process, is_over
 
@@ -118,7 +118,8 @@ def test_every_command_at_one_terminal_is_the_same_claimer(terminal: str, sessio
     (first, _, one), (second, _, other) = shell.hear(), shell.hear()
     assert first != second
     assert one is not None
-    assert one == other == Process("", *this_place(), shell.process.pid, started_at(shell.process.pid) or -1)
+    begun = started_at(shell.process.pid)
+    assert one == other == Process("", *this_place(), shell.process.pid, begun or -1, machine_id())
     assert same_claimer(one, other)
 
 

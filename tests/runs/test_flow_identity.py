@@ -34,7 +34,7 @@ def loaded(releases: Deploys, release: str, name: str = "bill") -> Any:
 
 
 @flow
-def failing(run: Run, number: int) -> int:
+def failing(run: Run, number: int = 2) -> int:
     raise ValueError(number)
 
 
@@ -177,10 +177,10 @@ def test_what_a_script_opened_goes_on_in_that_script(place: Place) -> None:
 # -- a second run beside -----------------------------------------------------------------------------
 
 
-def test_another_run_beside_an_unfinished_one_is_a_warning(place: Place) -> None:
+def test_another_run_beside_an_unfinished_one_for_an_edited_default_is_a_warning(place: Place) -> None:
     first = place.run(failing, 1).run_id
     with pytest.warns(RuntimeWarning, match=f"outlast resume {first}"):
-        second = place.run(failing, 2)
+        second = place.run(failing)
     assert f"run {second.run_id} was started beside it" in second.notes[0]
 
 
@@ -190,19 +190,26 @@ def test_who_listens_is_told_instead(place: Place) -> None:
     place.outlast.listen(None, heard.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        place.run(failing, 2)
+        place.run(failing)
     assert len(heard) == 1
 
 
 def test_there_is_nothing_to_say_of_runs_that_are_over_named_or_under_way(place: Place) -> None:
     first = place.run(failing, 1)
     place.outlast.abort(first.run_id, why="over")
-    place.run(failing, 2, task="named")
+    place.run(failing, 5, task="named")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        place.run(failing, 3)
-        place.run(failing, 3)  # that one goes on
+        place.run(failing)
+        place.run(failing)  # that one goes on
         place.run(failing, 4, task="another name")
+
+
+def test_what_the_caller_gives_is_meant(place: Place) -> None:
+    place.run(failing, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert place.run(failing, 3).notes == ()
 
 
 def test_a_run_that_somebody_is_running_is_not_named(place: Place) -> None:
@@ -210,7 +217,7 @@ def test_a_run_that_somebody_is_running_is_not_named(place: Place) -> None:
     place.outlast._runtime.claim(first)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert place.run(failing, 2).notes == ()
+        assert place.run(failing).notes == ()
 
 
 # -- kept and proven ---------------------------------------------------------------------------------

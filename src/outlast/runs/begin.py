@@ -74,7 +74,7 @@ def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_E
 
         return repeated(runtime, spec, before.answer)
     if isinstance(found, Claim):
-        return found._replace(notes=beside(runtime, found.run))
+        return found._replace(notes=beside(runtime, spec, found.run))
     if isinstance(found, Undelivered):
         from outlast.runs.repeated import redelivered
 
