@@ -164,6 +164,15 @@ def test_what_logs_show_on_a_terminal_is_harmless(cli: "Cli", at_terminal: Open)
     assert STEERING.findall(seen) == []
 
 
+def test_content_on_a_terminal_is_harmless_and_in_a_pipe_as_it_is(cli: "Cli", at_terminal: Open) -> None:
+    content = "a\x1b]0;forged\x07\x9b2J\x1b[31mred"
+    (cli.folder / "x").write_text(content)
+    assert cli("workspace", "save", "x", "x").code == 0
+    assert ended(at_terminal("workspace", "get", "x")) == "a\\x1b]0;forged\\x07\\x9b2J\x1b[31mred\x1b[0m"
+    assert ended(at_terminal("workspace", "get", "x", "--raw")) == content
+    assert cli("workspace", "get", "x").out == content
+
+
 def test_an_error_of_a_step_forges_no_line_of_run_or_resume(cli: "Cli", at_terminal: Open) -> None:
     (cli.folder / "evil.py").write_text(BROKEN)
     first = ended(at_terminal("run", "evil.py:broken"))

@@ -445,3 +445,10 @@ def test_a_line_that_says_two_things_or_is_too_deep_is_refused(cli: "Cli") -> No
     refused = [(each["id"], each["error"]["code"]) for each in answers if "error" in each]
     assert sorted(refused) == [(7, -32700), (8, -32700), (8, -32700)]
     assert "twice" in next(each["error"]["message"] for each in answers if each["id"] == 7)
+
+
+@pytest.mark.parametrize("odd", [None, True, 1.5, {"a": 1}, []], ids=str)
+def test_a_request_whose_id_is_none_is_refused_and_not_left_without_an_answer(cli: "Cli", odd: Any) -> None:
+    done = cli("mcp", stdin=lines(*HANDSHAKE, {"jsonrpc": "2.0", "id": odd, "method": "ping"}))
+    said = [json.loads(line) for line in done.out.splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in said if "error" in each] == [(None, -32600)]

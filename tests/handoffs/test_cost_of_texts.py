@@ -1,5 +1,6 @@
 """What a text costs to store, lint, mask and hand on grows with its length, whatever is in it."""
 
+import random
 import time
 from itertools import count
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
+from outlast.errors import HandoffNotFound
 from outlast.handoffs.reading import prompt
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of
 
@@ -59,3 +61,22 @@ def test_storing_it_masked_and_recovering_it_as_a_prompt(tmp_path: Path, piece: 
             prompt(outlast.handoff.recover(anchor), 2000)
 
         assert grows(carried, piece) <= 8
+
+
+def test_asking_for_a_name_that_is_like_many_others(tmp_path: Path) -> None:
+    def cpu(length: int) -> float:
+        draw = random.Random(length)
+        names = ["".join(draw.choices("abc", k=length)) for _ in range(60)]
+        with Outlast(tmp_path / str(length)) as outlast:
+            for name in names:
+                outlast.handoff.store(name, summary="half done", handoff_text="x", next_action="go on")
+            return min(_missing(outlast, name[::-1]) for name in names[:5])
+
+    assert cpu(192) / max(cpu(48), 0.000_5) < 8
+
+
+def _missing(outlast: Outlast, name: str) -> float:
+    began = time.thread_time()
+    with pytest.raises(HandoffNotFound):
+        outlast.handoff.recover(name)
+    return time.thread_time() - began

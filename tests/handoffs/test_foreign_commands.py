@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
+from outlast.doors.hooks.compose import Work, fields_of
+from outlast.doors.hooks.events import HookEvent
+from outlast.doors.hooks.transcript import Told
 from outlast.errors import ForeignCommands, HandoffInvalid, TrustInvalid
 from outlast.handoffs import foreign
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import Form
 from outlast.handoffs.observer import HERE
+from outlast.handoffs.store import Storing, store
 
 from ..kit.desk import GOOD, TASK, Desk, codes, digest_of, found, git
 
@@ -310,3 +314,33 @@ def test_a_name_vouches_for_what_a_key_shows_and_for_no_file(stranger: Stranger,
     with pytest.raises(ForeignCommands):
         stranger.verify()
     assert foreign.stands_against(stranger.outlast.handoff.get(anchor=TASK), foreign.Stranger("ann", "ann")) == ""
+
+
+# -- what a hook carries on ------------------------------------------------------------------------------
+
+
+def carry_on(stranger: Stranger) -> None:
+    """What a hook does after a turn: the next revision, with the checks of the one before."""
+    base = stranger.outlast.handoff.get(anchor=TASK)
+    event = HookEvent("claude", "stop", "s1", str(stranger.repo), at=stranger.desk.clock.now())
+    fields = fields_of(Work(event, TASK, str(stranger.repo), Told(()), ("src/export.py",)), base)
+    store(stranger.outlast._runtime, fields, Storing(scope="default", actor="claude", source="hook", bind=False))
+
+
+@pytest.mark.parametrize("way", RUNS)
+def test_a_hook_that_carries_them_on_makes_them_nobody_elses(stranger: Stranger, marker: Path, way: str) -> None:
+    stranger.bring(f"touch {marker}")
+    for _ in range(2):
+        carry_on(stranger)
+        assert "imported" in found(stranger.recover())[f"foreign_commands:{TASK}"]
+        with pytest.raises(ForeignCommands):
+            RUNS[way](stranger)
+    assert not marker.exists()
+
+
+def test_a_hook_that_carries_our_own_on_needs_no_agreement(stranger: Stranger, marker: Path) -> None:
+    stranger.bring("false")
+    stranger.outlast.handoff.store(**GOOD | {"repo_root": str(stranger.repo), "acceptance_checks": [f"touch {marker}"]})
+    carry_on(stranger)
+    stranger.verify()
+    assert marker.exists()

@@ -374,3 +374,25 @@ def test_a_known_home_is_used_without_asking_git(tmp_path: Path, monkeypatch: py
     mine = project(tmp_path / "mine")
     done = outlast(mine, "handoff", "list", PATH="/nonexistent")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def pulled(tmp_path: Path, *settings: str) -> Path:
+    """A home made here, over which a pull has put that of somebody else: git ignores what is in a home."""
+    mine = project(tmp_path / "mine")
+    git(mine, "clone", "-q", ".", str(tmp_path / "up"))
+    git(mine, "remote", "add", "up", str(tmp_path / "up"))
+    for setting in settings:
+        git(mine, "config", *setting.split("="))
+    with Outlast(tmp_path / "up" / ".outlast") as other:
+        other.handoff.store(**GOOD | {"repo_root": str(tmp_path / "up"), "acceptance_checks": ["true"]})
+    (tmp_path / "up" / ".outlast.first").touch()  # a name that shares its beginning is shortened in some indexes
+    git(tmp_path / "up", "add", "-f", ".outlast/default", ".outlast.first")
+    git(tmp_path / "up", "commit", "-q", "-m", "second")
+    assert outlast(mine, "handoff", "list").returncode == 0
+    git(mine, "pull", "-q", "up", "HEAD")
+    return mine
+
+
+@pytest.mark.parametrize("settings", [[], ["index.version=4"], ["core.splitIndex=true"]])
+def test_a_home_of_ours_that_a_pull_wrote_over_is_refused(tmp_path: Path, settings: list[str]) -> None:
+    refused(pulled(tmp_path, *settings), "git tracks it")

@@ -20,6 +20,7 @@ _ALTERNATES_BYTES = 1 << 16
 _ENTRIES = 5000  # of refs that are looked at: git reads one as a commit's id, and nothing else of it
 _HOPS = 40
 _RUNS_NOT = "hooks"  # git is told that they are elsewhere
+_PLAIN_INDEX = (b"\0\0\0\2", b"\0\0\0\3")  # forms of the index in which every name stands whole
 
 
 class Repository(NamedTuple):
@@ -103,6 +104,37 @@ def _is_module(own: str, around: str) -> bool:
     except (LeadsOut, OSError):
         return False
     return any(is_below(own, os.path.join(each, "modules")) for each in (outer.own, outer.common))
+
+
+# -- the index ---------------------------------------------------------------------------------------
+
+
+def may_track(path: str) -> bool:
+    """Whether the repository that a path is in may track it: False is certain, True is for git to confirm.
+
+    A name stands in the index as it is, unless it is of a form that shortens names or keeps them in another file.
+    """
+    top = top_of(os.path.dirname(path))
+    if top is None:
+        return False
+    try:
+        with open(os.path.join(find(top).own, "index"), "rb", opener=_plainly) as file:
+            index = file.read()
+    except FileNotFoundError:
+        return False
+    except (LeadsOut, OSError):
+        return True
+    is_plain = index[:4] == b"DIRC" and index[4:8] in _PLAIN_INDEX and b"link\0" not in index
+    return not is_plain or os.fsencode(os.path.basename(path)) in index
+
+
+def _plainly(path: str, flags: int) -> int:
+    """Opens a file without waiting for one that is a pipe. Raises OSError for whatever is no plain file."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(0, "it is no plain file")
+    return handle
 
 
 # -- links -------------------------------------------------------------------------------------------

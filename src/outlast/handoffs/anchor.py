@@ -266,6 +266,27 @@ def _claimer_before(look: Reading, found: Found) -> str:
     return ""
 
 
+def written(look: Reading, found: Found) -> Found | None:
+    """The revision whose checks these are: a hook carries on those of the revision before. None: that is unreadable."""
+    if not _is_carried_on(found):
+        return found
+    for row in reversed(look.journal_of(-found.anchor.key)[: found.seq - 1]):
+        try:
+            one = told_in(found.anchor.anchor, row)
+        except IntegrityBroken:
+            return None
+        if isinstance(one.said, Handoff):
+            found = found._replace(handoff=one.said, seq=one.seq)
+            if not _is_carried_on(found):
+                return found
+    return found
+
+
+def _is_carried_on(found: Found) -> bool:
+    """Whether a hook stored it, here."""
+    return found.handoff.source == "hook" and not found.arrived and not found.handoff.key_id
+
+
 def claimed_error(anchor: str, holder: Holder) -> HandoffClaimed:
     """What is raised where somebody else holds the claim."""
     return HandoffClaimed(anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
 
-_NEAREST = 3
+_NEAREST, _ALIKE = 3, 0.5  # so many names that have at least so much in common
 _NAMES = 200  # so many anchors are compared with a name that nothing was stored under
 _PAGE = 100  # rows are read so many at a time, as they are needed
 
@@ -120,8 +121,6 @@ def _newest(look: Reading, row: AnchorRow) -> Place:
 
 def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
     """The error for an anchor that nothing was stored under: it names the nearest ones."""
-    from difflib import get_close_matches
-
     assert asked.anchor is not None
     anchor = asked.anchor
 
@@ -130,7 +129,22 @@ def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
         return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _NAMES // 4)]
 
     known = list(dict.fromkeys(runtime.store.read(look)))
-    return HandoffNotFound(asked.words, ", ".join(get_close_matches(anchor, known, _NEAREST, 0.5)))
+    return HandoffNotFound(asked.words, ", ".join(_most_alike(anchor, known)))
+
+
+def _most_alike(name: str, known: Iterable[str]) -> list[str]:
+    """The names that have most in common with one: pairs of letters, so that long names cost no more than they say."""
+    wanted = _pairs(name)
+    shares = sorted(((_share(wanted, _pairs(each)), each) for each in known), reverse=True)
+    return [each for share, each in shares[:_NEAREST] if share >= _ALIKE]
+
+
+def _pairs(name: str) -> set[tuple[str, str]]:
+    return set(pairwise(f" {name} "))
+
+
+def _share(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
+    return 2 * len(one & other) / (len(one) + len(other))
 
 
 # -- by file, by branch ------------------------------------------------------------------------------

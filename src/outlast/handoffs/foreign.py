@@ -89,7 +89,16 @@ def foreign_to(runtime: Runtime, found: Found | None) -> str:
 
 
 def _stranger(runtime: Runtime, found: Found) -> Stranger | None:
-    """Who else stored it, as the record shows; None when that was done here."""
+    """Who else wrote them, as the record shows; None when that was done here. A hook only carries them on."""
+    from outlast.handoffs.anchor import written
+
+    wrote = runtime.store.read(lambda look: written(look, found)) if found.handoff.source == "hook" else found
+    if wrote is None:
+        return Stranger("who wrote them cannot be told: a revision before this one cannot be read")
+    return _stored_by(runtime, wrote)
+
+
+def _stored_by(runtime: Runtime, found: Found) -> Stranger | None:
     stored, served = found.handoff, bool(runtime.key_id) and runtime.eyes.looks
     if found.arrived:
         return Stranger("they were imported from a file")

@@ -195,8 +195,9 @@ def foreign_note(runtime: Runtime, found: Found | None) -> Reason | None:
     """That the commands of a handoff are somebody else's, if it can be read at all."""
     if found is None or found.broken is not None or not found.handoff.acceptance_checks:
         return None
-    if runtime.eyes.looks and not (found.arrived or found.handoff.key_id or runtime.adopted):
-        return None  # stored here: there is nothing to load
+    may_be_foreign = found.arrived or found.handoff.key_id or found.handoff.source == "hook" or runtime.adopted
+    if runtime.eyes.looks and not may_be_foreign:
+        return None  # written here: there is nothing to load
     from outlast.handoffs import foreign
 
     return foreign.note_of(found.handoff, foreign.foreign_to(runtime, found))

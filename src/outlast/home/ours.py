@@ -1,9 +1,9 @@
 """Whose home is it: one that was named is ours by that word; one that was found must show it.
 
 Found upward from where somebody works, a home may be a stranger's: part of a clone, a link, another user's. It is ours
-if it belongs to us, is no link, and this user made it or has used it before, at that very place; the user's own folder
-remembers that (`user.py`). One that is not known yet is adopted by a command, if git does not track it, and never by a
-hook. What was stored in an adopted home before is not ours by that (`handoffs/foreign.py`).
+if it belongs to us, is no link, git does not track it, and this user made it or has used it before, at that very place;
+the user's own folder remembers that (`user.py`). One that is not known yet is adopted by a command, never by a hook.
+What was stored in an adopted home before is not ours by that (`handoffs/foreign.py`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def known_as(home: str) -> str:
 
 def why_not(home: str) -> str:
     """Why a hook uses nothing of a home that it found; "" when it is ours. Nothing is adopted."""
-    wrong = wrong_with(home)
-    if wrong or known_as(home):
+    if wrong := wrong_with(home):
         return wrong
+    if known_as(home):
+        return _overwritten(home)
     return "this user has not used it before (`outlast runs` there makes it known)"
 
 
@@ -62,13 +63,11 @@ def check_found(home: str, tell: Callable[[str], None] | None) -> bool:
         raise HomeNotOurs(home, wrong)
     if not os.path.isdir(home):
         return False
-    how = known_as(home)
-    if how:
-        return how == "adopted"
-    wrong = _tracked(home) if tell is not None else why_not(home)
-    if wrong or tell is None:
+    is_known = bool(known_as(home))
+    wrong = why_not(home) if is_known or tell is None else _tracked(home)
+    if wrong:
         raise HomeNotOurs(home, wrong)
-    return _adopt(home, tell)
+    return known_as(home) == "adopted" if is_known or tell is None else _adopt(home, tell)
 
 
 def _adopt(home: str, tell: Callable[[str], None]) -> bool:
@@ -151,6 +150,16 @@ def _tracked(home: str) -> str:
     if tracks is None:
         return "it is in a git repository, and git cannot say whether it came with that"
     return "git tracks it: it came with the repository" if tracks else ""
+
+
+def _overwritten(home: str) -> str:
+    """Why a home that is known is not ours any more; "" when it is.
+
+    A pull puts tracked files over those of a home without a word, since git ignores what is in it.
+    """
+    from outlast.files import repository
+
+    return _tracked(home) if repository.may_track(home) else ""
 
 
 def _name_of(uid: int) -> str:

@@ -197,6 +197,7 @@ class Wire:
         try:
             json_text.check(line, MAX_DEPTH)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            _refuse_odd_id(message, line)
         except ValueError as error:
             await self._refuse(line, error)
             return
@@ -216,6 +217,7 @@ class Wire:
         if isinstance(error, json_text.NotStrict) and known is not None:
             code, says = types.PARSE_ERROR, f"the line is refused: {error}"
         name = known.get("id") if isinstance(known, dict) else None
+        name = None if isinstance(name, bool) else name
         print(f"outlast mcp: {says} ({len(line):,} bytes): {type(error).__name__}", file=sys.stderr, flush=True)
         answer = {"jsonrpc": "2.0", "id": name if isinstance(name, str | int) else None}
         await self._put(json.dumps(answer | {"error": {"code": code, "message": says}}).encode())
@@ -243,6 +245,14 @@ class Wire:
                 await in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
             except OSError:
                 self.ended.reader_gone()
+
+
+def _refuse_odd_id(message: Any, line: bytes) -> None:
+    """Raises ValueError for a request whose id is none: it would pass for a notification, and never be answered."""
+    import json
+
+    if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+        raise ValueError("its id is neither a text nor a whole number")
 
 
 # -- descriptors ---------------------------------------------------------------------------------------

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
+import sys
 from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli.completion import offer_runs
-from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.render import ago, brief, content_in, content_out, emit_exactly, note, say, table
+from outlast.doors.cli.door import Door, command, raw_option
+from outlast.doors.cli.live import Live
+from outlast.doors.cli.render import ago, brief, content_in, content_out, emit_exactly, is_raw, note, say, table
 
 if TYPE_CHECKING:
     from outlast.workspace.artifact import Artifact
@@ -50,10 +54,11 @@ def save(door: Door, name: str, file: str, **given: Any) -> int:
 @command("get")
 @click.argument("ref", metavar="REF")
 @click.option("-o", "--output", metavar="FILE", help="Write it there instead, whole or not at all.")
+@raw_option
 def get(door: Door, ref: str, output: str | None) -> int:
     """Write the content of REF to standard output, once all of it was found to be what was saved.
 
-    With --json: what is known of it, without the content.
+    On a terminal nothing in it can steer that. With --json: what is known of it, without the content.
     """
     from outlast.values.codec import jsonable
 
@@ -82,9 +87,17 @@ def _print(found: Artifact) -> None:
         deque(iter(lambda: content.read(1 << 20), b""), maxlen=0)
     out = content_out()
     with found.open() as content:
-        while piece := content.read(1 << 20):
-            out.write(piece)
+        pieces = iter(lambda: content.read(1 << 20), b"")
+        out.writelines(pieces if is_raw() or not sys.stdout.isatty() else _harmless(pieces))
     out.flush()
+
+
+def _harmless(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What a terminal is shown."""
+    live, decoder = Live(), codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        yield live.feed(decoder.decode(piece)).encode()
+    yield (live.feed(decoder.decode(b"", final=True)) + live.end()).encode()
 
 
 @command("list")
