@@ -455,8 +455,8 @@ RESUME = Call(
     gives=RunOutcome,
     status=202,
     errors=(*REFUSALS, *MISSING, RunFinished, IntegrityBroken, NameInvalid),
-    detail=f"{GOING} To take it from who holds it (`take`, with `why`), and to name the flow that it goes on with (`flow`), "
-    "needs the role approve.",
+    detail=f"{GOING} To take it from who holds it (`take`, with `why`), and to name the flow that it goes on with "
+    "(`flow`), needs the role approve.",
     example={"accept": ["code_changed"], "why": "the change is a comment"},
 )
 OUTCOME = _look(
