@@ -72,6 +72,19 @@ def test_changed_code_beside_the_old_folder_is_refused_with_both_places(place: D
     assert f"outlast resume {run_id} --flow {place.folder}/r2/flow.py:bill" in error["advice"]
 
 
+def test_of_a_run_that_has_finished_no_resume_is_advised(place: Deploys) -> None:
+    place.release("r1")
+    place.open()
+    assert place("r1", *BILL).code == 0
+    (run_id,) = place.runs
+    place.copy("r1", "r2")
+    place.change("r2")
+    error = place("r2", *BILL, "--json").json["error"]
+    assert (error["code"], place.charged) == ("flow_elsewhere", ["kelp"])
+    assert "outlast resume" not in error["advice"]
+    assert place("r2", "show", run_id).code == 0
+
+
 def test_resume_with_flow_goes_on_there_and_from_then_on_it_is_there(place: Deploys) -> None:
     place.release("r1")
     place("r1", *BILL)
