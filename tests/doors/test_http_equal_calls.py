@@ -99,7 +99,9 @@ def test_should_its_holder_die_it_goes_on_for_who_waits(server: Served, tmp_path
 def test_a_run_that_is_only_claimed_is_refused_as_held(server: Served) -> None:
     body = {"flow": "asking", "inputs": {"question": "claimed?"}}
     waits = start(server, body, 30).json
-    server.post(f"/v1/interrupts/{waits['interrupts'][0]['id']}/answer", {"answer": {"approved": True}})
+    server.post(
+        f"/v1/interrupts/{waits['interrupts'][0]['id']}/answer", {"answer": {"approved": True}, "resume": False}
+    )
     task = server.get(f"/v1/runs/{waits['run_id']}").json["task"]
     assert server.post("/v1/handoff/recover", {"anchor": f"task:{task}", "claim": True}).status == 200
     refused = start(server, body)
