@@ -1,5 +1,6 @@
 """Decisions that go on at once, going back to a step, and steps by their names."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,19 +10,8 @@ if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
 InDoubt = Callable[[], str]
-OUTCOME = {
-    "run_id",
-    "status",
-    "result",
-    "interrupts",
-    "error",
-    "verdict",
-    "replayed_steps",
-    "unasked",
-    "replayed",
-    "stopped_by",
-}
-OUTCOME |= {"notes", "redelivered", "holder"}
+OUTCOME = {"run_id", "status", "result", "interrupts", "error", "verdict", "replayed_steps", "unasked", "replayed"}
+OUTCOME |= {"notes", "redelivered", "holder", "stopped_by"}
 
 
 def test_retry_with_resume_goes_on_at_once(cli: "Cli", in_doubt: InDoubt) -> None:
@@ -72,3 +62,28 @@ def test_a_step_that_could_be_several_calls_is_a_choice(cli: "Cli") -> None:
     assert all(label in answer.json["error"]["detail"] for label in labels)
     assert cli("retry", run, labels[0]).code == 0
     assert cli("retry", run, "send").code == 2  # the first one is decided on, and still undone
+
+
+ASKING = """\
+flow: asking
+steps:
+  - id: both
+    parallel:
+      - {id: ok, pause_for: approval}
+      - {id: work, run: cat go}
+  - {id: last, run: echo last >> diary.txt}
+"""
+
+
+def test_what_others_answer_while_a_branch_is_at_work_is_gone_on_with_by_who_runs_it(cli: "Cli") -> None:
+    (cli.folder / "asking.yaml").write_text(ASKING)
+    os.mkfifo(cli.folder / "go")
+    child = cli.start("run", "asking.yaml")
+    with open(cli.folder / "go", "w"), cli.opened() as outlast:  # opened once the branch reads it
+        (run,) = outlast.runs()
+        cli.wait_for_event(run.id, "interrupt.opened")
+        said = cli("approve", outlast.interrupts(run.id)[0].id).out
+        assert "it goes on there" in said
+        assert "outlast resume" not in said
+    told = cli.stop(child)
+    assert (told.code, cli.diary) == (0, ["last"]), told.out

@@ -72,6 +72,32 @@ def test_changed_code_beside_the_old_folder_is_refused_with_both_places(place: D
     assert f"outlast resume {run_id} --flow {place.folder}/r2/flow.py:bill" in error["advice"]
 
 
+def test_an_operation_id_does_not_say_that_other_code_is_the_same_flow(place: Deploys) -> None:
+    place.release("r1")
+    assert place("r1", *BILL, "--operation-id", "a").code == 1
+    (run_id,) = place.runs
+    place.copy("r1", "r2")
+    place.change("r2")
+    place.open()
+    assert place("r2", *BILL, "--operation-id", "a", "--json").json["error"]["code"] == "flow_elsewhere"
+    assert place("r1", *BILL, "--operation-id", "a").code == 0
+    ended = place("r2", *BILL, "--operation-id", "a", "--json").json  # it has ended, and nothing goes on
+    assert (ended["run_id"], ended["replayed"], place.charged) == (run_id, True, ["kelp"])
+
+
+def test_of_a_run_that_has_finished_no_resume_is_advised(place: Deploys) -> None:
+    place.release("r1")
+    place.open()
+    assert place("r1", *BILL).code == 0
+    (run_id,) = place.runs
+    place.copy("r1", "r2")
+    place.change("r2")
+    error = place("r2", *BILL, "--json").json["error"]
+    assert (error["code"], place.charged) == ("flow_elsewhere", ["kelp"])
+    assert "outlast resume" not in error["advice"]
+    assert place("r2", "show", run_id).code == 0
+
+
 def test_resume_with_flow_goes_on_there_and_from_then_on_it_is_there(place: Deploys) -> None:
     place.release("r1")
     place("r1", *BILL)
@@ -327,11 +353,12 @@ def test_each_work_tree_has_its_own_run_where_nobody_named_the_task(trees: Deplo
 
 @pytest.mark.parametrize(("first", "then"), [("one", "two"), ("main", "one"), ("one", "main")])
 def test_a_run_of_another_work_tree_goes_on_only_when_somebody_says_so(trees: Deploys, first: str, then: str) -> None:
-    assert trees(first, *BILL).code == 1
+    assert trees(first, *BILL, "--operation-id", "a").code == 1
     (run_id,) = trees.runs
-    error = trees(then, *BILL, "--json").json["error"]
-    assert (error["code"], trees.charged) == ("flow_elsewhere", ["kelp"])
-    assert "work tree" in error["detail"]
+    for same in ((), ("--operation-id", "a")):
+        error = trees(then, *BILL, *same, "--json").json["error"]
+        assert (error["code"], trees.charged) == ("flow_elsewhere", ["kelp"])
+        assert "work tree" in error["detail"]
     if first != "main":
         git(trees.folder / "main", "worktree", "remove", "--force", f"../{first}")
         assert trees(then, "resume", run_id, "--json").json["error"]["code"] == "flow_elsewhere"

@@ -178,7 +178,7 @@ def test_a_model_runs_no_code_of_the_folder_it_is_in_for_a_flow_that_is_gone(pla
     place.remove("r1")
     with place.opened() as outlast:
         outlast.answer(outlast.interrupts(run_id)[0].id, {"approved": True})
-    child = place.start("r2", "mcp")
+    child = place.start("r2", "mcp", "--allow-approve")
     answers = talk(
         child,
         *HANDSHAKE,

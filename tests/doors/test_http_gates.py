@@ -107,7 +107,7 @@ def test_a_no_that_ends_the_run_is_not_gone_on_with(server: Served, approver: st
 # -- what needs the role -----------------------------------------------------------------------------
 
 
-def test_who_may_write_may_not_answer_skip_rewind_or_accept(server: Served, worker: str) -> None:
+def test_who_may_write_may_not_answer_skip_rewind_accept_or_name_another_flow(server: Served, worker: str) -> None:
     run, wait = asked(server, "who?")
     refused = [
         server.post(f"/v1/interrupts/{wait['id']}/answer", {"answer": {"approved": True}}, key=worker),
@@ -115,8 +115,9 @@ def test_who_may_write_may_not_answer_skip_rewind_or_accept(server: Served, work
         server.post(f"/v1/runs/{run}/skip", {"step": "x", "why": "w"}, key=worker),
         server.post(f"/v1/runs/{run}/rewind", {"step": "x"}, key=worker),
         server.post(f"/v1/runs/{run}/resume", {"accept": ["code_changed"], "why": "w"}, key=worker),
+        server.post(f"/v1/runs/{run}/resume", {"flow": "telling"}, key=worker),  # which asks nobody
     ]
-    assert [reply.code for reply in refused] == ["forbidden"] * 5
+    assert [reply.code for reply in refused] == ["forbidden"] * 6
     assert server.get(f"/v1/interrupts/{wait['id']}").json["status"] == "open"
 
 

@@ -245,10 +245,14 @@ def test_a_flow_file_does_what_it_did_and_a_changed_one_does_not(
 def test_a_script_is_replayed_by_itself_and_by_nobody_else(place: Place) -> None:
     with place.outlast.open("nightly") as run:
         run.step(flows.fetch, "a")
-    with pytest.raises(FlowNotFound, match="run that script again"):
+    with pytest.raises(FlowNotFound, match="to run that script again starts a new run"):
         place.outlast.replay(place.run_id)
-    with pytest.raises(FlowNotFound, match="run that script again"):
+    with pytest.raises(FlowNotFound, match="to run that script again starts a new run"):
         case_from_run(place.run_id, place.outlast)
+    with place.outlast.open("nightly", task="monday") as run:
+        run.step(flows.fetch, "a")
+    with pytest.raises(FlowNotFound, match="run that script again to have it done on its receipts"):
+        place.outlast.replay(run.id)
 
 
 def test_a_script_of_a_named_task_runs_on_its_receipts_and_a_changed_one_is_refused(place: Place) -> None:

@@ -432,13 +432,14 @@ class FlowElsewhere(Conflict):
 
     code = "flow_elsewhere"
     says = "run {run} of task {task!r} is one of {before}; {now} {why}"
-    advice = (
-        "to go on with it here: `outlast resume {run} --flow {named}`; or use another task, or give the flow a name of "
-        "its own: @flow(name=…)"
-    )
+    advice = "{then}; or use another task"
 
-    def __init__(self, run: str, task: str, before: str, now: str, why: str, named: str) -> None:
-        super().__init__(run=run, task=task, before=before, now=now, why=why, named=named)
+    def __init__(
+        self, run: str, task: str, before: str, now: str, why: str, named: str, *, is_finished: bool = False
+    ) -> None:
+        on = f"to go on with it here: `outlast resume {run} --flow {named}`"
+        then = f"it has finished, and nothing was done now; how it ended: `outlast show {run}`" if is_finished else on
+        super().__init__(run=run, task=task, before=before, now=now, why=why, named=named, then=then)
 
 
 class LeaseLost(Conflict):

@@ -16,7 +16,7 @@ from outlast.runs import delivery, same_flow
 from outlast.runs.beside import beside
 from outlast.runs.claim import Claim
 from outlast.runs.options import AS_EVER, Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.waits.interrupt import OF_A_CALL
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
@@ -135,10 +135,16 @@ def operation_of(new: NewRun, options: Options) -> Operation:
 
 
 def _refuse_other_flow(runtime: Runtime, look: Reading, new: NewRun, operation: Operation, run_id: str) -> None:
-    """Raises OperationConflict when the run that the operation began is one of another flow of this name."""
+    """Raises OperationConflict when the run that the operation began is one of another flow of this name.
+
+    FlowElsewhere where only a person can say whether it goes on with this one: an id says nothing about that.
+    """
     row = look.run_by_id(run_id)
-    if row is not None and same_flow.compared(runtime.project, row, new) == "other":
+    answer = same_flow.compared(runtime.project, row, new) if row is not None else "same"
+    if answer == "other":
         raise OperationConflict(str(operation.id), operation.kind)
+    if row is not None and answer != "same" and row.status not in FINISHED:
+        raise same_flow.elsewhere(runtime.project, row, new, answer)
 
 
 def _noted(operation: Operation, tx: Writing, new: NewRun, found: R) -> R:

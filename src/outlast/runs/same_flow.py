@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 from outlast.errors import FlowElsewhere, FlowNotFound
 from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, path_of
 from outlast.flows.spec import FlowSpec
+from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -50,6 +51,8 @@ class Recorded(Located, Protocol):
     def id(self) -> str: ...
     @property
     def task(self) -> str: ...
+    @property
+    def status(self) -> str: ...
 
 
 R = TypeVar("R", bound=Recorded)
@@ -188,7 +191,7 @@ def elsewhere(project: Path | None, run: Recorded, asked: Located, answer: Answe
     why = WHY[answer]
     if answer == "other_worktree":
         why += f" ({asked.worktree or 'the main one'}, not {run.worktree or 'the main one'})"
-    return FlowElsewhere(run.id, run.task, before, now, why, shlex.quote(now))
+    return FlowElsewhere(run.id, run.task, before, now, why, shlex.quote(now), is_finished=run.status in FINISHED)
 
 
 def full_source(project: Path | None, source: str) -> str:

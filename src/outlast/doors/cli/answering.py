@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.choices import decided, go_on, top_of
+from outlast.doors.cli.choices import decided, go_on, how_it_goes_on, top_of
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import WAITING
 from outlast.doors.cli.render import as_json, content_in, emit, fit, say
@@ -141,7 +141,7 @@ def signal(
         return 0
     say(_sent(sent))
     if run is not None and not run.finished:
-        say(f"continue: {door.command('resume', run.id)}")
+        say(how_it_goes_on(door, run))
     return 0
 
 

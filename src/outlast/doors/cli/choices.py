@@ -102,8 +102,15 @@ def decided(door: Door, outlast: Outlast, run: RunRecord, what: str, resume: boo
         return 0
     say(f"run {run.id}: {what}")
     if not run.finished:
-        say(f"continue: {door.command('resume', top_of(outlast, run).id)}")
+        say(how_it_goes_on(door, top_of(outlast, run)))
     return 0
+
+
+def how_it_goes_on(door: Door, run: RunRecord) -> str:
+    """What becomes of a run about which something was decided."""
+    if run.status == "running":  # a resume would be refused
+        return f"it is run by {run.holder}: it goes on there, or with the next tick"
+    return f"continue: {door.command('resume', run.id)}"
 
 
 def top_of(outlast: Outlast, run: RunRecord) -> RunRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import click
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import USAGE, is_declined
-from outlast.errors import RepeatsEffects
+from outlast.errors import RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
@@ -204,16 +204,28 @@ def _go(
     from outlast.doors.cli.until import until_done as wait_here
 
     def resume(found: str) -> tuple[Outcome[Any], int]:
-        return outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {})))
+        return _gone_on(outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {}))), resume)
 
     outlast._receive_when("printed")
-    ended = _asked_on(door, outlast, outcome_of(door, outlast, run_id, work), resume)
+    begun = _gone_on(outcome_of(door, outlast, run_id, work), resume)
+    ended = _asked_on(door, outlast, begun, resume)
     if until_done:
         ended = wait_here(outlast, ended, resume, quiet=door.json, door=door)
     code = say_outcome(door, *ended)
     sys.stdout.flush()
     outlast._receive(ended[0])
     return code
+
+
+def _gone_on(
+    ended: tuple[Outcome[Any], int], resume: Callable[[str], tuple[Outcome[Any], int]]
+) -> tuple[Outcome[Any], int]:
+    """A run that waits for nothing any more goes on: others answered it while its branches were at work."""
+    outcome, signal = ended
+    if outcome.status == "waiting" and not (outcome.interrupts or signal):
+        with suppress(RunHeld, RunFinished):  # whoever answered goes on with it
+            return resume(outcome.run_id)
+    return ended
 
 
 def _asked_on(

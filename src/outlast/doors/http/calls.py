@@ -77,15 +77,16 @@ class Asked:
 class Gated:
     """A call's role, which is `approve` once one of its fields gets past a gate."""
 
-    def __init__(self, otherwise: Role) -> None:
+    def __init__(self, otherwise: Role, gates: tuple[str, ...] = GATES) -> None:
         self.otherwise: Role = otherwise
+        self._gates = gates
 
     def __call__(self, body: Any) -> Role:
-        return "approve" if any(getattr(body, name, None) for name in GATES) else self.otherwise
+        return "approve" if any(getattr(body, name, None) for name in self._gates) else self.otherwise
 
     @property
     def says(self) -> str:
-        return f"Needs the role `{self.otherwise}`; with {_one_of(GATES)} the role `approve`."
+        return f"Needs the role `{self.otherwise}`; with {_one_of(self._gates)} the role `approve`."
 
 
 def _one_of(names: tuple[str, ...]) -> str:

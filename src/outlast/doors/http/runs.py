@@ -40,6 +40,7 @@ from outlast.errors import (
     TaskDeclined,
 )
 from outlast.python import going_on as answered
+from outlast.python.gates import GATES_OF_RESUME
 from outlast.python.outlast import Options, acceptance_of, taken_because
 from outlast.python.served_flows import inputs_of
 from outlast.python.shown import outcome_json, plan_json
@@ -447,14 +448,15 @@ RESUME = Call(
     path="/v1/runs/{run_id}/resume",
     name="run_resume",
     summary="Continue a run",
-    role=Gated("write"),
+    role=Gated("write", GATES_OF_RESUME),
     body=Resume,
     query=WaitQuery,
     serves=_resume,
     gives=RunOutcome,
     status=202,
     errors=(*REFUSALS, *MISSING, RunFinished, IntegrityBroken, NameInvalid),
-    detail=f"{GOING} To take it from who holds it (`take`, with `why`) needs the role approve.",
+    detail=f"{GOING} To take it from who holds it (`take`, with `why`), and to name the flow that it goes on with "
+    "(`flow`), needs the role approve.",
     example={"accept": ["code_changed"], "why": "the change is a comment"},
 )
 OUTCOME = _look(

@@ -86,6 +86,7 @@ class Tool:
     reads: bool = False  # it changes nothing
     repeats: bool = False  # the same call again changes nothing more
     writes: tuple[str, ...] = ()  # arguments without which it only reads
+    gates: tuple[str, ...] = GATES  # arguments that get past a gate
     runs: Literal["", "checks", "flows"] = ""  # commands of a handoff, where the files are; or code of a flow
 
     def runs_code(self, *, files: bool) -> bool:
@@ -94,7 +95,7 @@ class Tool:
 
     def role_for(self, given: Arguments) -> str:
         """The role that this call needs."""
-        if any(given.given().get(name) for name in GATES):
+        if any(given.given().get(name) for name in self.gates):
             return "approve"
         only_reads = self.writes and not any(given.given().get(name) for name in self.writes)
         return "read" if only_reads else self.role

@@ -21,6 +21,7 @@ from outlast.doors.mcp.desk import Answer, Desk, Tool
 from outlast.doors.mcp.texts import error_line, inline, lines, outcome_text, run_line, verdict_lines, wait_lines
 from outlast.doors.mcp.uris import run_uri
 from outlast.doors.mcp.values import outcome_value, verdict_value, wait_value
+from outlast.python.gates import GATES_OF_RESUME
 from outlast.python.going_on import go_on
 from outlast.values.codec import jsonable
 from outlast.values.threads import begin
@@ -276,6 +277,7 @@ no_flows: this server runs no flows; resume it where its code is. run_not_found:
         RunResume,
         resume,
         outputs.OUTCOME,
+        gates=GATES_OF_RESUME,
         runs="flows",
     ),
     Tool(

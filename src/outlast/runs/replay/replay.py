@@ -16,7 +16,8 @@ from outlast.runs.context import CURRENT, Frame
 from outlast.runs.plan import state_of
 from outlast.runs.replay.execution import OnReceipts, Replaying, counted
 from outlast.runs.replay.model import Divergence, Replay, differences, diverged_calls
-from outlast.store.contract import Hold, Reading
+from outlast.runs.run import FINISHED
+from outlast.store.contract import Hold, Reading, RunRow
 from outlast.values.codec import decode, encode, pack
 from outlast.values.frozen import NamedTuple
 
@@ -60,13 +61,22 @@ class Came(NamedTuple):
     ended: Ended
 
 
+def _by_itself(row: RunRow) -> str:
+    """What it means to run the script of a run once more."""
+    if row.status not in FINISHED:
+        return "run that script again to continue it on its receipts"
+    if row.named and row.status == "succeeded":
+        return "run that script again to have it done on its receipts"
+    return "it has no task that was named, so to run that script again starts a new run"
+
+
 def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
     """A run of this home. Raises RunNotFound, FlowNotFound for a script's, IntegrityBroken for changed records."""
     from outlast.runs import recovery
 
     row = runtime.row(run_id)
     if row.flow.startswith("script:"):
-        raise FlowNotFound(row.flow, "its body is the script's: run that script again to have it done on its receipts")
+        raise FlowNotFound(row.flow, f"its body is the script's: {_by_itself(row)}")
     record = runtime.record(row)
 
     def look(reading: Reading) -> recovery.Found:
