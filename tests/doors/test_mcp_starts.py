@@ -69,3 +69,18 @@ def test_what_it_was_not_given_is_refused(server: Served) -> None:
     reader = server.keys().create("ann", roles=["read"]).text
     refused = call(server, "run_start", {"flow": "doubling", "inputs": {"number": 1}}, key=reader)
     assert refused["structuredContent"]["code"] == "forbidden"
+
+
+def test_a_named_task_happens_again_only_for_who_may_approve_and_names_its_effects(
+    server: Served, tmp_path: Path
+) -> None:
+    asked = {"flow": "paying", "inputs": {"path": str(tmp_path / "paid")}, "task": "bill"}
+    writer = server.keys().create("ann", roles=["read", "write"]).text
+    first = call(server, "run_start", asked)["structuredContent"]
+    for more in ({"again": True}, {"effects": ["pay"]}):
+        assert call(server, "run_start", asked | more, key=writer)["structuredContent"]["code"] == "forbidden"
+    assert call(server, "run_start", asked | {"again": True})["structuredContent"]["code"] == "repeats_effects"
+    assert (tmp_path / "paid").read_text() == "paid\n"
+    second = call(server, "run_start", asked | {"again": True, "effects": ["pay"]})["structuredContent"]
+    assert (second["status"], second["run_id"] != first["run_id"]) == ("succeeded", True)
+    assert (tmp_path / "paid").read_text() == "paid\n" * 2

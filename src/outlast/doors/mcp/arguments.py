@@ -302,11 +302,16 @@ class RunStart(Arguments, kw_only=True):
     flow: Annotated[str, Meta(description="The flow's name, one of those that this server was given.")]
     inputs: Annotated[dict[str, Any], Meta(description="Its inputs by name.")] | UnsetType = UNSET
     task: Annotated[str, Meta(description="What is worked on. A task that is named happens once.")] | UnsetType = UNSET
+    again: (
+        Annotated[bool, Meta(description="Let a named task that has happened happen once more. A person decides that.")]
+        | UnsetType
+    ) = UNSET
+    effects: (
+        Annotated[tuple[str, ...], Meta(description="With again: the effects that may be repeated, by their steps.")]
+        | UnsetType
+    ) = UNSET
     operation_id: OperationId | UnsetType = UNSET
-    wait_seconds: Annotated[
-        float,
-        Meta(ge=0, le=600, description="How long to wait for it to end or wait. It goes on after that. Default 45."),
-    ] = 45.0
+    wait_seconds: WaitSeconds = 45.0
 
 
 class RunResume(Arguments, kw_only=True):

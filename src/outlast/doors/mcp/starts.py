@@ -12,6 +12,7 @@ from outlast.doors.mcp.texts import lines, outcome_text
 from outlast.doors.mcp.uris import run_uri
 from outlast.doors.mcp.values import outcome_value
 from outlast.errors import NoFlows, RunHeld
+from outlast.python.gates import GATES
 from outlast.python.outlast import Options
 from outlast.python.served_flows import inputs_of
 
@@ -71,10 +72,11 @@ error (mend its cause, then call run_resume).
 Errors: no_flows: this server was not given that flow; its detail says which it has. inputs_invalid: mend the inputs.
 inputs_conflict: the task has a run with other inputs. operation_conflict: the id was used for another call; take a
 new one. run_held: somebody claimed it; do not try again at once. task_aborted, task_declined: it was given up; ask
-the user.""",
+the user. repeats_effects: with again these effects would happen once more; name them in effects if the user agrees.""",
         RunStart,
         start,
         outputs.OUTCOME,
+        gates=(*GATES, "effects"),
         runs="flows",
     ),
 )
