@@ -89,6 +89,13 @@ def says(run: Run) -> str:
 
 
 @flow
+def says_too_much(run: Run) -> str:
+    found = fetch("a")
+    run.emit("progress", 1 if other() else "y" * 100_000)
+    return found
+
+
+@flow
 def maps(run: Run) -> list[str]:
     return run.map(fetch, ["x", "z" if other() else "y"], concurrency=2)
 

@@ -97,6 +97,7 @@ def rewind(place: Place, run_id: str) -> None:
 OTHER, GONE = {"inputs_changed"}, {"no_receipt"}
 KINDS = [
     Kind("emit in body and steps", ran(flows.says), "succeeded", GONE),
+    Kind("an event that was refused", ran(flows.says_too_much), "failed", {"end_differs"}),
     Kind("map", ran(flows.maps), "succeeded", OTHER),
     Kind("branch", ran(flows.branches), "succeeded", GONE),
     Kind("child", ran(flows.spawns), "succeeded", GONE),

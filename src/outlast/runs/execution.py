@@ -533,9 +533,14 @@ def _masked(body: Any, rules: tuple[Rule, ...], path: str) -> tuple[Any, int]:
         return body, 0
     from outlast.secrets.find import counted
 
+    return counted(decode(event_bytes(body, path)), rules)
+
+
+def event_bytes(body: Any, path: str) -> bytes:
+    """What an event says, as JSON. Raises ValueRefused for what is too large."""
     raw = encode(body)
     refuse_large(len(raw), path)
-    return counted(decode(raw), rules)
+    return raw
 
 
 def shown(asked: Asked) -> dict[str, Any]:

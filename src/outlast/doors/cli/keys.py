@@ -41,7 +41,8 @@ def keys() -> None:
 def create(door: Door, actor: str, roles: tuple[str, ...], expires: str | None) -> int:
     """Make a key for one tenant (--tenant) and actor. Only now its text is shown: keep it safe.
 
-    read looks; write stores, starts and decides; approve answers what waits for a person; admin may do all of it.
+    read looks; write stores, starts and resumes; approve answers what waits for a person, and gets past other gates;
+    admin may do all of it.
     """
     opened = _keys(door)
     made = opened.create(actor, tenant=door.tenant or "default", roles=roles or ("read", "write"), expires=expires)

@@ -19,6 +19,7 @@ from outlast.errors import RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
+    from outlast.doors.cli.until import Ended
     from outlast.python.shared import Options
 
 
@@ -203,7 +204,7 @@ def _go(
     from outlast.doors.cli.outcomes import say_outcome
     from outlast.doors.cli.until import until_done as wait_here
 
-    def resume(found: str) -> tuple[Outcome[Any], int]:
+    def resume(found: str) -> Ended:
         return _gone_on(outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {}))), resume)
 
     outlast._receive_when("printed")
@@ -217,9 +218,7 @@ def _go(
     return code
 
 
-def _gone_on(
-    ended: tuple[Outcome[Any], int], resume: Callable[[str], tuple[Outcome[Any], int]]
-) -> tuple[Outcome[Any], int]:
+def _gone_on(ended: Ended, resume: Callable[[str], Ended]) -> Ended:
     """A run that waits for nothing any more goes on: others answered it while its branches were at work."""
     outcome, signal = ended
     if outcome.status == "waiting" and not (outcome.interrupts or signal):
@@ -228,9 +227,7 @@ def _gone_on(
     return ended
 
 
-def _asked_on(
-    door: Door, outlast: Outlast, ended: tuple[Outcome[Any], int], resume: Callable[[str], tuple[Outcome[Any], int]]
-) -> tuple[Outcome[Any], int]:
+def _asked_on(door: Door, outlast: Outlast, ended: Ended, resume: Callable[[str], Ended]) -> Ended:
     """On a terminal: for as long as the person there answers what the run waits for, go on with it."""
     from outlast.doors.cli.asking import can_ask, decide
 
@@ -243,7 +240,7 @@ def _asked_on(
     return outcome, signal
 
 
-def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Outcome[Any]]) -> tuple[Outcome[Any], int]:
+def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Outcome[Any]]) -> Ended:
     """How a run stands after `work`, watched meanwhile; and the signal that asked it to stop, or 0."""
     from outlast.doors.cli.progress import watched
 

@@ -21,7 +21,7 @@ from outlast.runs.attempt import Asked, Attempt
 from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.context import CURRENT, Frame
-from outlast.runs.execution import Execution
+from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.replay.model import OWN, Lacking
 from outlast.store.contract import Hold, Writing
@@ -201,6 +201,7 @@ class Replaying(Execution):
 
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
         seen = digest_inputs({"body": body}, f"emit({name!r})")
+        event_bytes(body, f"emit({name!r})")  # what was refused then is refused now
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
         if call not in self.ledger.calls:
