@@ -109,6 +109,7 @@ KEYS = {
     "actor": "UPDATE keys SET actor = 'root'",
     "expiry": "UPDATE keys SET expires_at = 0",
     "end": "UPDATE keys SET revoked_at = 0",
+    "last use": "UPDATE keys SET last_used_at = 9223372036854775807",
 }
 
 
@@ -131,6 +132,23 @@ def test_a_key_whose_record_was_changed_opens_nothing_and_is_named(tmp_path: Pat
     listed = cli("keys", "list", "--json", "--home", str(home))
     assert [key["id"] for key in listed.json["keys"]] == [sound.key.id]
     assert listed.json["damaged"] == [made.key.id]
+    revoked = cli("keys", "revoke", made.key.id, "--home", str(home))
+    assert "[integrity_broken]" in revoked.err
+    assert cli("keys", "list", "--json", "--home", str(home)).json["damaged"] == [made.key.id]
+
+
+@pytest.mark.parametrize("how", ["DELETE FROM keys", "DROP TABLE keys"])
+def test_a_home_whose_keys_are_gone_lets_nobody_in_and_says_so(tmp_path: Path, how: str) -> None:
+    home = tmp_path / "home"
+    keys = Keys(home)
+    keys.create("ann")
+    keys.close()
+    program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r}); d.execute({how!r}); d.commit()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with served(home) as server:
+        assert server.get("/v1/runs").code == "unauthenticated"
+    with Outlast(home) as outlast:
+        assert [problem.record for problem in outlast.verify().problems] == ["keys.db"]
 
 
 def test_what_is_counted_for_a_quota_is_proven(tmp_path: Path) -> None:

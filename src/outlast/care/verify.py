@@ -110,6 +110,8 @@ class _Seen:
 
         with closing(Keys(self.runtime.home)) as keys:
             self.problems += [Problem("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()]
+            if keys.are_gone():
+                self.problems.append(Problem("", "keys.db", "there is no key in it, though one was made"))
 
     def guarded(self, name: str, look: Callable[[], None]) -> None:
         """A part of the search. What it cannot read at all is a problem, and the search goes on."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from outlast.clock import Clock, SystemClock, moment
-from outlast.errors import KeyNotFound, NameInvalid, Unauthenticated
+from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenticated
 from outlast.home.key import ROLES, UNPROVEN, ApiKey, NewKey, Role, matches, parts_of, print_of, text_of
 from outlast.home.place import check_name, check_tenant, keep_out_of_git
 from outlast.ids import Ids, random_id
@@ -57,6 +57,10 @@ class Keys:
         """The ids of keys whose record is not what was stored."""
         return tuple(str(row.id) for row in self._file.all() if not row.is_sound())
 
+    def are_gone(self) -> bool:
+        """Whether a key was made here, and there is none: a key that is over stays on the list."""
+        return self._file.is_any() and not self._file.all()
+
     def is_any(self) -> bool:
         """Whether there is or ever was a key here: one that was revoked or has expired opens no door again."""
         return self._any or self._look_for_any()
@@ -71,10 +75,12 @@ class Keys:
         return any(key.usable(now) for key in self.list())
 
     def revoke(self, key_id: str) -> ApiKey:
-        """End a key, at once and for good. Raises KeyNotFound."""
+        """End a key, at once and for good. Raises KeyNotFound, or IntegrityBroken for one that ended by damage."""
         row = self._file.find(key_id)
         if row is None:
             raise KeyNotFound(key_id, str(self.home))
+        if not row.is_sound():
+            raise IntegrityBroken(f"key {key_id}", "its record was changed, and nobody can use it")
         self._file.revoke(row, self._clock.now())
         return _key(cast(KeyRow, self._file.find(key_id)))
 

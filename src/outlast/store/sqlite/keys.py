@@ -19,6 +19,7 @@ from outlast.values.private import make_file, make_home
 
 FILE = "keys.db"
 BUSY_MS = 10_000
+LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 
 
 class KeyRow(NamedTuple):
@@ -40,8 +41,8 @@ class KeyRow(NamedTuple):
         return self._replace(proof=self._proof())
 
     def is_sound(self) -> bool:
-        """Whether it says what was stored."""
-        return self.proof == self._proof()
+        """Whether it says what was stored. When it was used last only has to be a time."""
+        return self.proof == self._proof() and 0 <= self.last_used_at <= LATEST_US
 
     def _proof(self) -> bytes:
         said = (*self[:7], self.revoked_at)  # when it was used last moves by itself
@@ -66,7 +67,8 @@ class KeyFile:
         return rows[0] if rows else None
 
     def is_any(self) -> bool:
-        return bool(self._rows("any_key", ()))
+        """Whether a key was ever made. None is ever removed: where all are gone, nobody is let in without one."""
+        return self.path.exists() or bool(self._rows("any_key", ()))
 
     def all(self) -> list[KeyRow]:
         """Every key, the oldest first."""
