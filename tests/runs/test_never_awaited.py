@@ -355,3 +355,52 @@ def test_a_flow_that_is_a_generator_is_refused_not_skipped(place: Place) -> None
     assert error is not None
     assert error["code"] == "value_refused"
     assert place.ran == []
+
+
+# -- a question that is kept, and an effect ----------------------------------------------------------
+
+
+@flow
+async def keeps_the_question(run: AsyncRun) -> str:
+    approved = run.pause_for("approval", {"text": "it"})
+    return await publish() if approved else "declined"
+
+
+@flow
+async def keeps_it_for_later(run: AsyncRun) -> str:
+    approved = run.pause_for("approval", {"text": "it"})
+    await run.effect(publish_plainly, "before")
+    return str(await approved)
+
+
+@pytest.mark.parametrize("careless", [keeps_the_question, keeps_it_for_later])
+def test_no_effect_goes_before_a_question_that_its_task_has_made(place: Place, careless: Any) -> None:
+    outcome = place.run(careless)
+    assert_named(outcome, careless, "run.pause_for")
+    assert place.ran == []
+
+
+async def asked(question: Any) -> Any:
+    return await question
+
+
+@flow
+async def in_a_task(run: AsyncRun) -> list[str]:
+    waits = asyncio.ensure_future(asked(run.pause_for("approval", {"text": "it"})))
+    done = await publish("meanwhile")
+    return [done, str((await waits)["approved"])]
+
+
+@flow
+async def side_by_side(run: AsyncRun) -> list[str]:
+    done, answer = await asyncio.gather(publish("meanwhile"), asked(run.pause_for("approval", {"text": "it"})))
+    return [done, str(answer["approved"])]
+
+
+@pytest.mark.parametrize("careful", [in_a_task, side_by_side])
+def test_an_effect_beside_a_question_of_another_task_is_done(place: Place, careful: Any) -> None:
+    outcome = place.run(careful)
+    assert (outcome.status, place.ran) == ("waiting", ["publish meanwhile"])
+    place.outlast.answer(outcome.interrupts[0].id, {"approved": True})
+    assert place.run(careful).unwrap() == ["meanwhile", "True"]
+    assert place.ran == ["publish meanwhile"]

@@ -79,6 +79,9 @@ async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) 
     else:
         watch_tasks(asyncio.get_running_loop())  # a loop of the user's own, inside a plain body
     try:
+        if asked.spec.is_effect and execution.made.has_question():
+            await asyncio.sleep(0)  # a task that was given the question asks it now
+            execution.made.refuse_before_effect()
         while True:
             what, given = driven.send(answer)
             if what == WRITE:

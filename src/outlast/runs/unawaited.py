@@ -16,6 +16,7 @@ from outlast.errors import NeverAwaited
 from outlast.flows.loading import lasting
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
+QUESTION = "run.pause_for"
 _NAMED = 5  # of many, this many are named
 Noted = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
@@ -27,6 +28,7 @@ class Unawaited:
         self._run_id, self._project = run_id, project
         self._left: deque[Noted] = deque()
         self._last: Noted | None = None
+        self._questions: list[tuple[Noted, object]] = []  # those that were not begun when looked at last, by their task
 
     def add(self, made: Coroutine[Any, Any, Any], what: str, depth: int) -> Coroutine[Any, Any, Any]:
         """The call that was made `depth` frames above, noted. Those that have ended are forgotten on the way."""
@@ -40,7 +42,23 @@ class Unawaited:
         caller = _getframe(depth)
         self._last = noted = (made, what, caller.f_code, caller.f_lasti)
         left.append(noted)
+        if what == QUESTION:
+            self._questions.append((noted, _task()))
         return made
+
+    def has_question(self) -> bool:
+        """Whether this task has made a question that is not asked yet."""
+        return bool(self._questions) and bool(self._unasked())
+
+    def refuse_before_effect(self) -> None:
+        """Raises NeverAwaited if this task has made a question and not asked it: no effect goes before it."""
+        if unasked := self._unasked():
+            self._refuse(unasked)
+
+    def _unasked(self) -> list[Noted]:
+        self._questions = [(noted, task) for noted, task in self._questions if _is_new(noted[0])]
+        now = _task()
+        return [noted for noted, task in self._questions if task is now]
 
     def refuse_dropped(self) -> None:
         """Raises NeverAwaited if the call made before was let go of: nothing is done after a gate that was left out."""
@@ -60,6 +78,7 @@ class Unawaited:
     def close(self) -> None:
         """Let go of what was never begun: who was told so needs no warning."""
         self._last = None
+        self._questions.clear()
         while self._left:
             made = self._left.popleft()[0]
             if _is_new(made):
@@ -73,6 +92,16 @@ class Unawaited:
     def _place(self, code: CodeType, at: int) -> str:
         line = next((line for start, end, line in code.co_lines() if start <= at < end and line), code.co_firstlineno)
         return f"{lasting(code.co_filename, self._project)}:{line}"
+
+
+def _task() -> object:
+    """The task that this is done in; None outside of any."""
+    import asyncio  # late: plain flows need none of it
+
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def _is_new(made: Any) -> bool:
