@@ -24,6 +24,7 @@ from outlast.ledger.verdict import Reason
 from outlast.runs import claim as claims
 from outlast.runs.call import Call, fold, labels
 from outlast.runs.run import FINISHED
+from outlast.runs.unproven import refuse_unproven
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.tasks.task import anchor_of
 from outlast.values.codec import decode, encode, jsonable
@@ -254,6 +255,7 @@ def take_run(runtime: Runtime, tx: Writing, run_id: str, beat: Beat, claiming: C
     claims.refuse_sealed(row)
     if not claiming.take or claims.is_executing(row):
         claims.refuse_held(runtime, tx, run_id, lease)
+    refuse_unproven(tx, row, lease)
     tx.beat(beat)
     if lease.holder == token and not claiming.accepting:
         return lease.epoch

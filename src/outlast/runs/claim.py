@@ -16,6 +16,7 @@ from outlast.runs import deaths
 from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
 from outlast.runs.standing import row_digest
+from outlast.runs.unproven import refuse_unproven
 from outlast.runs.waits.interrupt import BY_DEADLINE, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
@@ -86,6 +87,7 @@ def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
         held = holder_of(runtime, tx, run_id, lease)
         if held and (held == HERE or not take):
             raise RunHeld(run_id, held, lease.epoch)
+        refuse_unproven(tx, row, lease)
         _sign_in(runtime, tx)
         token = _our_token(runtime, tx, row, lease)
         death = deaths.death_of(runtime, tx, lease) if is_executing(row) else ""

@@ -30,6 +30,7 @@ from outlast.runs.call import Call, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
 from outlast.runs.run import FINISHED, RunRecord
+from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from outlast.runs.waits.notes import append_notes, note_closed, notes_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
@@ -147,9 +148,10 @@ def _decide(
 
 
 def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
-    """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed."""
+    """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed, IntegrityBroken."""
     row = runtime.interrupt_row(tx, interrupt_id)
     refuse_damaged(row, f"wait {row.id}")
+    refuse_unproven_wait(tx, row.key)
     if row.status != "open":
         by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
         raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)

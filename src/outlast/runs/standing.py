@@ -47,11 +47,12 @@ def standing_digest(run: RunRow, *beside: Iterable[Sequence[Any]]) -> str:
 
 def differences(run: RunRow, rows: Sequence[Row], waits: Sequence[InterruptRow]) -> Iterator[Break]:
     """Where rows say something else than the chain, which is whole."""
-    yield from _of_run(run, rows)
+    yield from differences_of_run(run, rows)
     yield from _of_waits(run, rows, {wait.id: wait for wait in waits})
 
 
-def _of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
+def differences_of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
+    """The same of the run's own row alone."""
     record = f"run {run.id}"
     began = _facts(next((row for row in reversed(rows) if _name(row) == RELOCATED), rows[0])) if rows else {}
     if "row" in began and began["row"] != row_digest(run):
