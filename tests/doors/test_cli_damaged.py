@@ -40,6 +40,27 @@ def test_runs_lists_the_damaged_one_and_the_others(cli: Cli, what: str) -> None:
     assert (found.code, [problem["record"] for problem in found.json["problems"]]) == (1, [f"run {bad['id']}"])
 
 
+@pytest.mark.parametrize("table", ["runs", "artifacts", "records"])
+def test_a_row_with_the_number_of_no_row_makes_no_list_endless(cli: Cli, table: str) -> None:
+    with cli.opened() as outlast:
+        outlast.workspace.save("notes", b"x")
+        outlast.workspace.record("note", "x")
+    assert cli("run", "flows.py:report", "topic=a").code == 0
+    damage(cli, f"UPDATE {table} SET key = 0")
+    looks = (
+        ["runs"],
+        ["workspace", "list"],
+        ["workspace", "records"],
+        ["workspace", "recall", "x"],
+        ["gc"],
+        ["doctor"],
+    )
+    for words in looks:
+        assert cli(*words).code in (0, 1, 2, 4), words
+    found = cli("verify")
+    assert (found.code, "broken" in found.out) == (1, True)
+
+
 def test_a_damaged_wait_is_in_the_inbox_and_nobody_answers_it(cli: Cli) -> None:
     assert cli("run", "flows.py:sleeper").code == 3
     damage(cli, "UPDATE interrupts SET payload = '{'")

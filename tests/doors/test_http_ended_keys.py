@@ -145,3 +145,24 @@ def test_no_tool_answers_a_revoked_key(server: Served, run: str) -> None:
     assert server.post("/mcp", call, key=made.text, headers=said).status == 200
     server.keys().revoke(made.key.id)
     assert server.post("/mcp", call, key=made.text, headers=said).code == "unauthenticated"
+
+
+def test_a_look_at_the_keys_that_fails_is_not_the_last_one(
+    server: Served, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when no thread can be started for it."""
+    tried = threading.Event()
+    check = Keys.check_usable
+
+    def failing_once(keys: Keys, key_id: str) -> Any:
+        if tried.is_set():
+            return check(keys, key_id)
+        tried.set()
+        raise RuntimeError("can't start new thread")
+
+    made = server.keys().create("ann")
+    monkeypatch.setattr(Keys, "check_usable", failing_once)
+    found = stream(server, run, made.text)
+    assert tried.wait(30)
+    server.keys().revoke(made.key.id)
+    assert last_of(found)[1]["code"] == "unauthenticated"

@@ -314,13 +314,14 @@ class Runtime:
 
     def rows(self, status: str | None = None, page: int = _PAGE, before: int = 0) -> Iterator[RunRow]:
         """Every run of a recorded status, or every run, the newest first, read page by page."""
+        from outlast.store.contract.pages import below
 
         def look(reading: Reading) -> list[RunRow]:
             return reading.newest_runs(status, page, before)
 
         while found := self.store.read(look):
             yield from found
-            before = found[-1].key
+            before = below(found[-1].key)
 
     def receipts(self, run_id: str) -> list[Receipt]:
         from outlast.runs.receipt import receipts_of

@@ -19,6 +19,7 @@ from outlast.home.once import Operation
 from outlast.store.blobs.intake import Intake, Stored, Taken, take_in
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.artifacts import ArtifactRow, RemovedRow
+from outlast.store.contract.pages import below
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace.artifact import (
@@ -296,7 +297,7 @@ def _pages(runtime: Runtime, page: Page, before: int = 0) -> Iterator[ArtifactRo
 
     while rows := runtime.store.read(look_at):
         yield from rows
-        before = rows[-1].key
+        before = below(rows[-1].key)
 
 
 def _run_id(runtime: Runtime, run: str) -> str:

@@ -20,6 +20,7 @@ from outlast.home.place import check_name
 from outlast.runs.saves import NOTHING, keep, kept_by, refuse_over, remember, source_in, told, write_in_step
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, Writing
+from outlast.store.contract.pages import below
 from outlast.store.contract.records import Kept, RecordRow
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
@@ -282,7 +283,7 @@ def _pages(runtime: Runtime, page: Page, before: int) -> Iterator[RecordRow]:
 
     while rows := runtime.store.read(look_at):
         yield from rows
-        before = rows[-1].key
+        before = below(rows[-1].key)
 
 
 def record_of(row: RecordRow, *, replayed: bool = False) -> Record:

@@ -29,6 +29,7 @@ from outlast.runs.claim import holder_of
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Reading, Weight
 from outlast.store.contract.artifacts import Counted
+from outlast.store.contract.pages import below
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -175,7 +176,7 @@ def _of_status(look: Reading, status: str) -> Iterator[Kin]:
     before = 0
     while page := look.kin_of_status(status, _PAGE, before):
         yield from page
-        before = page[-1].key
+        before = below(page[-1].key)
 
 
 def _held(runtime: Runtime, look: Reading, runs: Sequence[Kin]) -> frozenset[str]:

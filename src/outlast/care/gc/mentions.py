@@ -19,6 +19,7 @@ from outlast.errors import OutlastError
 from outlast.ledger.journal import Row
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import HandoffRow, Reading
+from outlast.store.contract.pages import below
 from outlast.values.codec import decode
 from outlast.workspace.artifact import PREFIX
 
@@ -104,7 +105,7 @@ class Mentions:
         while page := look.kin_of_status(status, PAGE, before):
             for kin in page:
                 self._read_run(runtime, look, kin.key, kin.id)
-            before = page[-1].key
+            before = below(page[-1].key)
 
     def _read_run(self, runtime: Runtime, look: Reading, key: int, run_id: str) -> None:
         upto = self._journals.get(key, 0)

@@ -28,7 +28,10 @@ class KeyWatch:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(self._state.settings.key_seconds)
-            await self.look()
+            try:
+                await self.look()
+            except Exception as error:  # for want of a thread, say: the next look may fare better
+                self._state.log.failed(error, keys="look")
 
     async def look(self) -> None:
         """End what is kept open by keys that are over."""

@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
+from outlast.store.sqlite.legible import LAST
 from outlast.store.sqlite.mounts import refuse_network
 from outlast.store.sqlite.presence import remember
 from outlast.store.statements import key_statements
@@ -19,7 +20,6 @@ from outlast.values.private import make_file, make_home
 
 FILE = "keys.db"
 BUSY_MS = 10_000
-LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 
 
 class KeyRow(NamedTuple):
@@ -42,7 +42,7 @@ class KeyRow(NamedTuple):
 
     def is_sound(self) -> bool:
         """Whether it says what was stored. When it was used last only has to be a time."""
-        return self.proof == self._proof() and 0 <= self.last_used_at <= LATEST_US
+        return self.proof == self._proof() and 0 <= self.last_used_at <= LAST
 
     def _proof(self) -> bytes:
         said = (*self[:7], self.revoked_at)  # when it was used last moves by itself

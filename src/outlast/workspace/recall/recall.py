@@ -16,6 +16,7 @@ from outlast.clock import moment
 from outlast.errors import HandoffNotFound, ValueRefused
 from outlast.home.place import check_name
 from outlast.store.contract import Reading
+from outlast.store.contract.pages import below
 from outlast.store.contract.records import RecordRow
 from outlast.store.sqlite.recall_index import Found
 from outlast.workspace import links
@@ -236,7 +237,7 @@ def _hard(runtime: Runtime, asked: Wanted) -> list[Ranked]:
         rows, before = [], 0
         while page := look.pinned_records(asked.scope, before, PAGE):
             rows += page
-            before = page[-1].key
+            before = below(page[-1].key)
         return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
 
     rows, states = runtime.store.read(look_at)
