@@ -25,6 +25,7 @@ def sample(kind: type[OutlastError]) -> OutlastError:
     values: dict[str, Any] = {"str": "some {text}", "int": 3, "float": 1.5, "tuple[Any, ...]": ("some {text}", "more")}
     values["dict[str, Any] | None"] = {"id": "some {text}"}
     values["list[dict[str, str]]"] = [{"step": "some {text}", "says": "some {text}"}]
+    values["bool"] = True
     wanted = inspect.signature(kind.__init__).parameters
     return kind(**{name: values[str(p.annotation)] for name, p in wanted.items() if name != "self"})
 

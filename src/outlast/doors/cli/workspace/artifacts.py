@@ -88,7 +88,8 @@ def _print(found: Artifact) -> None:
     out = content_out()
     with found.open() as content:
         pieces = iter(lambda: content.read(1 << 20), b"")
-        out.writelines(pieces if is_raw() or not sys.stdout.isatty() else _harmless(pieces))
+        for piece in pieces if is_raw() or not sys.stdout.isatty() else _harmless(pieces):
+            out.write(piece)
     out.flush()
 
 
