@@ -68,7 +68,7 @@ def test_what_had_crashed_goes_on_when_the_server_starts(home: Path, go: Path, t
     run_id = crashed(home, go, tenant=tenant)
     with served(home, flows=(FLOWS,), wake_seconds=3600) as server:
         until(lambda: status(home, run_id, tenant=tenant) == "succeeded")
-        assert any(line.get("wake") == "resumed" and line["run_id"] == run_id for line in server.log())
+        until(lambda: any(line.get("wake") == "resumed" and line["run_id"] == run_id for line in server.log()))
 
 
 def test_what_is_answered_elsewhere_goes_on_at_the_next_look(home: Path) -> None:
