@@ -27,6 +27,7 @@ class Asked(Struct, eq=False):
     next: NextCall
     elsewhere: Past | None = None  # a new effect: an equal one is recorded in another branch, and not asked for yet
     in_map: bool = False
+    item: int = 0  # of a map: which item it is the call of, counted from 1
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
     lane: Any = None  # of a flow file: where it stands there

@@ -292,16 +292,44 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 
 def labels(rows: Iterable[Row]) -> dict[Call, str]:
-    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front."""
-    names: dict[Call, str] = {}
-    counts: dict[tuple[str, str], int] = {}
+    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front.
+
+    The number of a map's call is that of its item; of an item with a key it is the key.
+    """
+    named = Naming()
     for row in rows:
-        header = decode_header(row.header)
+        named.add(decode_header(row.header))
+    return named.names
+
+
+class Naming:
+    """Labels as they are given out, entry by entry. No two calls of a run have the same."""
+
+    def __init__(self) -> None:
+        self.names: dict[Call, str] = {}
+        self._taken: dict[tuple[str, str], set[int]] = {}  # numbers, by scope and name
+        self._free: dict[tuple[str, str], int] = {}  # below which all of them are taken
+
+    def add(self, header: Header) -> None:
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        if header.kind not in (*CALLS, TESTIMONY) or call in names:
-            continue
-        place = (header.scope, header.name)
-        counts[place] = counts.get(place, 0) + 1
-        suffix = f"~{counts[place]}" if counts[place] > 1 else ""
-        names[call] = f"{header.scope}{header.name}{suffix}"
-    return names
+        if header.kind in (*CALLS, TESTIMONY) and call not in self.names:
+            self.names[call] = self.of(call, header.item, keep=True)
+
+    def of(self, call: Call, item: int, *, keep: bool = False) -> str:
+        """The label of a call that has none yet; `keep` it from others."""
+        plain = call.scope + call.step
+        if item and call.inputs[:1] == "=":
+            return f"{plain}~{call.inputs[1:]}"
+        place = (call.scope, call.step)
+        taken = self._taken.setdefault(place, set())
+        number = item if item and item not in taken else self._next(place, taken)
+        if keep:
+            taken.add(number)
+        return f"{plain}~{number}" if number > 1 else plain
+
+    def _next(self, place: tuple[str, str], taken: set[int]) -> int:
+        number = self._free.get(place, 1)
+        while number in taken:
+            number += 1
+        self._free[place] = number
+        return number

@@ -202,7 +202,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
-    execution.open_wait(asked.call, kind, {**payload, **shown(asked)})
+    execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 

@@ -7,7 +7,7 @@ It calls no user code. What it writes goes through its pen; what is done for a c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from outlast.runs.call import (
     next_call,
 )
 from outlast.runs.context import Frame
+from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
@@ -159,16 +160,31 @@ class Execution:
             return Replay(past)
         return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
 
-    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
-        """The calls of a map: what is left over is known only when all of them have been asked for."""
-        asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
+    def ask_all(
+        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
+    ) -> list[Asked]:
+        """The calls of a map: what is left over is known only when all of them have been asked for.
+
+        With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken.
+        """
+        items = list(items)
+        keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
+        asked = [self._ask_item(frame, spec, *each) for each in zip(items, keys, range(1, len(items) + 1), strict=True)]
         for one in asked:
-            one.in_map = True
             if isinstance(one.next, Changed):
                 limit = spec.crashes or self.settings.crashes_before_asking
                 one.next = next_call(one.call, spec.kind, self.ledger, limit)
                 if one.next is FIRST:
                     self._look_elsewhere(one)
+        return asked
+
+    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> Asked:
+        try:
+            asked = self.ask(frame, spec, (given,), {}, key)
+        except ValueRefused as error:  # which of the many it is
+            facts = error.facts
+            raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
+        asked.in_map, asked.item = True, number
         return asked
 
     def turns(self) -> list[int]:
@@ -355,7 +371,8 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
+        asked = attempt.asked
+        self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)
         self.paused = True
 
     @contextmanager
@@ -420,6 +437,7 @@ class Execution:
         due: int | None = None,
         form: Mapping[str, Any] | None = None,
         signal: str | None = None,
+        item: int = 0,
     ) -> tuple[str, str, str] | None:
         """Save a wait, with everything that led to it, before anyone can see it.
 
@@ -429,7 +447,7 @@ class Execution:
         wait = NewWait(
             kind,
             encode(list(call)).decode(),
-            self._labels.of(call),
+            self._labels.of(call, item),
             encode(payload).decode(),
             self.clock.now(),
             due,
