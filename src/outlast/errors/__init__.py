@@ -30,7 +30,8 @@
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
     └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
-                      limit_reached, deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
+                      limit_reached, deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted,
+                      run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:

@@ -152,7 +152,7 @@ async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> No
 async def _nap(execution: Execution, attempt: Attempt) -> None:
     """Wait before the next attempt. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
-        left = attempt.asked.spec.delay(attempt.failures)
+        left = execution.delay_of(attempt)
         while left > 0:  # in short naps, so that a request to stop ends it
             await execution.clock.sleep_async(min(left, 0.2))
             execution.gate()

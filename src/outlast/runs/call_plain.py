@@ -129,7 +129,7 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
                 with execution.asking(given):
                     answer = _probe(execution, given)
             elif what == SLEEP:
-                _nap(execution, given.asked.spec.delay(given.failures))
+                _nap(execution, execution.delay_of(given))
             elif what == LISTEN:
                 listen(lambda: execution.stopping, given)
             elif what == HANG:  # an async flow cancelled it before; a plain one cannot

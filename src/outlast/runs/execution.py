@@ -265,6 +265,14 @@ class Execution:
         last = past.last
         return Attempt(asked, past.attempts, past.failures, last.key, last.started_at, 0, recorded=True)
 
+    def delay_of(self, attempt: Attempt) -> float:
+        """Seconds to wait before the attempt after this one."""
+        return attempt.asked.spec.retry.delay(attempt.failures, self.luck(attempt.asked.call, attempt.failures))
+
+    def luck(self, call: Call, number: int) -> float:
+        """A number from 0 to 1 for jitter: the same whoever asks, another one in another run and for another call."""
+        return int(identity(encode([self.id, *call, number]))[:8], 16) / 2**32
+
     def key_of(self, call: Call) -> str:
         """The same on every attempt of this call, and on no other call's."""
         return f"{self.id}-{identity(encode(call))[:16]}"
