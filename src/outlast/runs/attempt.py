@@ -59,6 +59,7 @@ class Attempt(Struct, eq=False):
     before: dict[str, Seen] | None = None  # the declared files as they were
     previous: Left | None = None  # what the attempt before left
     work: Any = None  # what runs it, if that is no Python function
+    awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""

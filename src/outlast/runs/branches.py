@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
-from outlast.errors import Paused
+from outlast.errors import Paused, Stopped
 from outlast.runs.context import CURRENT, Frame
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Branches:
         self._nudges: dict[int, asyncio.Future[None]] = {}  # whoever waits for a turn
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self.off = False  # the run was called off
 
     def add(self, task: asyncio.Task[Any]) -> None:
         self.tasks[task] = asyncio.current_task() if task is not asyncio.current_task() else None
@@ -150,12 +152,17 @@ class Branches:
         parents = set(self.tasks.values())
         return sum(1 for task in self.tasks if task not in parents)
 
+    def call_off(self) -> None:
+        """The body is not to go on. On its loop."""
+        self.off = True
+        self.changed.set()
+
     async def all_waiting(self) -> None:
-        """Return once no branch can go on: each is parked, or waits for one that is."""
-        while True:
+        """Return once no branch can go on: each is parked, or waits for one that is; or once none is to."""
+        while not self.off:
             await self.changed.wait()
             self.changed.clear()
-            while self.parked and self.parked == self.in_flight:
+            while not self.off and self.parked and self.parked == self.in_flight:
                 if self._nobody_moves():
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -244,6 +251,8 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
             result = main.result()
             execution.made.refuse_left()
             return result
+        if branches.off:
+            raise Stopped
         if not waiting.done():
             await _settle(branches)
         execution.paused = True
@@ -254,6 +263,7 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
     finally:
         waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
+        await _let_effects_end(execution)
         await _end(branches, main)
         execution.made.close()
 
@@ -266,6 +276,14 @@ async def _settle(branches: Branches) -> None:
         await branches.changed.wait()
 
 
+async def _let_effects_end(execution: Execution) -> None:
+    """Of a run that was called off: those under way, in any branch, within the grace."""
+    while execution.called_off_at and not execution.stopping_now:
+        if not any(attempt.asked.spec.is_effect for attempt in list(execution.open.values())):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
 async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
     while True:
         left = [task for task in (main, *branches.tasks) if not task.done()]
@@ -274,6 +292,8 @@ async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
         for task in left:
             task.cancel()
         await asyncio.wait(left)
+        for task in left:
+            _outcome(task)  # looked at: what ended it is known, and nobody is to be told that it was never asked for
 
 
 def _outcome(task: asyncio.Task[Any]) -> BaseException | None:

@@ -82,6 +82,7 @@ class Ledger(Struct, eq=False):
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
     mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
+    retried: int = 0  # how often the run was tried again by itself, since it last failed for good
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
@@ -254,7 +255,8 @@ def count_death(ledger: Ledger, death: str) -> None:
 
 def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
     facts = decode_payload(payload).facts if payload else None
-    if header.name == "failed" and facts:
+    if header.name in ("failed", "retrying") and facts:
+        ledger.retried = ledger.retried + 1 if header.name == "retrying" else 0
         for ended in facts.get("ended_by", ()):
             past = ledger.calls.get(Call(*ended))
             if past:

@@ -182,6 +182,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     if lingering and not await _has_ended(execution, asked):
         return Raised(StillRunning(spec.name))
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
+    attempt.awaited = asyncio.current_task()
     try:
         if spec.timeout is not None:
             return await _within_time(execution, attempt, spec.timeout)
@@ -195,6 +196,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     except BaseException as error:
         return judged(execution, error)
     finally:
+        attempt.awaited = None
         CURRENT.reset(token)
 
 

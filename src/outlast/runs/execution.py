@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
+from outlast.flows.retry import NO_RETRY
 from outlast.flows.spec import StepSpec
 from outlast.ledger.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure
@@ -95,6 +96,11 @@ class Execution:
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.stopping_now = False  # the step under way is to end too
+        self.deadline_at = 0  # when it is to be done, if its flow says so
+        self.deadline_seconds = 0.0  # after its start
+        self.retry = NO_RETRY  # of the whole run, when it fails
+        self.called_off: OutlastError | None = None  # what the run fails with for that (`call_off.py`)
+        self.called_off_at = 0.0  # when that was, by the clock of this process
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
         self.probing: dict[int, tuple[str, float]] = {}  # probes under way: of which step, and since when
@@ -119,6 +125,12 @@ class Execution:
         self.stopped_by = both(self.stopped_by, by)
         self.stopping_now = self.stopping_now or now
         self.stopping = True
+
+    def must_end(self, attempt: Attempt) -> bool:
+        """Whether a body that can be ended is to end. Of a run that was called off an effect is let end for a while."""
+        if self.called_off_at and attempt.asked.spec.is_effect:
+            return self.stopping_now
+        return self.stopping_now or bool(self.called_off_at) or self.pen.severed is not None
 
     @property
     def ending(self) -> bool:
