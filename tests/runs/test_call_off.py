@@ -1,6 +1,7 @@
 """A run that is given up, or past its deadline, while it goes on: what is awaited ends, effects are let end first."""
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -402,3 +403,18 @@ def test_a_child_run_is_stopped_with_its_parent_and_goes_on_with_it(timed: Place
 def test_what_is_no_deadline_is_refused_where_it_is_written(deadline: Any) -> None:
     with pytest.raises(FlowInvalid, match="deadline"):
         flow(deadline=deadline)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_of_a_body_that_was_called_off_is_left_for_asyncio_to_complain_about(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = begun(place, sends_and_listens)
+    await_it("listening")
+    await_it("sending")
+    place.outlast.abort(place.run_id, why="enough")
+    until(lambda: place.count("cancelled"))
+    reached("send on").set()
+    assert ended(*run).status == "aborted"
+    gc.collect()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []

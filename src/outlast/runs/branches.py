@@ -265,6 +265,7 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
         execution.failing = not main.done() or _outcome(main) is not None
         await _let_effects_end(execution)
         await _end(branches, main)
+        _outcome(main)  # asked for: else asyncio says that nobody did, of a body that was called off
         execution.made.close()
 
 
@@ -292,8 +293,6 @@ async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
         for task in left:
             task.cancel()
         await asyncio.wait(left)
-        for task in left:
-            _outcome(task)  # looked at: what ended it is known, and nobody is to be told that it was never asked for
 
 
 def _outcome(task: asyncio.Task[Any]) -> BaseException | None:
