@@ -418,3 +418,43 @@ def test_nothing_of_a_body_that_was_called_off_is_left_for_asyncio_to_complain_a
     assert ended(*run).status == "aborted"
     gc.collect()
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+# -- a request to stop -------------------------------------------------------------------------------
+
+
+@step
+async def hears(number: int) -> int:
+    reached("hearing").set()
+    while not current().stopping:
+        await asyncio.sleep(0.005)
+    return number
+
+
+async def hears_on() -> int:
+    return await hears(1) + await hears(2)
+
+
+@flow
+async def hears_and_sends(run: AsyncRun) -> list[Any]:
+    return await asyncio.gather(hears_on(), sends())
+
+
+def test_a_branch_that_may_not_go_on_leaves_the_effect_of_another_to_its_end(place: Place) -> None:
+    run = begun(place, hears_and_sends)
+    await_it("hearing")
+    await_it("sending")
+    place.outlast.stop()
+    until(lambda: "succeeded" in place.statuses("hears"))
+    reached("send on").set()
+    assert ended(*run).status == "interrupted"
+    assert place.statuses("sends") == ["succeeded"]
+
+
+def test_one_that_is_to_stop_now_does_not_wait_for_it(place: Place) -> None:
+    run = begun(place, hears_and_sends)
+    await_it("hearing")
+    await_it("sending")
+    place.outlast.stop(now=True)
+    assert ended(*run).status == "interrupted"
+    assert place.statuses("sends") == ["interrupted"]

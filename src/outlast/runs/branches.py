@@ -18,6 +18,7 @@ from outlast.errors import Paused, Stopped
 from outlast.runs.context import CURRENT, Frame
 
 if TYPE_CHECKING:
+    from outlast.runs.attempt import Attempt
     from outlast.runs.execution import Execution
 
 _WAIT_FOR = asyncio.wait_for.__code__
@@ -263,8 +264,10 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
     finally:
         waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
-        await _let_effects_end(execution)
-        await _end(branches, main)
+        try:
+            await _let_calls_end(execution, main)
+        finally:
+            await _end(branches, main)
         _outcome(main)  # asked for: else asyncio says that nobody did, of a body that was called off
         execution.made.close()
 
@@ -277,12 +280,19 @@ async def _settle(branches: Branches) -> None:
         await branches.changed.wait()
 
 
-async def _let_effects_end(execution: Execution) -> None:
-    """Of a run that was called off: those under way, in any branch, within the grace."""
-    while execution.called_off_at and not execution.stopping_now:
-        if not any(attempt.asked.spec.is_effect for attempt in list(execution.open.values())):
-            return
+async def _let_calls_end(execution: Execution, main: asyncio.Task[Any]) -> None:
+    """A body that was asked to stop ends with the first of its branches that would begin another call.
+
+    The calls under way in the others end first, for as long as they are given; of a run that was called off, effects.
+    """
+    if not execution.called_off_at and not (main.done() and isinstance(_outcome(main), Stopped)):
+        return
+    while not execution.stopping_now and any(_is_let_end(execution, each) for each in list(execution.open.values())):
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _is_let_end(execution: Execution, attempt: Attempt) -> bool:
+    return attempt.asked.spec.is_effect or not execution.called_off_at
 
 
 async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:

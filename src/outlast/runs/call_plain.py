@@ -242,6 +242,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
 
 
+@calls_user_code
 def _wait_for(execution: Execution, attempt: Attempt, thread: threading.Thread, limit_seconds: float) -> bool:
     """Until the body has ended, or its time is over. True: the run was called off, and nobody waits for it."""
     until = time.monotonic() + limit_seconds
