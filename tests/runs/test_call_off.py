@@ -315,7 +315,7 @@ def test_a_run_that_waits_is_woken_at_its_deadline_and_fails(timed: Place, body:
     outcome = timed.run(body)
     assert outcome.status == "waiting"
     (own,) = [wait for wait in outcome.interrupts if wait.step == "run.deadline"]
-    assert own.says.startswith("is to be done by ")
+    assert own.says.startswith("the run is to be done by ")
     assert timed.outlast.due() == []
     timed.clock.advance(3600)
     (due,) = timed.outlast.due()

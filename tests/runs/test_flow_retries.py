@@ -112,7 +112,7 @@ def test_a_long_wait_before_the_next_try_is_a_timer_that_a_tick_finds(place: Pla
     outcome = place.run(patient)
     assert outcome.status == "waiting"
     (wait,) = outcome.interrupts
-    assert wait.says.startswith("is tried again at ")
+    assert wait.says.startswith("the run is tried again at ")
     assert "1 of 3, after ConnectionError: try 1" in wait.says
     assert place.run(patient).status == "waiting"  # asking again does not hurry it
     assert (place.count("flaky"), place.outlast.due()) == (1, [])
@@ -305,3 +305,22 @@ def test_on_an_event_loop_of_ones_own_too(place: Place) -> None:
 def test_a_run_that_was_only_started_is_tried_again_too(place: Place) -> None:
     KNOBS["bad"] = 2
     assert place.outlast.start(plain).outcome(20).result == 3
+
+
+@both
+def test_replaying_such_a_run_finds_that_its_body_does_what_it_did(place: Place, body: Any) -> None:
+    KNOBS["bad"] = 2
+    place.run(body)
+    assert place.outlast.replay(place.run_id).divergences == ()
+
+
+@pytest.mark.parametrize("body", [patient, in_time, times_out], ids=lambda flow: flow.__name__)
+def test_replaying_one_that_is_asleep_or_late_finds_nothing_wrong(place: Place, body: Any) -> None:
+    KNOBS["bad"] = 9
+    assert place.run(body).status == "waiting"
+    KNOBS["tried"] = 0
+    assert place.outlast.replay(place.run_id).divergences == ()
+    place.clock.advance(3600)
+    place.outlast.resume(place.run_id)
+    assert place.outlast.replay(place.run_id).divergences == ()
+    assert place.outlast.verify(place.run_id).ok

@@ -309,29 +309,37 @@ class Naming:
 
     def __init__(self) -> None:
         self.names: dict[Call, str] = {}
-        self._taken: dict[tuple[str, str], set[int]] = {}  # numbers, by scope and name
-        self._free: dict[tuple[str, str], int] = {}  # below which all of them are taken
+        self._taken: dict[str, set[int]] = {}  # numbers, by scope and name
+        self._free: dict[str, int] = {}  # below which all of them are taken
 
     def add(self, header: Header) -> None:
+        """The first entry about a call gives it its label."""
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        if header.kind in (*CALLS, TESTIMONY) and call not in self.names:
-            self.names[call] = self.of(call, header.item, keep=True)
+        if header.kind not in (*CALLS, TESTIMONY) or call in self.names:
+            return
+        path = call.scope + call.step
+        number = self._number(path, header.item)
+        self._taken.setdefault(path, set()).add(number)
+        self.names[call] = _label(call, header.item, number)
 
-    def of(self, call: Call, item: int, *, keep: bool = False) -> str:
-        """The label of a call that has none yet; `keep` it from others."""
-        plain = call.scope + call.step
-        if item and call.inputs[:1] == "=":
-            return f"{plain}~{call.inputs[1:]}"
-        place = (call.scope, call.step)
-        taken = self._taken.setdefault(place, set())
-        number = item if item and item not in taken else self._next(place, taken)
-        if keep:
-            taken.add(number)
-        return f"{plain}~{number}" if number > 1 else plain
+    def of(self, call: Call, item: int) -> str:
+        """The label that a call without entries will have, if it is the next one."""
+        return _label(call, item, self._number(call.scope + call.step, item))
 
-    def _next(self, place: tuple[str, str], taken: set[int]) -> int:
-        number = self._free.get(place, 1)
+    def _number(self, path: str, item: int) -> int:
+        """That of its item; else, or when another call has that, the next one."""
+        taken = self._taken.get(path, ())
+        if item and item not in taken:
+            return item
+        number = self._free.get(path, 1)
         while number in taken:
             number += 1
-        self._free[place] = number
+        self._free[path] = number
         return number
+
+
+def _label(call: Call, item: int, number: int) -> str:
+    path = call.scope + call.step
+    if item and call.inputs[:1] == "=":
+        return f"{path}~{call.inputs[1:]}"
+    return f"{path}~{number}" if number > 1 else path

@@ -38,8 +38,8 @@ QUESTIONS: dict[str, str] = {
 
 RETRY, DEADLINE = "run.retry", "run.deadline"  # timers of the run itself, which no call of its body waits for
 OF_THE_RUN: dict[str, str] = {
-    RETRY: "is tried again at {due}, {retry} of {of}, after {error}",
-    DEADLINE: "is to be done by {due}",
+    RETRY: "the run is tried again at {due}, {retry} of {of}, after {error}",
+    DEADLINE: "the run is to be done by {due}",
 }
 
 OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
