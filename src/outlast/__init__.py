@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from outlast.python.outlast import AsyncOutlast, Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.item import Failed, Ok, unwrap_all
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.run import Outcome, RunRecord
@@ -28,11 +29,13 @@ __all__ = [
     "AsyncOutlast",
     "AsyncRun",
     "Event",
+    "Failed",
     "Flow",
     "FlowFile",
     "Happened",
     "Interrupt",
     "NotDone",
+    "Ok",
     "Outcome",
     "Outlast",
     "OutlastError",
@@ -54,6 +57,7 @@ __all__ = [
     "resource",
     "restore",
     "step",
+    "unwrap_all",
 ]
 
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
@@ -66,6 +70,7 @@ _PLACES = {
     "ledger.verdict": ("Reason", "Verdict"),
     "errors": ("OutlastError", "NotDone", "StepFailed"),
     "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
+    "runs.item": ("Failed", "Ok", "unwrap_all"),
     "flows.spec": ("KEY",),
     "care.gc.gc": ("Swept",),
     "python.backups": ("restore",),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from outlast import AsyncRun, Run, current, flow, step
+from outlast import AsyncRun, Run, current, effect, flow, step
 from outlast.clock import ManualClock
-from outlast.errors import StepTimedOut, StillRunning
+from outlast.errors import FlowInvalid, StepInvalid, StepTimedOut, StillRunning
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -132,6 +132,152 @@ def test_a_resume_after_the_last_failure_has_all_its_retries_again(place: Place,
     assert place.run(body).status == "failed"
     outcome = place.run(body)
     assert (outcome.result, len(place.receipts())) == (7, 7)
+
+
+# -- which failures, and how long to wait ------------------------------------------------------------
+
+
+@step(retries=3, retry_on=(ConnectionError, TimeoutError), backoff=0)
+def picky() -> str:
+    attempt = current().attempt
+    ran(f"attempt {attempt}")
+    if attempt <= 2:
+        raise KNOBS["errors"][attempt - 1]
+    return "done"
+
+
+@step(retries=3, retry_on=ConnectionError, backoff=0)
+async def picky_async() -> str:
+    attempt = current().attempt
+    ran(f"attempt {attempt}")
+    if attempt <= 2:
+        raise KNOBS["errors"][attempt - 1]
+    return "done"
+
+
+@flow
+def picks(run: Run) -> str:
+    return picky()
+
+
+@flow
+async def picks_async(run: AsyncRun) -> str:
+    return await picky_async()
+
+
+both_pick = pytest.mark.parametrize("body", [picks, picks_async], ids=lambda flow: flow.__name__)
+
+
+@both_pick
+def test_failures_of_the_named_types_are_tried_again(place: Place, body: Any) -> None:
+    KNOBS["errors"] = [ConnectionError("a"), ConnectionResetError("b")]
+    assert place.run(body).result == "done"
+    assert len(place.ran) == 3
+
+
+@both_pick
+def test_a_failure_of_another_type_is_the_last(place: Place, body: Any) -> None:
+    KNOBS["errors"] = [ConnectionError("a"), ValueError("b")]
+    outcome = place.run(body)
+    assert (outcome.status, str(outcome.exception)) == ("failed", "b")
+    assert [receipt.delivered for receipt in place.receipts()] == [False, True]
+    assert place.run(body).result == "done"  # a person wants it: then it is tried again
+
+
+@effect(not_done=(ValueError, ConnectionError), retries=3, retry_on=ConnectionError, backoff=0)
+def picky_effect() -> None:
+    ran("effect")
+    raise KNOBS["errors"][current().attempt - 1]
+
+
+@flow
+def picks_effect(run: Run) -> None:
+    picky_effect()
+
+
+def test_an_effect_that_did_not_happen_is_tried_again_for_the_named_types_only(place: Place) -> None:
+    KNOBS["errors"] = [ConnectionError("a"), ValueError("b")]
+    assert str(place.run(picks_effect).exception) == "b"
+    assert place.count("effect") == 2
+
+
+@step(timeout=0.02, retries=1, retry_on=TimeoutError, backoff=0)
+async def times_out() -> str:
+    ran("times out")
+    if current().attempt == 1:
+        await asyncio.Event().wait()
+    return "in time"
+
+
+@flow
+async def waits_for_timeout(run: AsyncRun) -> str:
+    return await times_out()
+
+
+def test_a_steps_own_timeout_is_a_timeout_error_for_retry_on(place: Place) -> None:
+    assert place.run(waits_for_timeout).result == "in time"
+
+
+@step(retries=6, backoff=10, max_delay="15s", jitter=0)
+def steady() -> None:
+    raise ConnectionError("no")
+
+
+@flow
+def steadily(run: Run) -> None:
+    steady()
+
+
+def test_without_jitter_the_waits_are_exact_and_no_longer_than_the_cap(place: Place) -> None:
+    place.run(steadily)
+    times = [receipt.started_at for receipt in place.receipts()]
+    waits = [(after - before).total_seconds() for before, after in pairwise(times)]
+    assert waits == pytest.approx([10, 15, 15, 15, 15, 15])
+
+
+@step(retries=4, backoff=100, max_delay="1h", jitter=1)
+def wild() -> None:
+    raise ConnectionError("no")
+
+
+@flow
+def wildly(run: Run) -> None:
+    wild()
+
+
+def waits_of(place: Place, run_id: str) -> list[float]:
+    times = [receipt.started_at for receipt in place.outlast.receipts(run_id)]
+    return [(after - before).total_seconds() for before, after in pairwise(times)]
+
+
+def test_jitter_is_spread_over_runs_and_is_the_same_whoever_waits(place: Place) -> None:
+    first, second = place.run(wildly), place.fresh(wildly)
+    waits = [waits_of(place, outcome.run_id) for outcome in (first, second)]
+    assert waits[0] != waits[1]
+    for each in waits:
+        assert all(0 <= wait <= 100 * 2**number for number, wait in enumerate(each))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"retry_on": (5,)}, "retry_on takes types of exceptions, not 5"),
+        ({"retry_on": "ValueError"}, "retry_on takes types of exceptions, not 'V'"),
+        ({"retry_on": int}, "retry_on takes types"),
+        ({"jitter": 1.5}, "jitter must be from 0 to 1"),
+        ({"jitter": float("nan")}, "jitter must be from 0 to 1"),
+        ({"jitter": True}, "jitter must be from 0 to 1"),
+        ({"max_delay": "soon"}, "no duration"),
+        ({"backoff": -1}, "no duration"),
+        ({"retries": True}, "retries must be 0 or more"),
+    ],
+)
+def test_wrong_options_of_retries_are_refused_where_they_are_written(options: Any, why: str) -> None:
+    for decorate in (step, effect):
+        with pytest.raises(StepInvalid, match=why):
+            decorate(**options)(work)
+    with pytest.raises(FlowInvalid, match=why):
+        flow(**options)
 
 
 def test_attempts_have_a_number_and_the_body_has_none(place: Place) -> None:

@@ -227,7 +227,7 @@ class CommandAttempt:
         self.held.go()
         ended = self.held.wait(
             command.timeout,
-            lambda: execution.stopping_now or execution.pen.severed is not None,
+            lambda: execution.must_end(self.attempt),
             patience=execution.settings.patience_seconds,
         )
         self._transcript.join()

@@ -7,7 +7,7 @@
     │                 blob_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, flow_elsewhere, lease_lost,
     │                 operation_conflict, task_aborted, task_declined,
-    │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken,
+    │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken, map_key_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
     │                 home_not_empty, nothing_lost
@@ -29,8 +29,9 @@
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
-    └── Failed        step_failed, step_timed_out, command_not_started, command_failed, said_wrong, limit_reached,
-                      deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted, run_interrupted
+    └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
+                      limit_reached, deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted,
+                      run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:
@@ -506,6 +507,17 @@ class StepNameTaken(Conflict):
 
     def __init__(self, step: str, first: str, second: str) -> None:
         super().__init__(step=step, first=first, second=second)
+
+
+class MapKeyTaken(Conflict):
+    """Raised by run.map, before anything runs, when two items have the same key."""
+
+    code = "map_key_taken"
+    says = "map {step}: items {first} and {second} both have the key {key!r}"
+    advice = "let key= give every item one of its own, or leave it out: equal items are told apart by their order"
+
+    def __init__(self, step: str, key: str, first: int, second: int) -> None:
+        super().__init__(step=step, key=key, first=first, second=second)
 
 
 class ResourceTaken(Conflict):
@@ -1590,6 +1602,17 @@ class StepTimedOut(Failed):
 
     def __init__(self, step: str, seconds: float) -> None:
         super().__init__(step=step, seconds=seconds)
+
+
+class RunTimedOut(Failed):
+    """Ends a run that is not done by the deadline of its flow."""
+
+    code = "run_timed_out"
+    says = "run {run} was not done by its deadline, {deadline} ({seconds:g} s after its start)"
+    advice = "give its flow a later deadline and resume it, or give it up: `outlast abort {run} --why WHY`"
+
+    def __init__(self, run: str, deadline: str, seconds: float) -> None:
+        super().__init__(run=run, deadline=deadline, seconds=seconds)
 
 
 class CommandNotStarted(Failed):

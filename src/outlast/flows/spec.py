@@ -16,7 +16,7 @@ from typing import Any
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_file, module_alias
-from outlast.ids import chance
+from outlast.flows.retry import BACKOFF_SECONDS, JITTER, MAX_DELAY_SECONDS, NO_RETRY, Retry
 from outlast.values.codec import Decode, decoder
 from outlast.values.durations import duration
 from outlast.values.frozen import dataclass
@@ -121,7 +121,10 @@ class StepSpec:
     kind: str = "step"
     retries: int = 0
     crashes: int | None = None  # deaths of its process before a person is asked; None: as the settings say
-    backoff: float = 0.5
+    backoff: float = BACKOFF_SECONDS
+    max_delay: float = MAX_DELAY_SECONDS
+    jitter: float = JITTER
+    retry_on: tuple[type[BaseException], ...] = ()
     timeout: float | None = None
     agent: str = ""
     writes: tuple[str, ...] = ()
@@ -134,12 +137,15 @@ class StepSpec:
     is_effect: bool = False
     prepares: bool = False  # something is to be done before its start is written
     signature: Signature = field(init=False)
+    retry: Retry = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         object.__setattr__(self, "is_effect", self.kind == "effect")
         object.__setattr__(self, "prepares", bool(self.writes) or self.work is not None)
+        again = Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
+        object.__setattr__(self, "retry", again)
         _check_step(self)
 
     @cached_property
@@ -159,10 +165,6 @@ class StepSpec:
         by_link = os.path.isabs(named) and os.path.realpath(named) == real  # what `current` leads to may change
         return (named if by_link else real, getattr(function, "__qualname__", self.name))
 
-    def delay(self, failures: int) -> float:
-        """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
-        return (1.0 - chance() / 2) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
-
     def says_not_done(self, error: BaseException) -> bool:
         return isinstance(error, self.not_done)
 
@@ -174,8 +176,8 @@ def _check_step(spec: StepSpec) -> None:
         raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
     if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
         raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
-    if not isinstance(spec.retries, int) or spec.retries < 0:
-        raise StepInvalid(spec.name, f"retries must be 0 or more, not {spec.retries!r}")
+    if wrong := spec.retry.wrong():
+        raise StepInvalid(spec.name, wrong)
     if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
         raise StepInvalid(spec.name, _wrong_crashes(spec))
     if _is_method(spec.function):
@@ -208,6 +210,8 @@ class FlowSpec:
     is_async: bool
     signature: Signature
     named: bool = False  # somebody gave it its name: it is the same flow wherever its file lies
+    deadline: float | None = None  # seconds after its run's start, by which it is to be done
+    retry: Retry = NO_RETRY
 
     @cached_property
     def decode(self) -> Decode:
@@ -258,7 +262,9 @@ class FlowSpec:
             raise InputsInvalid(self.name, why, shown) from error
 
 
-def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
+def flow_spec(
+    function: Callable[..., Any], name: str | None, deadline: float | None = None, retry: Retry = NO_RETRY
+) -> FlowSpec:
     """Describe a flow. Raises FlowInvalid for what a later process could not find."""
     qualname = getattr(function, "__qualname__", "")
     if not isinstance(function, types.FunctionType):
@@ -276,7 +282,7 @@ def flow_spec(function: Callable[..., Any], name: str | None) -> FlowSpec:
         raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
-    return FlowSpec(function, name or function.__name__, source, is_async, signature, bool(name))
+    return FlowSpec(function, name or function.__name__, source, is_async, signature, bool(name), deadline, retry)
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class Runtime:
         self.heart = Heart(self)
         self.eyes = HERE  # who looks at files: not a server, they are where its clients are
         self._closed = self._settled = False
+        self.stops = 0  # how often the runs of this process were asked to stop
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
         self._guard: Any = None
@@ -179,6 +180,7 @@ class Runtime:
         `by` a shutdown they go on by themselves later, by a person when somebody resumes them. Gives whether something
         of them can only be ended by an exception: a Python body that runs in the main thread.
         """
+        self.stops += 1
         live = list(self.live.values())
         for execution in live:
             execution.ask_to_stop(by, now=now)

@@ -24,9 +24,9 @@ TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside rece
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the chain proves about one entry. Fields are stored in this order; new ones go last.
+    """What the chain proves about one entry. Fields are stored in this order.
 
-    `check` finds the payload's digest at the end without decoding: a field after it makes it decode.
+    `check` finds the payload's digest at the end without decoding: it stays the last one.
     """
 
     kind: str  # step, effect, value, sleep, spawn, emit, wait, decision, run, interrupt, artifact, testimony
@@ -46,6 +46,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     epoch: int = 0
     trace_id: str = ""
     seen: str = ""  # digest of the inputs when `inputs` is an id
+    item: int = 0  # of a map's call: which item it is of, counted from 1
     payload: str = ""  # digest of the payload, if there is one
 
 

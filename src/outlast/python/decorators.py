@@ -7,10 +7,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import NotDone
+from outlast.errors import FlowInvalid, NotDone
+from outlast.flows.retry import BACKOFF_SECONDS, JITTER, MAX_DELAY_SECONDS, NO_RETRY, Errors, Retry, types_of
 from outlast.flows.spec import FlowSpec, Inject, StepSpec, flow_spec, seconds
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
+from outlast.values.durations import duration
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec
@@ -78,7 +80,10 @@ def step(
     *,
     name: str | None = None,
     retries: int = 0,
+    retry_on: Errors = (),
     backoff: float | str = 0.5,
+    max_delay: float | str = 60.0,
+    jitter: float = 0.5,
     timeout: float | str | None = None,
     agent: str = "",
     writes: Iterable[str] = (),
@@ -91,8 +96,9 @@ def step(
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a step: a unit of work that may run again until it has succeeded.
 
-    `retries` further attempts after a failure, `backoff` seconds before the first of them (doubling, with
-    jitter), `timeout` per attempt, `ignore` parameters that are no part of the call's identity. A step in which its
+    `retries` further attempts after a failure, of these types only if `retry_on` names some. `backoff` seconds before
+    the first of them, doubling up to `max_delay`, less a part of up to `jitter` (0 to 1) by chance. `timeout` per
+    attempt, `ignore` parameters that are no part of the call's identity. A step in which its
     process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
     `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
@@ -111,7 +117,10 @@ def effect(
     confirm: Callable[..., Any] | None = None,
     not_done: Iterable[type[BaseException]] = (),
     retries: int = 0,
+    retry_on: Errors = (),
     backoff: float | str = 0.5,
+    max_delay: float | str = 60.0,
+    jitter: float = 0.5,
     timeout: float | str | None = None,
     agent: str = "",
     ignore: Iterable[str] = (),
@@ -123,7 +132,7 @@ def effect(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
     Its intent is on disk before it runs. If it ends without an outcome it is in doubt: `confirm` is asked
     (`Happened(value)`, `NOT_DONE`, `UNKNOWN`), then a person. It says that nothing happened by raising `NotDone`
-    or one of the `not_done` types; only then do `retries` count.
+    or one of the `not_done` types; only then do `retries` count, with the options of a step.
     """
     return _decorated(function, "effect", options)
 
@@ -145,7 +154,9 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         name,
         kind,
         timeout=None if timeout is None else seconds(timeout, name),
-        backoff=seconds(given.pop("backoff", 0.5), name),
+        backoff=seconds(given.pop("backoff", BACKOFF_SECONDS), name),
+        max_delay=seconds(given.pop("max_delay", MAX_DELAY_SECONDS), name),
+        retry_on=types_of(given.pop("retry_on", ())),
         writes=tuple(given.pop("writes", ())),
         ignore=tuple(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
@@ -163,15 +174,21 @@ def as_step(function: Any, kind: str, options: dict[str, Any]) -> StepSpec:
 class Flow(Generic[P, T]):
     """A flow. Run it by `outlast.run(flow, …)`; called inside another flow's body it is the plain function."""
 
-    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str | None,
+        deadline: float | None = None,
+        retry: Retry = NO_RETRY,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self._name = name
+        self._options = (name, deadline, retry)
 
     @functools.cached_property
     def spec(self) -> FlowSpec:
         """What the runtime knows of it. Raises FlowInvalid for what a later process could not find."""
-        return flow_spec(self.function, self._name)
+        return flow_spec(self.function, *self._options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -199,17 +216,54 @@ def flow(function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
 
 
 @overload
-def flow(*, name: str | None = None) -> MakesFlow: ...
+def flow(
+    *,
+    name: str | None = None,
+    deadline: float | str | None = None,
+    retries: int = 0,
+    retry_on: Errors = (),
+    backoff: float | str = 0.5,
+    max_delay: float | str = 60.0,
+    jitter: float = 0.5,
+) -> MakesFlow: ...
 
 
-def flow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+def flow(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    deadline: float | str | None = None,
+    retries: int = 0,
+    retry_on: Errors = (),
+    backoff: float | str = BACKOFF_SECONDS,
+    max_delay: float | str = MAX_DELAY_SECONDS,
+    jitter: float = JITTER,
+) -> Any:
     """Make a function a flow: a recipe whose body runs again from the top on resume.
 
     Its first parameter is the run (`Run`, or `AsyncRun` for `async def`); the others are its inputs.
+
+    `deadline`: by when, after its start, a run is to be done, over all stops and resumes; then it fails with
+    `run_timed_out`. `retries`: how often a run that failed goes on at the failure by itself; `retry_on`, `backoff`,
+    `max_delay` and `jitter` as for a step.
     """
+    within = None if deadline is None else _time(deadline, "deadline")
+    waits = _time(backoff, "backoff"), _time(max_delay, "max_delay")
+    retry = Retry(retries, *waits, jitter, types_of(retry_on))
+    if wrong := retry.wrong():
+        raise FlowInvalid("what is decorated", wrong, "see docs/retries.md")
     if function is not None:
-        return Flow(function, name)
-    return lambda decorated: Flow(decorated, name)
+        return Flow(function, name, within, retry)
+    return lambda decorated: Flow(decorated, name, within, retry)
+
+
+def _time(value: Any, option: str) -> float:
+    found = duration(value)
+    if found is None or (option == "deadline" and not found):
+        why = f"{option}: {value!r} is no duration"
+        raise FlowInvalid("what is decorated", why, "use seconds, or text such as 90s, 10m, 48h")
+    return found
 
 
 class FlowFile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from outlast.files.changes import Left
     from outlast.handoffs.handoff import Handoff
     from outlast.python.workspace import RunWorkspace
+    from outlast.runs.item import Failed, Ok
     from outlast.runs.waits.ask import Deadline
     from outlast.workspace.checkpoint import Checkpoint
 
@@ -33,6 +34,8 @@ NAME_LENGTH = 200
 P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
+Key = Callable[[I], str | int] | None
+OnError = Literal["stop", "collect"]
 
 
 class _Run:
@@ -181,7 +184,7 @@ class _Run:
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
 
-    def _asked(self, function: Any, items: Iterable[Any]) -> list[Asked]:
+    def _asked(self, function: Any, items: Iterable[Any], key: Key[Any]) -> list[Asked]:
         """Every call of a map, identified in the order of the items before any of them runs."""
         execution, spec = self._execution, as_step(function, _kind(function), {})
         frame = self._frame()
@@ -189,16 +192,20 @@ class _Run:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
-        return execution.ask_all(inner, spec, items)
+        return execution.ask_all(inner, spec, items, key)
 
 
 def _kind(function: Any) -> str:
     return function.spec.kind if isinstance(function, Step) else "step"
 
 
-def _check_concurrency(concurrency: int) -> None:
+def _check_map(concurrency: int, on_error: OnError) -> bool:
+    """Whether failures are collected. Raises NameInvalid."""
     if not isinstance(concurrency, int) or concurrency < 1:
         raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
+    if on_error not in ("stop", "collect"):
+        raise NameInvalid("on_error", str(on_error), "it is stop or collect")
+    return on_error == "collect"
 
 
 class Run(_Run):
@@ -256,20 +263,67 @@ class Run(_Run):
 
     @overload
     def map(
-        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+        self,
+        function: Callable[[I], Coroutine[Any, Any, T]],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["collect"],
+    ) -> list[Ok[T] | Failed]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[I], Coroutine[Any, Any, T]],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["stop"] = "stop",
     ) -> list[T]: ...
 
     @overload
-    def map(self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8) -> list[T]: ...
+    def map(
+        self,
+        function: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["collect"],
+    ) -> list[Ok[T] | Failed]: ...
 
-    def map(self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8) -> list[Any]:
+    @overload
+    def map(
+        self,
+        function: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["stop"] = "stop",
+    ) -> list[T]: ...
+
+    def map(
+        self,
+        function: Callable[[I], Any],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: OnError = "stop",
+    ) -> list[Any]:
         """Call a step for every item, `concurrency` at a time in threads; results in the order of the items.
 
-        The first failure (by item) is raised once the calls under way have ended.
+        `key` gives the text (or number) by which an item is known and shown, whatever else of it changes.
+        `on_error="stop"`: after a failure no further call begins, and the first one (by item) is raised once the calls
+        under way have ended. `on_error="collect"`: all items are tried, and the results are `Ok` or `Failed`.
+        Raises MapKeyTaken for two items of one key.
         """
-        _check_concurrency(concurrency)
-        asked = self._asked(function, items)
-        return waiting.map_plain(self._execution, asked, concurrency, drive_plain)
+        collect = _check_map(concurrency, on_error)
+        asked = self._asked(function, items, key)
+        return waiting.map_plain(self._execution, asked, concurrency, drive_plain, collect=collect)
 
     def pause_for(
         self,
@@ -372,25 +426,68 @@ class AsyncRun(_Run):
 
     @overload
     def map(
-        self, function: Callable[[I], Coroutine[Any, Any, T]], items: Iterable[I], *, concurrency: int = 8
+        self,
+        function: Callable[[I], Coroutine[Any, Any, T]],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["collect"],
+    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[I], Coroutine[Any, Any, T]],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["stop"] = "stop",
     ) -> Coroutine[Any, Any, list[T]]: ...
 
     @overload
     def map(
-        self, function: Callable[[I], T], items: Iterable[I], *, concurrency: int = 8
+        self,
+        function: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["collect"],
+    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+
+    @overload
+    def map(
+        self,
+        function: Callable[[I], T],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: Literal["stop"] = "stop",
     ) -> Coroutine[Any, Any, list[T]]: ...
 
     def map(
-        self, function: Callable[[I], Any], items: Iterable[I], *, concurrency: int = 8
+        self,
+        function: Callable[[I], Any],
+        items: Iterable[I],
+        *,
+        key: Key[I] = None,
+        concurrency: int = 8,
+        on_error: OnError = "stop",
     ) -> Coroutine[Any, Any, list[Any]]:
-        """Call a step for every item, `concurrency` at a time; results in the order of the items."""
-        return self._noted(self._map(function, items, concurrency), "map")
+        """Call a step for every item, `concurrency` at a time; results in the order of the items. See Run.map."""
+        return self._noted(self._map(function, items, key, concurrency, on_error), "map")
 
-    async def _map(self, function: Callable[[I], Any], items: Iterable[I], concurrency: int) -> list[Any]:
+    async def _map(
+        self, function: Callable[[I], Any], items: Iterable[I], key: Key[I], concurrency: int, on_error: OnError
+    ) -> list[Any]:
         from outlast.runs.call_async import drive_async
 
-        _check_concurrency(concurrency)
-        return await waiting.map_async(self._execution, self._asked(function, items), concurrency, drive_async)
+        collect = _check_map(concurrency, on_error)
+        asked = self._asked(function, items, key)
+        return await waiting.map_async(self._execution, asked, concurrency, drive_async, collect=collect)
 
     def pause_for(
         self,

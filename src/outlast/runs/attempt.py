@@ -27,6 +27,7 @@ class Asked(Struct, eq=False):
     next: NextCall
     elsewhere: Past | None = None  # a new effect: an equal one is recorded in another branch, and not asked for yet
     in_map: bool = False
+    item: int = 0  # of a map: which item it is the call of, counted from 1
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
     lane: Any = None  # of a flow file: where it stands there
@@ -58,6 +59,7 @@ class Attempt(Struct, eq=False):
     before: dict[str, Seen] | None = None  # the declared files as they were
     previous: Left | None = None  # what the attempt before left
     work: Any = None  # what runs it, if that is no Python function
+    awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast import failpoints
+from outlast.clock import moment
 from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
 from outlast.ledger.journal import Entry, Payload
@@ -26,10 +27,11 @@ from outlast.runs.child import let_end
 from outlast.runs.claim import Claim
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
+from outlast.runs.retrying import try_later
 from outlast.runs.run import Outcome
 from outlast.runs.standing import wait_digest
 from outlast.runs.stops import PERSON
-from outlast.runs.waits.interrupt import is_for_people, is_told
+from outlast.runs.waits.interrupt import DEADLINE, is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
 from outlast.values.digest import digest
@@ -172,9 +174,14 @@ def end(runtime: Runtime, execution: Execution, result: Any, error: BaseExceptio
         if execution.pen.severed is not None:
             raise execution.pen.severed
         runtime.store.still_there()
-        outcome = _finish(runtime, execution, _ended(execution, result, error, back))
+        outcome = _finish(runtime, execution, _waiting(execution, _ended(execution, result, error, back)))
     except LeaseLost as lost:
         return _aborted(runtime, execution, lost)
+    except Severed as cut:
+        severed = execution.pen.severed
+        if not isinstance(severed, LeaseLost):
+            raise severed or cut from None
+        return _aborted(runtime, execution, severed)
     if outcome.status == "interrupted" and error is not None and not isinstance(error, Stopped | Severed):
         raise error
     return outcome
@@ -194,6 +201,8 @@ def _ended(execution: Execution, result: Any, error: BaseException | None, back:
 
     One that was asked to stop and came to its end all the same has succeeded.
     """
+    if execution.called_off is not None and not isinstance(error, Exception) and (error or execution.cut_short):
+        return Ended("failed", error=execution.called_off)
     if execution.paused or isinstance(error, Paused):
         return Ended("waiting")
     if isinstance(error, Exception):
@@ -207,6 +216,17 @@ def _ended(execution: Execution, result: Any, error: BaseException | None, back:
     except OutlastError as refused:
         return Ended("failed", error=refused)
     return Ended("succeeded", raw, copy)
+
+
+def _waiting(execution: Execution, ended: Ended) -> Ended:
+    """The same end; of a run that is tried again later a wait for that. What waits is woken for its deadline too."""
+    if ended.status == "failed" and ended.error is not None and try_later(execution, ended.error):
+        ended = Ended("waiting")
+    if ended.status == "waiting" and execution.deadline_at:
+        due = execution.deadline_at
+        shown = {"due": moment(due).isoformat(timespec="seconds")}
+        execution.open_wait(Call("", DEADLINE, "", 0), "timer", shown, due)
+    return ended
 
 
 def _aborted(runtime: Runtime, execution: Execution, lost: LeaseLost) -> Outcome[Any]:

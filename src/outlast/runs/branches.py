@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
-from outlast.errors import Paused
+from outlast.errors import Paused, Stopped
 from outlast.runs.context import CURRENT, Frame
 
 if TYPE_CHECKING:
+    from outlast.runs.attempt import Attempt
     from outlast.runs.execution import Execution
 
 _WAIT_FOR = asyncio.wait_for.__code__
@@ -40,6 +41,8 @@ class Branches:
         self._nudges: dict[int, asyncio.Future[None]] = {}  # whoever waits for a turn
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self.off = False  # the run was called off
 
     def add(self, task: asyncio.Task[Any]) -> None:
         self.tasks[task] = asyncio.current_task() if task is not asyncio.current_task() else None
@@ -150,12 +153,17 @@ class Branches:
         parents = set(self.tasks.values())
         return sum(1 for task in self.tasks if task not in parents)
 
+    def call_off(self) -> None:
+        """The body is not to go on. On its loop."""
+        self.off = True
+        self.changed.set()
+
     async def all_waiting(self) -> None:
-        """Return once no branch can go on: each is parked, or waits for one that is."""
-        while True:
+        """Return once no branch can go on: each is parked, or waits for one that is; or once none is to."""
+        while not self.off:
             await self.changed.wait()
             self.changed.clear()
-            while self.parked and self.parked == self.in_flight:
+            while not self.off and self.parked and self.parked == self.in_flight:
                 if self._nobody_moves():
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -244,6 +252,8 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
             result = main.result()
             execution.made.refuse_left()
             return result
+        if branches.off:
+            raise Stopped
         if not waiting.done():
             await _settle(branches)
         execution.paused = True
@@ -254,7 +264,11 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
     finally:
         waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
-        await _end(branches, main)
+        try:
+            await _let_calls_end(execution, main)
+        finally:
+            await _end(branches, main)
+        _outcome(main)  # asked for: else asyncio says that nobody did, of a body that was called off
         execution.made.close()
 
 
@@ -264,6 +278,21 @@ async def _settle(branches: Branches) -> None:
     while branches.in_flight > branches.parked:
         branches.changed.clear()
         await branches.changed.wait()
+
+
+async def _let_calls_end(execution: Execution, main: asyncio.Task[Any]) -> None:
+    """A body that was asked to stop ends with the first of its branches that would begin another call.
+
+    The calls under way in the others end first, for as long as they are given; of a run that was called off, effects.
+    """
+    if not execution.called_off_at and not (main.done() and isinstance(_outcome(main), Stopped)):
+        return
+    while not execution.stopping_now and any(_is_let_end(execution, each) for each in list(execution.open.values())):
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _is_let_end(execution: Execution, attempt: Attempt) -> bool:
+    return attempt.asked.spec.is_effect or not execution.called_off_at
 
 
 async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:

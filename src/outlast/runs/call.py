@@ -82,6 +82,7 @@ class Ledger(Struct, eq=False):
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
     places: dict[str, list[str]] = field(default_factory=dict)  # code digest -> file and qualified name
     mark: dict[str, Any] | None = None  # how far loops are over, and what still matters of them
+    retried: int = 0  # how often the run was tried again by itself, since it last failed for good
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
@@ -254,7 +255,8 @@ def count_death(ledger: Ledger, death: str) -> None:
 
 def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
     facts = decode_payload(payload).facts if payload else None
-    if header.name == "failed" and facts:
+    if header.name in ("failed", "retrying") and facts:
+        ledger.retried = ledger.retried + 1 if header.name == "retrying" else 0
         for ended in facts.get("ended_by", ()):
             past = ledger.calls.get(Call(*ended))
             if past:
@@ -292,16 +294,52 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 
 def labels(rows: Iterable[Row]) -> dict[Call, str]:
-    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front."""
-    names: dict[Call, str] = {}
-    counts: dict[tuple[str, str], int] = {}
+    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front.
+
+    The number of a map's call is that of its item; of an item with a key it is the key.
+    """
+    named = Naming()
     for row in rows:
-        header = decode_header(row.header)
+        named.add(decode_header(row.header))
+    return named.names
+
+
+class Naming:
+    """Labels as they are given out, entry by entry. No two calls of a run have the same."""
+
+    def __init__(self) -> None:
+        self.names: dict[Call, str] = {}
+        self._taken: dict[str, set[int]] = {}  # numbers, by scope and name
+        self._free: dict[str, int] = {}  # below which all of them are taken
+
+    def add(self, header: Header) -> None:
+        """The first entry about a call gives it its label."""
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        if header.kind not in (*CALLS, TESTIMONY) or call in names:
-            continue
-        place = (header.scope, header.name)
-        counts[place] = counts.get(place, 0) + 1
-        suffix = f"~{counts[place]}" if counts[place] > 1 else ""
-        names[call] = f"{header.scope}{header.name}{suffix}"
-    return names
+        if header.kind not in (*CALLS, TESTIMONY) or call in self.names:
+            return
+        path = call.scope + call.step
+        number = self._number(path, header.item)
+        self._taken.setdefault(path, set()).add(number)
+        self.names[call] = _label(call, header.item, number)
+
+    def of(self, call: Call, item: int) -> str:
+        """The label that a call without entries will have, if it is the next one."""
+        return _label(call, item, self._number(call.scope + call.step, item))
+
+    def _number(self, path: str, item: int) -> int:
+        """That of its item; else, or when another call has that, the next one."""
+        taken = self._taken.get(path, ())
+        if item and item not in taken:
+            return item
+        number = self._free.get(path, 1)
+        while number in taken:
+            number += 1
+        self._free[path] = number
+        return number
+
+
+def _label(call: Call, item: int, number: int) -> str:
+    path = call.scope + call.step
+    if item and call.inputs[:1] == "=":
+        return f"{path}~{call.inputs[1:]}"
+    return f"{path}~{number}" if number > 1 else path

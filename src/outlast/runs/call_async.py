@@ -152,7 +152,7 @@ async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> No
 async def _nap(execution: Execution, attempt: Attempt) -> None:
     """Wait before the next attempt. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
-        left = attempt.asked.spec.delay(attempt.failures)
+        left = execution.delay_of(attempt)
         while left > 0:  # in short naps, so that a request to stop ends it
             await execution.clock.sleep_async(min(left, 0.2))
             execution.gate()
@@ -182,6 +182,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     if lingering and not await _has_ended(execution, asked):
         return Raised(StillRunning(spec.name))
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
+    attempt.awaited = asyncio.current_task()
     try:
         if spec.timeout is not None:
             return await _within_time(execution, attempt, spec.timeout)
@@ -195,6 +196,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     except BaseException as error:
         return judged(execution, error)
     finally:
+        attempt.awaited = None
         CURRENT.reset(token)
 
 

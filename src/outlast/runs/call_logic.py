@@ -100,7 +100,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     if ended.status == "interrupted":
         yield WRITE, execution.close(attempt, "interrupted", False, mark_of(spec), _error(error))
         raise error
-    if ended.status == "failed" and not _is_ours(error):
+    if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
     if spec.is_effect and not spec.says_not_done(error):
         return (yield from _in_doubt(execution, attempt, ended))
@@ -109,7 +109,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         yield WRITE, execution.close(attempt, "cancelled", True, "", Payload())
         raise error
     attempt.failures += 1
-    final = attempt.failures > spec.retries or (ended.status == "failed" and _is_ours(error))
+    final = _is_final(attempt, error) or (ended.status == "failed" and is_ours(error))
     mark = "not_done" if spec.is_effect else ""
     yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
@@ -189,7 +189,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     """The probe says that nothing happened: a failure like any other, if this process saw it fail."""
     spec = attempt.asked.spec
     attempt.failures += error is not None
-    final = error is not None and attempt.failures > spec.retries
+    final = error is not None and _is_final(attempt, error)
     kept = _error(error) if error is not None else Payload()
     yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
     execution.settled.add(attempt.asked.call)
@@ -202,7 +202,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
-    execution.open_wait(asked.call, kind, {**payload, **shown(asked)})
+    execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 
@@ -213,7 +213,13 @@ def _cancelled_before(execution: Execution, asked: Asked) -> Driven:
     raise Paused
 
 
-def _is_ours(error: BaseException) -> bool:
+def _is_final(attempt: Attempt, error: BaseException) -> bool:
+    """Whether the step is not tried again: its retries are used up, or they are for other failures."""
+    spec = attempt.asked.spec
+    return attempt.failures > spec.retries or not spec.retry.takes(error)
+
+
+def is_ours(error: BaseException) -> bool:
     """What Outlast itself refuses, it refuses again: trying once more is of no use."""
     return isinstance(error, OutlastError) and not isinstance(error, Failed)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,6 +51,7 @@ from outlast.values.user_code import calls_user_code
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
 _live = 0
+_LOOK_SECONDS = 0.2  # how soon one notices, who waits for a body that cannot be interrupted
 
 
 def enter_process() -> None:
@@ -129,7 +131,7 @@ def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any
                 with execution.asking(given):
                     answer = _probe(execution, given)
             elif what == SLEEP:
-                _nap(execution, given.asked.spec.delay(given.failures))
+                _nap(execution, execution.delay_of(given))
             elif what == LISTEN:
                 listen(lambda: execution.stopping, given)
             elif what == HANG:  # an async flow cancelled it before; a plain one cannot
@@ -229,13 +231,26 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
         return Raised(error)
     lingering[place] = thread
     try:
-        thread.join(spec.timeout)
+        is_left = _wait_for(execution, attempt, thread, spec.timeout or 0.0)
     except BaseException as error:  # Ctrl-C while we wait: the body works on, and is not forgotten
         return judged(execution, error)
     if ended:
         del lingering[place]
         return ended[0]
+    if is_left:
+        return Raised(Stopped(), "interrupted")
     return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
+
+
+@calls_user_code
+def _wait_for(execution: Execution, attempt: Attempt, thread: threading.Thread, limit_seconds: float) -> bool:
+    """Until the body has ended, or its time is over. True: the run was called off, and nobody waits for it."""
+    until = time.monotonic() + limit_seconds
+    while thread.is_alive() and (left := until - time.monotonic()) > 0:
+        if execution.called_off_at and execution.must_end(attempt):
+            return True
+        thread.join(min(left, _LOOK_SECONDS))
+    return False
 
 
 def still_runs(execution: Execution, asked: Asked) -> bool:
@@ -252,9 +267,11 @@ def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
         ended = run_on_loop(run_body(execution, attempt))
     except KeyboardInterrupt as error:
         return judged(execution, error)
-    if isinstance(ended, Raised) and ended.status in ("cancelled", "interrupted"):  # on a loop of ours: by Ctrl-C only
-        return judged(execution, KeyboardInterrupt())
-    return ended
+    if not isinstance(ended, Raised) or ended.status not in ("cancelled", "interrupted"):
+        return ended
+    if execution.called_off_at:
+        return Raised(Stopped(), "interrupted")
+    return judged(execution, KeyboardInterrupt())  # on a loop of ours: else by Ctrl-C only
 
 
 def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any], dict[str, Any]]:

@@ -17,7 +17,7 @@ from outlast.runs.call import Call, Ledger
 from outlast.runs.run import FINISHED
 from outlast.runs.standing import row_digest
 from outlast.runs.unproven import refuse_unproven
-from outlast.runs.waits.interrupt import BY_DEADLINE, is_told
+from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode, encode
@@ -261,6 +261,8 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
                 answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
                 kind = past.kind if past else "effect"
                 entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, hold.epoch, at))
+                tx.use_interrupt(wait.id)
+            elif call.step in OF_THE_RUN:
                 tx.use_interrupt(wait.id)
             elif past is not None and past.finished:
                 known = "what it asked about is known by now"

@@ -20,6 +20,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),
     "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed", "code"),
     "run.failed": ("error", "ended_by", "state", "removed", "code_changed"),
+    "run.retrying": ("retry", "of", "due", "error", "ended_by"),
     "run.interrupted": ("by", "error", "state", "removed", "code_changed"),
     "run.aborted": ("why", "by"),
     "run.pausing": (),

@@ -7,13 +7,14 @@ It calls no user code. What it writes goes through its pen; what is done for a c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
+from outlast.flows.retry import NO_RETRY
 from outlast.flows.spec import StepSpec
 from outlast.ledger.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure
@@ -33,6 +34,7 @@ from outlast.runs.call import (
     next_call,
 )
 from outlast.runs.context import Frame
+from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
@@ -94,6 +96,11 @@ class Execution:
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.stopping_now = False  # the step under way is to end too
+        self.deadline_at = 0  # when it is to be done, if its flow says so
+        self.deadline_seconds = 0.0  # after its start
+        self.retry = NO_RETRY  # of the whole run, when it fails
+        self.called_off: OutlastError | None = None  # what the run fails with for that (`call_off.py`)
+        self.called_off_at = 0.0  # when that was, by the clock of this process
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
         self.probing: dict[int, tuple[str, float]] = {}  # probes under way: of which step, and since when
@@ -118,6 +125,12 @@ class Execution:
         self.stopped_by = both(self.stopped_by, by)
         self.stopping_now = self.stopping_now or now
         self.stopping = True
+
+    def must_end(self, attempt: Attempt) -> bool:
+        """Whether a body that can be ended is to end. Of a run that was called off an effect is let end for a while."""
+        if self.called_off_at and attempt.asked.spec.is_effect:
+            return self.stopping_now
+        return self.stopping_now or bool(self.called_off_at) or self.pen.severed is not None
 
     @property
     def ending(self) -> bool:
@@ -159,16 +172,31 @@ class Execution:
             return Replay(past)
         return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
 
-    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
-        """The calls of a map: what is left over is known only when all of them have been asked for."""
-        asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
+    def ask_all(
+        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
+    ) -> list[Asked]:
+        """The calls of a map: what is left over is known only when all of them have been asked for.
+
+        With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken.
+        """
+        items = list(items)
+        keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
+        asked = [self._ask_item(frame, spec, *each) for each in zip(items, keys, range(1, len(items) + 1), strict=True)]
         for one in asked:
-            one.in_map = True
             if isinstance(one.next, Changed):
                 limit = spec.crashes or self.settings.crashes_before_asking
                 one.next = next_call(one.call, spec.kind, self.ledger, limit)
                 if one.next is FIRST:
                     self._look_elsewhere(one)
+        return asked
+
+    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> Asked:
+        try:
+            asked = self.ask(frame, spec, (given,), {}, key)
+        except ValueRefused as error:  # which of the many it is
+            facts = error.facts
+            raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
+        asked.in_map, asked.item = True, number
         return asked
 
     def turns(self) -> list[int]:
@@ -248,6 +276,14 @@ class Execution:
         """The attempt that was left in doubt, to record what became of it."""
         last = past.last
         return Attempt(asked, past.attempts, past.failures, last.key, last.started_at, 0, recorded=True)
+
+    def delay_of(self, attempt: Attempt) -> float:
+        """Seconds to wait before the attempt after this one."""
+        return attempt.asked.spec.retry.delay(attempt.failures, self.luck(attempt.asked.call, attempt.failures))
+
+    def luck(self, call: Call, number: int) -> float:
+        """A number from 0 to 1 for jitter: the same whoever asks, another one in another run and for another call."""
+        return int(identity(encode([self.id, *call, number]))[:8], 16) / 2**32
 
     def key_of(self, call: Call) -> str:
         """The same on every attempt of this call, and on no other call's."""
@@ -355,7 +391,8 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
+        asked = attempt.asked
+        self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)
         self.paused = True
 
     @contextmanager
@@ -420,6 +457,7 @@ class Execution:
         due: int | None = None,
         form: Mapping[str, Any] | None = None,
         signal: str | None = None,
+        item: int = 0,
     ) -> tuple[str, str, str] | None:
         """Save a wait, with everything that led to it, before anyone can see it.
 
@@ -429,7 +467,7 @@ class Execution:
         wait = NewWait(
             kind,
             encode(list(call)).decode(),
-            self._labels.of(call),
+            self._labels.of(call, item),
             encode(payload).decode(),
             self.clock.now(),
             due,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import LeaseLost, OutlastError, Severed, StoreFailed
 from outlast.ledger.lease import Beat
+from outlast.runs.call_off import call_off
+from outlast.runs.call_off import look as look_at_call_off
 from outlast.runs.stops import PERSON
 from outlast.values.threads import begin
 
@@ -82,6 +84,8 @@ class Heart:
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
+            call_off(execution, execution.pen.severed)
+        look_at_call_off(execution)
         if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
             execution.ask_to_stop(PERSON)
             execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks

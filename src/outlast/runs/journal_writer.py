@@ -85,6 +85,7 @@ class Pen:
             self.hold.epoch,
             self.trace_id,
             asked.digest,
+            asked.item,
             digest(raw) if raw else "",
         )
         return Entry(encode_header(header), raw, names)

@@ -4,40 +4,30 @@ from __future__ import annotations
 
 import threading
 
-from outlast.ledger.journal import CALLS, TESTIMONY, decode_header
-from outlast.runs.call import Call
+from outlast.ledger.journal import decode_header
+from outlast.runs.call import Call, Naming
 from outlast.store.contract import Store
 
 
 class Labels:
-    """The labels of a run's calls, as `domain.call.labels` numbers them."""
+    """The labels of a run's calls, as `call.labels` numbers them."""
 
     def __init__(self, store: Store, run_key: int) -> None:
         self._store, self._run_key = store, run_key
         self._lock = threading.Lock()
         self._seq = 0  # how far the journal was read
-        self._names: dict[Call, str] = {}
-        self._counts: dict[tuple[str, str], int] = {}
+        self._named = Naming()
 
-    def of(self, call: Call) -> str:
-        """What people call this call: as its receipts do, or will."""
+    def of(self, call: Call, item: int = 0) -> str:
+        """What people call this call (of a map: of this item): as its receipts do, or will."""
         with self._lock:
             self._catch_up()
-            known = self._names.get(call)
+            known = self._named.names.get(call)
             if known is not None or call.step.startswith("run."):
                 return known or f"{call.scope}{call.step}"
-            return _label(call, self._counts.get((call.scope, call.step), 0) + 1)
+            return self._named.of(call, item)
 
     def _catch_up(self) -> None:
         for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
             self._seq = row.seq
-            header = decode_header(row.header)
-            call = Call(header.scope, header.name, header.inputs, header.occurrence)
-            if header.kind in (*CALLS, TESTIMONY) and call not in self._names:
-                place = (header.scope, header.name)
-                self._counts[place] = self._counts.get(place, 0) + 1
-                self._names[call] = _label(call, self._counts[place])
-
-
-def _label(call: Call, number: int) -> str:
-    return f"{call.scope}{call.step}" + (f"~{number}" if number > 1 else "")
+            self._named.add(decode_header(row.header))

@@ -14,6 +14,7 @@ from outlast.runs.attempt import Asked
 from outlast.runs.call import Call, Doubtful, Fresh, Replay
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
+from outlast.runs.item import Failed, Item, Ok
 from outlast.values.frozen import NamedTuple
 from outlast.values.threads import begin
 
@@ -110,8 +111,10 @@ class Calls:
     applied in the order of the items once all of them have ended: which of them is the quickest changes nothing.
     """
 
-    def __init__(self, execution: Execution, asked: list[Asked]) -> None:
-        self.execution, self.asked = execution, asked
+    def __init__(self, execution: Execution, asked: list[Asked], *, collect: bool = False) -> None:
+        self.execution, self.asked, self._collect = execution, asked, collect
+        if collect:
+            execution.endings.make_room(len(asked))
         self.values: list[Any] = [None] * len(asked)
         self.errors: dict[int, BaseException] = {}
         self.over = False  # the run is to end: nothing more is begun
@@ -130,7 +133,7 @@ class Calls:
             self.values[place] = self.execution.recorded(one, known.past)
         except Exception as error:
             self.errors[place] = error
-            self._failed_before = True
+            self._failed_before = self._failed_before or not self._is_kept(error)
 
     def may_begin(self, place: int) -> bool:
         found = self.asked[place].next
@@ -142,10 +145,16 @@ class Calls:
     def ended(self, place: int, error: BaseException) -> None:
         """A call gave no value: a failure is the map's, a wait lets the others go on, any other signal ends it."""
         self.errors[place] = error
-        if isinstance(error, Exception):
+        if self._is_kept(error):
+            error.__traceback__ = None  # what its frames hold may be large; the receipt has the text of it
+        elif isinstance(error, Exception):
             self._failed = True
         elif not isinstance(error, Paused):
             self.over = True
+
+    def _is_kept(self, error: BaseException) -> bool:
+        """Whether this is an item's own failure, and failures are collected."""
+        return self._collect and isinstance(error, Exception) and self.execution.endings.knows(error)
 
     def apply_writes(self) -> None:
         wrote = [one.wrote for one in self.asked if one.wrote]
@@ -154,16 +163,30 @@ class Calls:
 
     def trouble(self) -> BaseException | None:
         """What the map raises: what ends the run, then the first failure by item, then a wait (saved already)."""
-        return min((self.errors[place] for place in sorted(self.errors)), key=_rank, default=None)
+        ended = (self.errors[place] for place in sorted(self.errors))
+        return min((error for error in ended if not self._is_kept(error)), key=_rank, default=None)
+
+    def results(self) -> list[Any]:
+        """What the map gives, in the order of the items."""
+        return [self._result(place, one) for place, one in enumerate(self.asked)] if self._collect else self.values
+
+    def _result(self, place: int, one: Asked) -> Item[Any]:
+        key = one.call.inputs[1:] if one.call.inputs[:1] == "=" else ""
+        error = self.errors.get(place)
+        if isinstance(error, Exception):
+            return Failed(error, one.item, key)
+        return Ok(self.values[place], one.item, key)
 
 
 def _rank(error: BaseException) -> int:
     return 3 if isinstance(error, Paused) else 2 if isinstance(error, Stopped) else int(isinstance(error, Exception))
 
 
-def map_plain(execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Any]) -> list[Any]:
+def map_plain(
+    execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
+) -> list[Any]:
     """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
-    calls = Calls(execution, asked)
+    calls = Calls(execution, asked, collect=collect)
     try:
         if calls.todo:
             Crew(calls, drive).work_all(min(concurrency, len(calls.todo)))
@@ -173,7 +196,7 @@ def map_plain(execution: Execution, asked: list[Asked], concurrency: int, drive:
     if trouble is not None:
         execution.paused = execution.paused or isinstance(trouble, Paused)
         raise trouble
-    return calls.values
+    return calls.results()
 
 
 class Crew:
@@ -247,18 +270,23 @@ class Crew:
 
 
 async def map_async(
-    execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Awaitable[Any]]
+    execution: Execution,
+    asked: list[Asked],
+    concurrency: int,
+    drive: Callable[..., Awaitable[Any]],
+    *,
+    collect: bool = False,
 ) -> list[Any]:
-    """Drive calls as tasks, `concurrency` at a time. One that waits makes room for the next."""
+    """Drive calls in `concurrency` tasks, however many calls there are. One that waits makes room for the next."""
     import asyncio
 
-    calls = Calls(execution, asked)
-    slots = asyncio.Semaphore(concurrency)
+    calls = Calls(execution, asked, collect=collect)
+    left = iter(calls.todo)
 
-    async def work(place: int) -> None:
-        async with slots:
+    async def work() -> None:
+        for place in left:
             if not calls.may_begin(place):
-                return
+                continue
             try:
                 calls.values[place] = await drive(execution, asked[place], park=False)
             except BaseException as error:
@@ -268,7 +296,8 @@ async def map_async(
 
     try:
         if calls.todo:
-            await asyncio.gather(*(work(place) for place in calls.todo), return_exceptions=True)
+            workers = min(concurrency, len(calls.todo))
+            await asyncio.gather(*(work() for _ in range(workers)), return_exceptions=True)
     finally:
         calls.apply_writes()
     trouble = calls.trouble()
@@ -276,7 +305,7 @@ async def map_async(
         await _park(execution)
     if trouble is not None:
         raise trouble
-    return calls.values
+    return calls.results()
 
 
 async def _park(execution: Execution) -> None:

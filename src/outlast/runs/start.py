@@ -12,16 +12,17 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished
+from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
 from outlast.flows.loading import here, is_recipe, load
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.home.home import refuse_loop
+from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
 from outlast.home.restored import restoration_of
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
-from outlast.runs import same_flow
+from outlast.runs import retrying, same_flow
 from outlast.runs.begin import standing
+from outlast.runs.call_off import set_deadline
 from outlast.runs.claim import Claim
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.standing import RELOCATED, row_digest
@@ -32,6 +33,8 @@ from outlast.values.user_code import calls_user_code
 if TYPE_CHECKING:
     from outlast.home.acceptance import Acceptance
     from outlast.home.home import Runtime
+    from outlast.ledger.verdict import Verdict
+    from outlast.runs.execution import Execution
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
@@ -43,13 +46,29 @@ def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
 
 
 def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
-    """Run a claimed run's body until it ends or waits."""
+    """Run a claimed run's body until it ends or waits; one that failed and is soon tried again, until that ends."""
     spec, inputs = _ready(runtime, claimed, spec, blocking=True)
     if spec.is_async:
         return signals.run_on_loop(_go_on_own_loop(runtime, claimed, spec, accept))
-    with _taken_up(runtime, claimed):
-        execution, verdict = runner.prepare(runtime, claimed, accept)
-        execution.flow_code = spec.code
+    outcome = _run(runtime, claimed, spec, inputs, accept)
+    while (left := retrying.seconds_left(runtime, outcome)) is not None and retrying.wait(runtime, left):
+        again = _claimed_again(runtime, outcome)
+        if not isinstance(again, Claim):
+            return again
+        outcome = _run(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+    return outcome
+
+
+def _claimed_again(runtime: Runtime, before: Outcome[Any]) -> Claim | Outcome[Any]:
+    """The run, to be tried again; or how it stands, when somebody else has taken it or ended it meanwhile."""
+    try:
+        return claims.claim(runtime, before.run_id)
+    except (RunHeld, RunFinished):
+        return runtime.outcome(runtime.row(before.run_id))
+
+
+def _run(runtime: Runtime, claimed: Claim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance) -> Outcome[Any]:
+    execution, verdict = _execution(runtime, claimed, spec, accept)
     run = runtime._facade(execution, False)
 
     @calls_user_code
@@ -71,9 +90,30 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
     spec, inputs = _ready(runtime, claimed, spec)
     if not spec.is_async:
         return await _go_on_in_thread(runtime, claimed, spec, accept)
+    outcome = await _run_async(runtime, claimed, spec, inputs, accept)
+    while (left := retrying.seconds_left(runtime, outcome)) is not None and await retrying.wait_async(runtime, left):
+        again = _claimed_again(runtime, outcome)
+        if not isinstance(again, Claim):
+            return again
+        outcome = await _run_async(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+    return outcome
+
+
+def _execution(
+    runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance
+) -> tuple[Execution, Verdict | None]:
+    """A claimed run made ready, with what its flow says about it."""
     with _taken_up(runtime, claimed):
         execution, verdict = runner.prepare(runtime, claimed, accept)
-        execution.flow_code = spec.code
+        execution.flow_code, execution.retry = spec.code, spec.retry
+        set_deadline(execution, claimed.run.created_at, spec.deadline)
+    return execution, verdict
+
+
+async def _run_async(
+    runtime: Runtime, claimed: Claim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
+) -> Outcome[Any]:
+    execution, verdict = _execution(runtime, claimed, spec, accept)
     run = runtime._facade(execution, True)
 
     @calls_user_code

@@ -212,8 +212,9 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
             return f"by {facts['actor']}" if "actor" in facts else ""
         case "resumed":
             return f"from {facts.get('from', '')}, {facts.get('verdict', '')}"
-        case "failed" if isinstance(facts.get("error"), dict):
-            return _error(facts["error"])
+        case "failed" | "retrying" if isinstance(facts.get("error"), dict):
+            again = f"try {facts['retry']} of {facts['of']} follows; " if name == "retrying" else ""
+            return again + _error(facts["error"])
         case "again" | "fresh":
             repeated = ", ".join(str(effect.get("step") or "unknown") for effect in facts.get("effects", ()))
             return f"{_by(facts)}: after run {facts.get('of', '')}" + (f", repeats {repeated}" if repeated else "")

@@ -11,16 +11,29 @@ class Endings:
     """Failures and cancellations that the flow was given, in order."""
 
     def __init__(self) -> None:
-        self._failed: dict[int, tuple[BaseException, Call, int]] = {}
+        self._failed: dict[int, tuple[BaseException, list[Call], int]] = {}
+        self._room = REMEMBERED
         self._cancelled: list[Call] = []
         self._settled = 0  # how many of the cancelled ones another outcome followed
 
     def failed(self, error: BaseException, call: Call) -> BaseException:
         """Remember which call a failure came from, in case it ends the run."""
-        if len(self._failed) >= REMEMBERED:
+        known = self._failed.get(id(error))
+        if known is not None:  # one exception that several calls ended with
+            known[1].append(call)
+            return error
+        if len(self._failed) >= self._room:
             del self._failed[next(iter(self._failed))]
-        self._failed[id(error)] = (error, call, len(self._cancelled))
+        self._failed[id(error)] = (error, [call], len(self._cancelled))
         return error
+
+    def make_room(self, calls: int) -> None:
+        """So many calls may fail, and all of their failures end the run together."""
+        self._room = max(self._room, calls)
+
+    def knows(self, error: BaseException) -> bool:
+        """Whether this is a failure that a call ended with."""
+        return id(error) in self._failed
 
     def cancelled(self, call: Call) -> None:
         """The flow cancelled a call, now or again."""
@@ -48,7 +61,7 @@ class Endings:
             known = self._failed.get(id(one))
             if known is not None:
                 since = min(known[2], since) if found else known[2]
-                found.append(known[1])
+                found += known[1]
                 continue  # what it was raised while handling, the flow had caught: that is an outcome
             todo += [one.__cause__, one.__context__]
             if isinstance(one, BaseExceptionGroup):

@@ -75,6 +75,8 @@ def ways(door: Door, wait: Interrupt, *, resume: bool = False, top: str = "") ->
         case "approval":
             yes = door.command("approve", wait.id, *then)
             return [("approve", yes), ("decline", door.command("decline", wait.id, "-m", "WHY", *then))]
+        case "timer" if wait.step == "run.deadline":
+            return []
         case "timer":
             when = at(wait.due_at) if wait.due_at else "that"
             return [(f"after {when}", door.command("resume", run))]

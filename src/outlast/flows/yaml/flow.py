@@ -87,7 +87,8 @@ def recipe_spec(recipe: Recipe, path: str) -> RecipeSpec:
         return _perform(spec, inputs)
 
     source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
-    spec = RecipeSpec(body, recipe.name, source, False, signature, True, recipe, Path(os.path.realpath(path)))
+    file = Path(os.path.realpath(path))
+    spec = RecipeSpec(body, recipe.name, source, False, signature, True, recipe=recipe, file=file)
     return spec
 
 

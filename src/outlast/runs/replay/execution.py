@@ -152,9 +152,11 @@ class Replaying(Execution):
             asked.next, asked.elsewhere = Poisoned(Past(asked.call, spec.kind, 0, 0, nothing, None)), None
         return asked
 
-    def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
+    def ask_all(
+        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
+    ) -> list[Asked]:
         """Of a map, calls that were never begun stay so when another one failed."""
-        asked = super().ask_all(frame, spec, items)
+        asked = super().ask_all(frame, spec, items, key)
         for one in asked:
             if isinstance(one.next, Poisoned) and one.call not in self.ledger.calls:
                 one.next = Fresh(1)
@@ -215,6 +217,7 @@ class Replaying(Execution):
         due: int | None = None,
         form: Mapping[str, Any] | None = None,
         signal: str | None = None,
+        item: int = 0,
     ) -> None:
         """The call waits for what is not recorded. Nobody is asked."""
         self.waits[call] = kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import FlowNotFound, OutlastError, Paused
+from outlast.errors import FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.inputs import bind_inputs
@@ -17,6 +17,7 @@ from outlast.runs.plan import state_of
 from outlast.runs.replay.execution import OnReceipts, Replaying, counted
 from outlast.runs.replay.model import Divergence, Replay, differences, diverged_calls
 from outlast.runs.run import FINISHED
+from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, Reading, RunRow
 from outlast.values.codec import decode, encode, pack
 from outlast.values.frozen import NamedTuple
@@ -88,20 +89,28 @@ def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
     if found.broken is not None:
         raise found.broken.as_error()
     waits = runtime.store.read(lambda reading: reading.waits_of(row.key))
-    calls = tuple(Call(*decode(wait.call)) for wait in waits if wait.status == "open")
+    calls = [Call(*decode(wait.call)) for wait in waits if wait.status == "open"]
+    asleep = any(call.step == RETRY for call in calls)  # it failed, and is tried again
     inputs: dict[str, Any] = decode(row.inputs)
     return Recorded(
         row.id,
         row.flow,
-        record.status,
+        "failed" if asleep else record.status,
         row.phase,
         inputs,
         found.rows,
         record.result,
-        record.error,
-        calls,
+        _last_failure(found.rows).get("error") if asleep else record.error,
+        tuple(call for call in calls if call.step not in OF_THE_RUN),
         row.trace_id,
     )
+
+
+def _last_failure(rows: Sequence[Row]) -> dict[str, Any]:
+    """What is recorded of the failure that ended the body last, for good or until the next try."""
+    names = (b'["run","failed"', b'["run","retrying"')
+    ends = [row for row in rows if row.header.startswith(names) and row.payload]
+    return (decode_payload(ends[-1].payload or b"{}").facts or {}) if ends else {}
 
 
 def replay_run(runtime: Runtime, run_id: str) -> Replay:
@@ -181,9 +190,7 @@ def _execution(runtime: Runtime, recorded: Recorded) -> Replaying:
 
 def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
     """A resume tries the failure that ended the run again; here it is an outcome like any other."""
-    ends = [row for row in rows if b'"run","failed"' in row.header[:20] and row.payload]
-    facts = decode_payload(ends[-1].payload or b"{}").facts if ends else None
-    for ended in (facts or {}).get("ended_by", ()):
+    for ended in _last_failure(rows).get("ended_by", ()):
         past = ledger.calls.get(Call(*ended))
         if past is not None:
             past.decided = ""
@@ -296,7 +303,7 @@ def _end(recorded: Recorded, spec: FlowSpec, came: Came) -> list[Divergence]:
         return [Divergence("stuck", spec.name, "an end", f"none after {SECONDS:.0f} seconds: a call hangs")]
     if recorded.status == "waiting":
         return _waiting(recorded, spec, execution, ended)
-    if recorded.status not in ("succeeded", "failed"):
+    if recorded.status not in ("succeeded", "failed") or (recorded.error or {}).get("code") == RunTimedOut.code:
         return []
     if recorded.status == "succeeded" and ended.how == "waits":  # the call it waits for says it
         return []

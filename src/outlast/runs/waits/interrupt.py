@@ -6,6 +6,7 @@ what the flow asks of the world outside: a person, a signal. Those may have any 
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,12 @@ QUESTIONS: dict[str, str] = {
     "signal": "waits for the signal {name}",
 }
 
+RETRY, DEADLINE = "run.retry", "run.deadline"  # timers of the run itself, which no call of its body waits for
+OF_THE_RUN: dict[str, str] = {
+    RETRY: "the run is tried again at {due}, {retry} of {of}, after {error}",
+    DEADLINE: "the run is to be done by {due}",
+}
+
 OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
 BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
 RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
@@ -50,6 +57,9 @@ def is_told(kind: str) -> bool:
 def is_for_people(kind: str) -> bool:
     """Whether nothing but a person's answer settles it."""
     return kind not in BY_THEMSELVES
+
+
+_OF_A_MAP = re.compile(r"(?:^|/)([^/~]+)\[\d+\]/\1(?:~|$)")
 
 
 class _Shown(dict[str, Any]):
@@ -94,7 +104,8 @@ class Interrupt:
                 if isinstance(asked, str) and asked
                 else f"{self.step} waits for {_an(self.type)}"
             )
-        said = QUESTIONS[self.type].format_map(_Shown(self.payload, step=self.step))
+        text = OF_THE_RUN.get(self.step, QUESTIONS[self.type]) if self.type == "timer" else QUESTIONS[self.type]
+        said = text.format_map(_Shown(self.payload, step=self.step))
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
 
@@ -114,7 +125,8 @@ class Interrupt:
     @property
     def name(self) -> str:
         """The name of the step that waits, without scope and number."""
-        return self.step.rpartition("/")[2].partition("~")[0]
+        mapped = _OF_A_MAP.search(self.step)  # its item's key may have any of these signs
+        return mapped[1] if mapped else self.step.rpartition("/")[2].partition("~")[0]
 
     @property
     def choices(self) -> tuple[str, ...]:
