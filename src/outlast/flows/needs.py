@@ -14,7 +14,6 @@ from outlast.flows.code import parse
 from outlast.values.frozen import NamedTuple
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_LATER = (ast.Lambda, ast.IfExp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)  # perhaps, or not now
 
 
 def needs_of(file: Path, name: str) -> set[str]:
@@ -35,6 +34,7 @@ class _Module(NamedTuple):
     """A module, by what it defines and imports."""
 
     functions: dict[str, _Function]
+    classes: dict[str, ast.ClassDef]
     made_of: dict[str, str]  # `fetch = step(_fetch)`: which function a name stands for
     imported: dict[str, tuple[Path, str]]  # file, and the name in there; empty when it is the module itself
 
@@ -57,11 +57,13 @@ class _Sources:
         return self._known[file]
 
     def _read(self, tree: ast.Module, file: Path) -> _Module:
-        found = _Module({}, {}, {})
+        found = _Module({}, {}, {}, {})
         for node in tree.body:
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     found.functions[node.name] = node
+                case ast.ClassDef():
+                    found.classes[node.name] = node
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=made), *_])):
                     found.made_of[name] = made
                 case ast.Import() | ast.ImportFrom():
@@ -129,10 +131,13 @@ class _Sources:
 
 
 def _provided(module: _Module) -> Iterator[tuple[str, frozenset[str]]]:
-    for node in module.functions.values():
-        for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and _name_of(mark.func) == "resource" and (key := _key_of(mark)) is not None:
-                yield key, frozenset(_injected(node))
+    for node in (*module.functions.values(), *module.classes.values()):
+        marks = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
+        keys = [_key_of(mark) for mark in marks if _name_of(mark.func) == "resource"]
+        made = node.body if isinstance(node, ast.ClassDef) else [node]
+        makers = [each for each in made if isinstance(each, _Function) and (each is node or each.name == "__init__")]
+        needs = frozenset(key for maker in makers for key in _injected(maker))
+        yield from ((key, needs) for key in keys if key is not None)
 
 
 def _injected(node: _Function) -> Iterator[str]:
@@ -201,8 +206,12 @@ def _has(node: ast.stmt, *kinds: type[ast.stmt]) -> bool:
 
 def _now(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of an expression that are looked at whenever it is."""
+    if isinstance(node, ast.Lambda):
+        return
     yield node
-    parts = [node.values[0]] if isinstance(node, ast.BoolOp) else ast.iter_child_nodes(node)
-    for part in parts:
-        if not isinstance(part, _LATER):
-            yield from _now(part)
+    match node:
+        case ast.IfExp(test=first) | ast.BoolOp(values=[first, *_]):
+            yield from _now(first)
+        case _:
+            for part in ast.iter_child_nodes(node):
+                yield from _now(part)

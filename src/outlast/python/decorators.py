@@ -146,11 +146,16 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         kind,
         timeout=None if timeout is None else seconds(timeout, name),
         backoff=seconds(given.pop("backoff", 0.5), name),
-        writes=tuple(given.pop("writes", ())),
-        ignore=tuple(given.pop("ignore", ())),
+        writes=_all_of(given.pop("writes", ())),
+        ignore=_all_of(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
         **given,
     )
+
+
+def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name is one, and not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def as_step(function: Any, kind: str, options: dict[str, Any]) -> StepSpec:

@@ -13,7 +13,7 @@ from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 
-ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "leave")
+ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
 # person about them, or ends (or waits for) what still runs
 

@@ -21,6 +21,7 @@ ACTIONS = {
     "confirm": "ask its confirm probe",
     "decide": "wait for your decision",
     "redo": "do it anew",
+    "later": "not come to it yet",
     "leave": "leave its receipt as it is",
 }
 DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decides; the ways on follow

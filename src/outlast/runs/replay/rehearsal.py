@@ -114,12 +114,13 @@ class Rehearsal(OnReceipts):
         return self._go_on()
 
     def all_actions(self, ledger: Ledger) -> dict[Call, Action]:
-        """With the calls that it did not come to: of a flow that was gone through to its end nobody asks for them."""
+        """With the calls that it did not come to: they come later, or in a flow that ended without them not at all."""
         calls = [past.call for past in ledger.calls.values() if past.kind in CALLS]
         met = {call: self.actions[call] for call in calls if call in self.actions}
-        gone = self.is_through and not self.closed
-        left = {call: Action("leave", "the flow does not ask for it any more") for call in calls if call not in met}
-        return left | met if gone else met
+        if self.closed:  # of a loop that is partly over the mark has what it did
+            return met
+        other = Action("leave", "the flow does not ask for it any more") if self.is_through else Action("later")
+        return {call: met.get(call, other) for call in calls}
 
     # -- calls -----------------------------------------------------------------------------------
 
