@@ -75,17 +75,17 @@ REFUSING = ("no file", "no flow")
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    count = draw(st.integers(1, 4))
+    count = draw(st.integers(2, 4))
     steps = []
     for number in range(count):
         kind = draw(st.sampled_from(("step", "step", "step", "effect", "probed")))
         writes = draw(st.sampled_from(("", "keep", "restore", "ask"))) if kind == "step" else ""
         back = draw(st.sampled_from(("", *(f"s{each}" for each in range(number))))) if kind == "step" else ""
-        steps.append(Step(f"s{number}", kind, draw(st.booleans()), writes, back))
+        steps.append(Step(f"s{number}", kind, draw(st.sampled_from((True, False, True))), writes, back))
     places = st.integers(0, count - 1)
-    change = st.tuples(st.sampled_from((*CHANGES, *CHANGES, *REFUSING)), places)
-    changes = draw(st.lists(change, max_size=2))
-    return Story(tuple(steps), draw(places), draw(st.sampled_from(("fails", *STOPS))), tuple(changes))
+    change = st.tuples(st.sampled_from((*CHANGES, *CHANGES, *CHANGES, *REFUSING)), places)
+    changes = draw(st.lists(change, min_size=1, max_size=2))
+    return Story(tuple(steps), count - 1 - draw(places), draw(st.sampled_from(("fails", *STOPS))), tuple(changes))
 
 
 class Stage:

@@ -7,6 +7,7 @@ far as the file and the receipts tell. A command is taken to succeed, a conditio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import Paused
@@ -165,9 +166,16 @@ class Rehearsal(OnReceipts):
 
     def _other_inputs(self, call: Call) -> Past | None:
         """The newest call of this step in this scope, if it had other inputs and nobody has asked for it."""
-        calls = self.execution.ledger.calls.values()
-        alike = [past for past in calls if past.call[:2] == call[:2] and past.kind in CALLS and not past.asked]
+        alike = [past for past in self._by_step.get(call[:2], ()) if not past.asked]
         return max(alike, key=lambda past: past.seq, default=None)
+
+    @cached_property
+    def _by_step(self) -> dict[tuple[str, str], list[Past]]:
+        found: dict[tuple[str, str], list[Past]] = {}
+        for past in self.execution.ledger.calls.values():
+            if past.kind in CALLS:
+                found.setdefault(past.call[:2], []).append(past)
+        return found
 
     def _note(self, past: Past, action: Action) -> Action:
         self.actions[past.call] = action
