@@ -611,6 +611,7 @@ FROM_RUNS = {
     "code_changed",
     "effect_in_doubt",
     "effect_inputs_changed",
+    "imported",
     "inputs_changed",
     "resource_missing",
     "still_running",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from outlast import Run, effect, flow, step
+from outlast import Plan, Run, effect, flow, step
 from outlast.care.travel.import_run import Imported
 from outlast.store.contract import RunRow
 
@@ -95,10 +95,15 @@ def row(place: Place, run_id: str) -> RunRow:
 
 
 def all_of(place: Place, run_id: str) -> list[Any]:
-    """Everything that can be asked about a run."""
+    """Everything that can be asked about a run, but for whether it can go on here: that is not the same elsewhere."""
     outlast, runtime = place.outlast, place.outlast._runtime
     key = row(place, run_id).key
     waits = runtime.store.read(lambda look: look.interrupts_of(key))
     shown = [wait._replace(key=0, run=0) for wait in waits]
-    plan = [] if outlast.get(run_id).finished else [outlast.plan(run_id)]
+    plan = [] if outlast.get(run_id).finished else [_plan(outlast.plan(run_id))]
     return [journal(place, run_id), outlast.receipts(run_id), outlast.events(run_id), shown, *plan]
+
+
+def _plan(plan: Plan) -> list[Any]:
+    reasons = [reason for reason in plan.verdict.reasons if reason.code != "imported"]
+    return [plan.steps, plan.state, plan.waits, plan.resources, reasons]

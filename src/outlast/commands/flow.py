@@ -80,6 +80,9 @@ class Performance:
         """Run the flow from where it stands. Gives the results of its steps, by id."""
         self.execution.guarded = self
         settle(self.execution)
+        return self._go_on()
+
+    def _go_on(self) -> dict[str, Any]:
         marks.go_back(self.execution, self.recipe)
         marks.take_state(self.execution)
         before = self._before(marks.take_last(self.execution))
@@ -176,16 +179,19 @@ class Performance:
 
     def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any]) -> None:
         """A receipt of the flow's own: a step that was left out, a loop that is over, a way that was taken."""
-        spec = self._specs.get(f"={name}")
-        if spec is None:
-            spec = self._specs[f"={name}"] = remark_spec(name, self.setting)
-        asked = self.execution.ask(lane.frame, spec, ({},), {}, None)
+        asked = self.execution.ask(lane.frame, self._remark_spec(name), ({},), {}, None)
         if isinstance(asked.next, Replay):
             self.execution.recorded(asked, asked.next.past)
             return
         attempt = self.execution.attempt(asked, 1, 0)
         attempt.facts = facts
         self.execution.pen.write(self.execution.close(attempt, status, True, "flow", Payload()))
+
+    def _remark_spec(self, name: str) -> StepSpec:
+        spec = self._specs.get(f"={name}")
+        if spec is None:
+            spec = self._specs[f"={name}"] = remark_spec(name, self.setting)
+        return spec
 
     # -- loops -----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from outlast.runs.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call, Past
 from outlast.values.codec import decode, encode
 from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.flows.spec import StepSpec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
 NOTE_CHARACTERS = 400  # room for the note that says what was cut
+ASKED = "the flow says that a person decides"
 ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
 
 
@@ -122,24 +124,75 @@ def _as_told(left: Left, *, said_done: bool) -> Left:
 
 def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     asked = attempt.asked
-    past = execution.previous_of(asked)
-    attempt.previous = asked.left or previous_of(execution.runtime, execution.id, past)
-    before = _before(execution, attempt, past)
-    wish = _wish(execution, asked, past)
-    if attempt.previous is not None and attempt.previous.judgement != "none" and before is not None:
-        if wish == "ask":
-            return _ask(attempt.previous, "the flow says that a person decides")
-        if wish == "restore":
-            try:
-                _restore(execution, attempt, before, past)
-            except (EditedSince, NotRestorable) as error:
-                return _ask(attempt.previous, str(error))
-            before = None
+    found = previous(execution, asked)
+    past, before = found.past, found.before
+    attempt.previous = found.left
+    if why := why_asked(execution, asked.spec, found):
+        assert found.left is not None
+        return _ask(found.left, why)
+    if found.is_to_be_restored:
+        try:
+            _restore(execution, attempt, found)
+        except (EditedSince, NotRestorable) as error:  # a moment ago
+            assert found.left is not None
+            return _ask(found.left, str(error))
+        before = None
     if attempt.previous is not None and attempt.previous.status == "crashed" and past is not None:
         _note_crashed(execution, attempt.previous, past)
     attempt.before = before
     _remember(execution, attempt)
     return None
+
+
+class Previous(NamedTuple):
+    """The attempt before: what it left, how the files were before it, and what is to become of that."""
+
+    past: Past | None
+    left: Left | None
+    before: dict[str, Seen] | None
+    wish: str  # keep, restore, ask
+    is_of_now: bool  # it was an attempt of this process, which looked at the files when it ended
+
+    @property
+    def has_left(self) -> bool:
+        return self.left is not None and self.left.judgement != "none" and self.before is not None
+
+    @property
+    def is_to_be_restored(self) -> bool:
+        return self.has_left and self.wish == "restore"
+
+
+def previous(execution: Execution, asked: Asked) -> Previous:
+    """The attempt before this one, as it is found now. Nothing is touched."""
+    past = execution.previous_of(asked)
+    left = asked.left or previous_of(execution.runtime, execution.id, past)
+    before = _before(execution, asked, past)
+    return Previous(past, left, before, _wish(execution, asked, past), asked.left is not None)
+
+
+def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
+    """Why a person is asked what becomes of what was left; nothing where nobody is."""
+    if found.has_left and found.wish == "ask":
+        return ASKED
+    if not found.is_to_be_restored:
+        return ""
+    try:
+        assert found.before is not None
+        root, blobs = root_of(execution.runtime, spec), execution.runtime.blobs
+        partial.refuse_restore(root, spec.writes, found.before, blobs, **_known(execution, found))
+    except (EditedSince, NotRestorable) as error:
+        return str(error)
+    return ""
+
+
+def asked_by_declaration(runtime: Runtime, run_id: str, past: Past) -> str:
+    """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
+    facts = facts_of(runtime, past.begun or past.payload)
+    wish = past.decided if past.decided in ("keep", "restore") else facts.get("declared", {}).get("on_partial", "")
+    if wish != "ask" or "before" not in facts:
+        return ""
+    left = previous_of(runtime, run_id, past)
+    return ASKED if left is not None and left.judgement != "none" else ""
 
 
 def _note_crashed(execution: Execution, left: Left, past: Past) -> None:
@@ -161,9 +214,9 @@ def _wish(execution: Execution, asked: Asked, past: Past | None) -> str:
     return decided if decided in ("keep", "restore") else execution.partial or asked.spec.on_partial
 
 
-def _before(execution: Execution, attempt: Attempt, past: Past | None) -> dict[str, Seen] | None:
+def _before(execution: Execution, asked: Asked, past: Past | None) -> dict[str, Seen] | None:
     """How the files were before the step's first attempt, unless that was put back or never known."""
-    facts = attempt.asked.left_before
+    facts = asked.left_before
     if facts is None and past is not None:
         facts = facts_of(execution.runtime, past.begun or past.payload).get("before")
     return partial.from_facts(facts) if facts is not None else None
@@ -192,23 +245,24 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
     return _as_told(left, said_done=(folder / "result.json").is_file())
 
 
-def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], past: Past | None) -> None:
-    left = attempt.previous
+def _known(execution: Execution, found: Previous) -> dict[str, Any]:
+    """What tells a file that was edited since: the digests when the attempt ended, or when it was surely over."""
+    left, past = found.left, found.past
     assert left is not None
-    known: dict[str, str] | None = None
-    ended_at = None
-    if left.status == "crashed" and attempt.asked.left is None and past is not None and past.last.status == "started":
-        ended_at = _ended_at(execution, past)
-    else:
-        known = left.known_after
+    if left.status == "crashed" and not found.is_of_now and past is not None and past.last.status == "started":
+        return {"ended_at_us": _ended_at(execution, past)}
+    return {"known_after": left.known_after}
+
+
+def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
     spec = attempt.asked.spec
+    assert found.before is not None
     done = partial.restore(
         root_of(execution.runtime, spec),
         spec.writes,
-        before,
+        found.before,
         execution.runtime.blobs,
-        known_after=known,
-        ended_at_us=ended_at,
+        **_known(execution, found),
         secrets=spec.work.secrets if spec.work is not None else (),
         record=lambda saved: _displaced(execution, attempt, saved),
     )
@@ -246,7 +300,9 @@ def _remember(execution: Execution, attempt: Attempt) -> None:
     """Keep the declared files as they are before the step begins; durable, so that they can be put back."""
     spec, runtime = attempt.asked.spec, execution.runtime
     folder = lasting(str(root_of(runtime, spec)), runtime.project)
-    attempt.facts = {**(attempt.facts or {}), "declared": {"folder": folder, "writes": list(spec.writes)}}
+    declared = {"folder": folder, "writes": list(spec.writes)}
+    declared |= {"on_partial": spec.on_partial} if spec.on_partial == "ask" else {}
+    attempt.facts = {**(attempt.facts or {}), "declared": declared}
     if not spec.writes:
         return
     if attempt.before is None:

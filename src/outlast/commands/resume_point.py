@@ -11,7 +11,7 @@ from typing import Any
 
 from outlast.flows.yaml.model import Command, Recipe
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
-from outlast.runs.call import GOOD, Call, Ledger, Past, fold
+from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
 from outlast.store.contract import Writing
 from outlast.values.codec import encode
@@ -94,7 +94,7 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:
     if header.kind == "run":
-        return header.name in ("accepted", "needs", "rewound", "failed")
+        return header.name in ("accepted", "needs", "rewound", "failed", "moved")
     if header.kind == "emit":
         return False
     if last is not None and (header.scope, header.name, header.inputs, header.occurrence) == last:
@@ -138,12 +138,7 @@ def _first_of(ledger: Ledger, scope: str, step: str) -> int:
 
 
 def _rewind(execution: Execution, name: str, target: str, first: int) -> None:
-    """What a mark calls over may have to be done again: the whole journal is read anew."""
-    key = execution.hold.run_key
     facts = {"to": first, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
     with execution.pen.lock:
         made = execution.pen.fact("run", "rewound", facts)
-        queued = execution.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), made)
-    execution.pen.write(queued)
-    execution.marked = 0
-    execution.ledger = fold(execution.store.read(lambda look: look.journal_of(key)))
+    execution.go_back(made)

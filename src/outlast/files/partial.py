@@ -25,7 +25,7 @@ from outlast.files.changes import (
     to_facts,
 )
 from outlast.files.patterns import never
-from outlast.files.restore import Restored, restore
+from outlast.files.restore import Restored, refuse_restore, restore
 from outlast.files.snapshot import look, look_and_keep
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "judged",
     "look",
     "look_and_keep",
+    "refuse_restore",
     "restore",
     "to_facts",
 ]

@@ -59,10 +59,7 @@ def restore(
     Raises EditedSince or NotRestorable, naming the files, before anything is touched; DiskFull. After an error in the
     middle nothing is lost and the same call does the rest.
     """
-    now = look(root, patterns)
-    undo = changes(before, now)
-    _refuse_edited(root, undo, known_after, ended_at_us)
-    _refuse_impossible(root, undo, before, now, blobs)
+    now, undo = refuse_restore(root, patterns, before, blobs, known_after=known_after, ended_at_us=ended_at_us)
     saved = _save(root, undo, before, now, blobs, secrets)
     if record:
         record(saved)
@@ -85,6 +82,23 @@ def _removals_first(undo: tuple[Change, ...]) -> list[Change]:
 
 
 # -- refusing, before anything is touched ------------------------------------------------------------
+
+
+def refuse_restore(
+    root: Path,
+    patterns: Sequence[str],
+    before: Mapping[str, Seen],
+    blobs: Blobs,
+    *,
+    known_after: Mapping[str, str] | None = None,
+    ended_at_us: int | None = None,
+) -> tuple[dict[str, Seen], tuple[Change, ...]]:
+    """The files as they are, and what would be undone. Raises EditedSince or NotRestorable; touches nothing."""
+    now = look(root, patterns)
+    undo = changes(before, now)
+    _refuse_edited(root, undo, known_after, ended_at_us)
+    _refuse_impossible(root, undo, before, now, blobs)
+    return now, undo
 
 
 def _refuse_edited(

@@ -146,10 +146,29 @@ def refuse_while_loading() -> None:
 
 def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
     paths = [full_path(folder / place) for folder in folders]
-    script = module_alias("__main__")
-    if script == place or os.path.realpath(script) in map(os.path.realpath, paths):
+    if _is_this_script(place, paths):
         return sys.modules["__main__"]
     return _from_file(place, paths) if place.endswith(".py") else _imported(place, folders)
+
+
+def _is_this_script(place: str, paths: list[str]) -> bool:
+    script = module_alias("__main__")
+    return script == place or os.path.realpath(script) in map(os.path.realpath, paths)
+
+
+def loaded_module(place: str, *folders: Path) -> ModuleType | None:
+    """The module that `load_module` gives, if this process has it already: nothing is loaded."""
+    paths = [full_path(folder / place) for folder in folders]
+    if _is_this_script(place, paths):
+        return sys.modules["__main__"]
+    if not place.endswith(".py"):
+        return sys.modules.get(place)
+    for path in paths:
+        if (name := _loaded_name(path)) in sys.modules:
+            return sys.modules[name]
+        if os.path.isfile(path):
+            return None
+    return None
 
 
 def _imported(place: str, folders: tuple[Path, ...]) -> ModuleType:

@@ -39,6 +39,7 @@ WEAKENS = (
     "inputs_changed",
     "maybe_done",
     "environment_changed",
+    "imported",
 )
 NOTES = ("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked")
 

@@ -157,11 +157,16 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         backoff=seconds(given.pop("backoff", BACKOFF_SECONDS), name),
         max_delay=seconds(given.pop("max_delay", MAX_DELAY_SECONDS), name),
         retry_on=types_of(given.pop("retry_on", ())),
-        writes=tuple(given.pop("writes", ())),
-        ignore=tuple(given.pop("ignore", ())),
+        writes=_all_of(given.pop("writes", ())),
+        ignore=_all_of(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
         **given,
     )
+
+
+def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:
+    """One name is one, and not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def as_step(function: Any, kind: str, options: dict[str, Any]) -> StepSpec:

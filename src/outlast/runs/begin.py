@@ -68,7 +68,7 @@ def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_E
     Finished, RepeatsEffects, OperationConflict, FlowElsewhere.
     """
     try:
-        found = decide(runtime, new, options)
+        found = decide(runtime, new, options, spec.code)
     except Repeated as before:
         from outlast.runs.repeated import repeated
 
@@ -92,16 +92,18 @@ def begin(runtime: Runtime, spec: FlowSpec, new: NewRun, options: Options = AS_E
         return begin(runtime, spec, new, options)
 
 
-def decide(runtime: Runtime, new: NewRun, options: Options = AS_EVER) -> Claim | RunRow | FinishedRow | Undelivered:
+def decide(
+    runtime: Runtime, new: NewRun, options: Options = AS_EVER, code: str = ""
+) -> Claim | RunRow | FinishedRow | Undelivered:
     """Start a run, or give the task's unfinished one, or of a named task the newest finished one.
 
     One transaction decides: two starters meet in one run, and who comes after its end is given that. What is given
-    under an operation_id is noted with it. Raises Repeated.
+    under an operation_id is noted with it. `code` is a digest of the flow's body. Raises Repeated.
     """
     refuse_while_loading()
     operation = operation_of(new, options)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
-    facts = {"flow": new.flow, "task": new.task, "actor": new.actor}
+    facts = {"flow": new.flow, "task": new.task, "actor": new.actor} | ({"code": code} if code else {})
 
     def work(tx: Writing) -> Claim | RunRow | FinishedRow | Undelivered:
         if (before := operation.answered(tx)) is not None:

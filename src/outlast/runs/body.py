@@ -15,10 +15,10 @@ import msgspec
 
 from outlast import failpoints
 from outlast.clock import moment
-from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
+from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
 from outlast.ledger.journal import Entry, Payload
-from outlast.ledger.verdict import Verdict, unaccepted
+from outlast.ledger.verdict import Verdict
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import delivery, failure
@@ -38,46 +38,51 @@ from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
     from outlast.home.home import Runtime
     from outlast.runs.recovery import Found
 
 
-def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:
+def prepare(
+    runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpec | None = None
+) -> tuple[Execution, Verdict | None]:
     """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
     is_new = claimed.found == "new"
+    verdict: Verdict | None
     try:
         runtime.heart.start()  # first: without it the lease would run out while the run goes on
         if is_new:
-            return Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False), None
-        execution, verdict = _recover(runtime, claimed, accept)
+            execution, verdict = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False), None
+        else:
+            execution, verdict = _recover(runtime, claimed, accept, spec)
+        execution.flow_code = spec.code if spec is not None else ""
     except BaseException:
         claims.release(runtime, claimed, "interrupted" if is_new else claimed.found)
         raise
     return execution, verdict
 
 
-def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict]:
-    from outlast.runs import recovery
+def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpec | None) -> tuple[Execution, Verdict]:
+    from outlast.runs import planning
 
     hold = claimed.hold
     found = _find(runtime, claimed)
     if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
         found = _find(runtime, claimed)
     suspects = _count_death(found, claimed)
-    verdict = recovery.verdict_of(runtime, found)
-    known = [entry["fingerprint"] for entry in found.ledger.accepted]
+    outlook = planning.outlook(runtime, found, spec, claimed.silent_at)
+    verdict = outlook.verdict
     execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
     execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
-    standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
-    for reason in standing:
+    for reason in outlook.standing:
         if not accept.takes(reason.code, reason.subject):
-            text = "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing)
-            raise Contested(claimed.run.id, text)
+            raise planning.contested(claimed.run.id, outlook.standing)
         facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
         execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"death": claimed.death} if claimed.death else {}
+    facts |= {"code": spec.code} if spec is not None and spec.code else {}
     execution.pen.note(execution.pen.fact("run", "resumed", facts))
     return execution, verdict
 

@@ -7,6 +7,7 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 from msgspec import Struct, field
@@ -87,6 +88,7 @@ class Ledger(Struct, eq=False):
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
     in_flight: dict[Call, Past] = field(default_factory=dict)  # begun by the last owner, and not ended
+    body: str = ""  # code digest of the flow's body, as it last began to run
 
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
@@ -103,6 +105,18 @@ class Ledger(Struct, eq=False):
             if theirs == ours or moved:
                 return past
         return None
+
+
+def copy_of(ledger: Ledger) -> Ledger:
+    """The same ledger for who only looks: what is asked of it there leaves no trace in this one."""
+    made = {id(past): copy(past) for past in (*ledger.calls.values(), *ledger.answers.values())}
+    made |= {id(past): copy(past) for each in ledger.effects.values() for past in each if id(past) not in made}
+    copied = copy(ledger)
+    copied.calls = {call: made[id(past)] for call, past in ledger.calls.items()}
+    copied.effects = {name: [made[id(past)] for past in each] for name, each in ledger.effects.items()}
+    copied.answers = {call: made[id(past)] for call, past in ledger.answers.items()}
+    copied.went_back, copied.in_flight = dict(ledger.went_back), {}
+    return copied
 
 
 def equal_elsewhere(ledger: Ledger, call: Call) -> Past | None:
@@ -255,6 +269,8 @@ def count_death(ledger: Ledger, death: str) -> None:
 
 def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) -> None:
     facts = decode_payload(payload).facts if payload else None
+    if header.name in ("started", "resumed") and facts:
+        ledger.body = str(facts.get("code", ledger.body))
     if header.name in ("failed", "retrying") and facts:
         ledger.retried = ledger.retried + 1 if header.name == "retrying" else 0
         for ended in facts.get("ended_by", ()):

@@ -344,7 +344,7 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Cla
     task = f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
     new = new_run(runtime, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
-    facts = {"flow": new.flow, "task": new.task, "parent": execution.id}
+    facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})
     pen = execution.pen
     with pen.lock:
         about = {"child": new.id, "flow": new.flow, "task": new.task}

@@ -83,11 +83,7 @@ def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
             raise RunNotFound(run_id)
         if row.status in FINISHED:
             raise RunFinished(run_id, row.status)
-        refuse_sealed(row)
-        held = holder_of(runtime, tx, run_id, lease)
-        if held and (held == HERE or not take):
-            raise RunHeld(run_id, held, lease.epoch)
-        refuse_unproven(tx, row, lease)
+        held = refuse_taken(runtime, tx, row, lease, take)
         _sign_in(runtime, tx)
         token = _our_token(runtime, tx, row, lease)
         death = deaths.death_of(runtime, tx, lease) if is_executing(row) else ""
@@ -106,6 +102,16 @@ def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
         return Claim(hold, row, found, silent_at, token, death=death)
 
     return runtime.store.write(work)
+
+
+def refuse_taken(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
+    """Who holds a run that may be taken; nobody, mostly. Raises RunSealed, RunHeld, IntegrityBroken."""
+    refuse_sealed(run)
+    held = holder_of(runtime, look, run.id, lease)
+    if held and (held == HERE or not take):
+        raise RunHeld(run.id, held, lease.epoch)
+    refuse_unproven(look, run, lease)
+    return held
 
 
 def _taken(runtime: Runtime, hold: Hold, run: RunRow, holder: str, why: str) -> Entry:
@@ -237,45 +243,63 @@ def release(runtime: Runtime, claimed: Claim, status: str) -> None:
 # -- what people decided, taken under the new owner's epoch ------------------------------------------
 
 
-def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
-    """Write answers and requests into the journal. True if there were any: the ledger is to be read again."""
-    hold, at = claimed.hold, runtime.clock.now()
+class Decided(NamedTuple):
+    """What was decided and nobody has taken yet: as entries, and what is used up by them."""
 
+    entries: list[Entry]
+    waits: list[str]
+    requests: list[int]
+    goes_back: bool  # what a mark calls over may have to be done again
+
+
+def decided(runtime: Runtime, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
+    """What whoever goes on with the run has to take into its journal first."""
     from outlast.runs.waits.notes import notes_of
 
-    notes = notes_of(runtime, hold.epoch, claimed.run.trace_id)
+    at, notes = runtime.clock.now(), notes_of(runtime, epoch, run.trace_id)
+    entries: list[Entry] = []
+    waits: list[str] = []
+    for wait in look.waits_of(run.key):
+        refuse_damaged(wait, f"wait {wait.id}")
+        call = Call(*decode(wait.call))
+        past = ledger.calls.get(call)
+        if is_told(wait.type) and (wait.status == "answered" or is_late(wait, at)):
+            now = in_time(wait, at)
+            entries += notes.closed(now) if wait.id not in ledger.closed else []
+            entries.append(_told(call, now, epoch, at))
+            waits.append(wait.id)
+        elif wait.status == "answered" and wait.answer:
+            entries += notes.closed(wait) if wait.id not in ledger.closed else []
+            answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
+            kind = past.kind if past else "effect"
+            entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, epoch, at))
+            waits.append(wait.id)
+        elif call.step in OF_THE_RUN:
+            waits.append(wait.id)
+        elif past is not None and past.finished:
+            known = "what it asked about is known by now"
+            entries += notes.closed(wait, known) if wait.id not in ledger.closed else []
+            waits.append(wait.id)
+    untaken = look.untaken(run.key)
+    asked = [(kind, decode(body) | {"by": actor}) for _, kind, body, actor in untaken if kind != "pause"]
+    entries += [_request(kind, body, ledger, epoch, at) for kind, body in asked]
+    return Decided(entries, waits, [key for key, *_ in untaken], any(kind == "rewind" for kind, _ in asked))
+
+
+def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
+    """Write answers and requests into the journal. True if there were any: the ledger is to be read again."""
+    hold = claimed.hold
 
     def work(tx: Writing) -> bool:
-        entries: list[Entry] = []
-        for wait in tx.waits_of(hold.run_key):
-            refuse_damaged(wait, f"wait {wait.id}")
-            call = Call(*decode(wait.call))
-            past = ledger.calls.get(call)
-            if is_told(wait.type) and (wait.status == "answered" or is_late(wait, at)):
-                now = in_time(wait, at)
-                entries += notes.closed(now) if wait.id not in ledger.closed else []
-                entries.append(_told(call, now, hold.epoch, at))
-                tx.use_interrupt(wait.id)
-            elif wait.status == "answered" and wait.answer:
-                entries += notes.closed(wait) if wait.id not in ledger.closed else []
-                answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
-                kind = past.kind if past else "effect"
-                entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, hold.epoch, at))
-                tx.use_interrupt(wait.id)
-            elif call.step in OF_THE_RUN:
-                tx.use_interrupt(wait.id)
-            elif past is not None and past.finished:
-                known = "what it asked about is known by now"
-                entries += notes.closed(wait, known) if wait.id not in ledger.closed else []
-                tx.use_interrupt(wait.id)
-        for key, kind, body, actor in tx.untaken(hold.run_key):
-            if kind == "rewind":
-                tx.set_run_mark(hold.run_key, 0)  # what a mark calls over may have to be done again
-            if kind != "pause":
-                entries.append(_request(kind, decode(body) | {"by": actor}, ledger, hold.epoch, at))
+        made = decided(runtime, tx, claimed.run, ledger, hold.epoch)
+        for wait in made.waits:
+            tx.use_interrupt(wait)
+        for key in made.requests:
             tx.take(key)
-        tx.append(hold, entries)  # also when there are none: it is the guard
-        return bool(entries)
+        if made.goes_back:
+            tx.set_run_mark(hold.run_key, 0)
+        tx.append(hold, made.entries)  # also when there are none: it is the guard
+        return bool(made.entries)
 
     return runtime.store.write(work)
 

@@ -12,10 +12,10 @@ ERROR = ("type", "message", "trace", "code", "args")
 WAIT = ("id", "type", "step")
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
-    "run.started": ("flow", "task", "actor", "parent"),
+    "run.started": ("flow", "task", "actor", "parent", "code"),
     "run.again": ("of", "by", "effects"),
     "run.fresh": ("of", "by", "effects"),
-    "run.resumed": ("from", "verdict", "reasons"),
+    "run.resumed": ("from", "verdict", "reasons", "code"),
     "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),
     "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed", "code"),

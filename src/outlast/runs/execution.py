@@ -31,6 +31,7 @@ from outlast.runs.call import (
     Past,
     Replay,
     equal_elsewhere,
+    fold,
     next_call,
 )
 from outlast.runs.context import Frame
@@ -92,6 +93,7 @@ class Execution:
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
         self._functions: dict[str, Any] = {}
+        self._unfinished: set[tuple[str, str]] | None = None  # scopes and steps, as this execution found them
         self._labels = Labels(self.store, hold.run_key)
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
@@ -320,7 +322,28 @@ class Execution:
     def previous_of(self, asked: Asked) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
         past = self.ledger.calls.get(asked.call)
+        if past is None and asked.spec.work is not None:
+            past = self._begun_on_other_reads(asked.call)
         return past if past is not None and past.attempts and not past.finished else None
+
+    def _begun_on_other_reads(self, call: Call) -> Past | None:
+        """The same command, begun when the files that it reads were others: what it left is there all the same."""
+        if self._unfinished is None:
+            calls = self.ledger.calls.values()
+            self._unfinished = {past.call[:2] for past in calls if past.attempts and not past.finished}
+        if call[:2] not in self._unfinished:
+            return None
+        alike = [past for past in self.ledger.calls.values() if past.call[:2] == call[:2] and past.kind == "step"]
+        return max(alike, key=lambda past: past.seq, default=None)  # one that was finished since leaves nothing
+
+    def go_back(self, rewound: Entry) -> None:
+        """Forget what was done since an earlier step. What a mark calls over may be: the journal is read anew."""
+        key = self.hold.run_key
+        with self.pen.lock:
+            queued = self.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), rewound)
+        self.pen.write(queued)
+        self.marked = 0
+        self.ledger = fold(self.store.read(lambda look: look.journal_of(key)))
 
     def pack(self, attempt: Attempt, value: Any) -> tuple[Any, Payload] | Raised:
         """A body's value as it will come back, and the payload that keeps it. A refused one is a failure."""

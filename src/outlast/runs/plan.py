@@ -1,18 +1,21 @@
-"""What resuming a run would do, from its ledger alone."""
+"""What resuming a run would do: the value, and what its ledger alone says of each call."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
+from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Verdict
 from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
+from outlast.values.frozen import NamedTuple, dataclass
 
-ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide")
+ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
+SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
+# person about them, or ends (or waits for) what still runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,20 @@ class PlanStep:
     status: str
     attempts: int
     action: str  # one of ACTIONS
+    why: str = ""  # of one that does not follow from its receipts alone
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The error that a resume raises as things stand."""
+
+    code: str
+    detail: str
+    advice: str
+
+    @classmethod
+    def of(cls, error: OutlastError) -> Refusal:
+        return cls(error.code, error.detail, error.what_next)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,8 @@ class Plan:
     code_changed: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     state: dict[str, Any] = field(default_factory=dict)
+    ahead: tuple[str, ...] = ()  # steps of a flow file that have no receipt yet, until it ends or has to wait
+    refused: Refusal | None = None  # a resume is, as things stand
 
     def of(self, action: str) -> tuple[str, ...]:
         """The labels of the calls with that action."""
@@ -63,22 +82,25 @@ def limit_of(past: Past, otherwise: int) -> int:
     return int(facts["crashes"]) if isinstance(facts, dict) and isinstance(facts.get("crashes"), int) else otherwise
 
 
+class Action(NamedTuple):
+    """What a resume does with a call, and why, if its receipts alone do not say it."""
+
+    word: str  # one of ACTIONS
+    why: str = ""
+
+
 def plan_steps(
-    ledger: Ledger, names: Mapping[Call, str], poison: int, asked: Collection[Call] = ()
+    ledger: Ledger, names: Mapping[Call, str], poison: int, known: Mapping[Call, Action] | None = None
 ) -> tuple[PlanStep, ...]:
-    """Every known call with its action, in the order in which the run first met them. `asked`: a person is."""
-    known = sorted((past for past in ledger.calls.values() if past.kind in CALLS), key=lambda past: past.first)
-    return tuple(
-        PlanStep(
-            label=names[past.call],
-            step=past.call.step,
-            kind=past.kind,
-            status=past.last.status,
-            attempts=past.attempts,
-            action="decide" if past.call in asked else action_of(past, poison),
-        )
-        for past in known
-    )
+    """Every call with its action, in the order in which the run first met them. `known`: of which more is known."""
+    actions = known or {}
+    calls = sorted((past for past in ledger.calls.values() if past.kind in CALLS), key=lambda past: past.first)
+    return tuple(_step(past, names[past.call], actions.get(past.call), poison) for past in calls)
+
+
+def _step(past: Past, label: str, known: Action | None, poison: int) -> PlanStep:
+    action = known or Action(action_of(past, poison))
+    return PlanStep(label, past.call.step, past.kind, past.last.status, past.attempts, action.word, action.why)
 
 
 def state_of(rows: Iterable[Row]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken, OutlastError
+from outlast.flows import needs
 from outlast.flows.code import defines, digest_function, parse
 from outlast.flows.loading import is_recipe
 from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
-from outlast.ledger.verdict import Reason, Verdict, judge
+from outlast.ledger.verdict import Reason
 from outlast.runs.call import Ledger, fold, labels
 from outlast.runs.reasons import reasons_of
 from outlast.runs.same_flow import file_now
@@ -95,20 +96,35 @@ def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
     return None
 
 
-def reasons(runtime: Runtime, found: Found, *, loaded: bool = False) -> list[Reason]:
-    """Every reason that bears on resuming this run. `loaded`: its flow's module is, so what it provides is known."""
+class Source(NamedTuple):
+    """Where the body of a Python flow is: its file, and its qualified name in there."""
+
+    file: Path
+    name: str
+
+
+def reasons(runtime: Runtime, found: Found, source: Source | None, *, loaded: bool) -> list[Reason]:
+    """Every reason that a run's records, its code and its resources give.
+
+    `source` is where its body is, if that is Python; `loaded`: its module is, so what it provides is known.
+    """
     if found.broken:
         advice = "restore the store from a copy, or start the task anew: outlast.run(…, fresh=True)"
         broken = found.broken
         return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    given += changed_code(runtime, found) + _blobs(runtime, found.rows) + _workspace(runtime, found.run)
-    return given + _resources(runtime, found, loaded)
+    given += changed_code(runtime, found) + _changed_body(found, source)
+    given += _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    return given + _imported(found) + _resources(runtime, found, source, loaded)
 
 
-def verdict_of(runtime: Runtime, found: Found) -> Verdict:
-    """The verdict for a resume that is under way: the flow's module is loaded."""
-    return judge(reasons(runtime, found, loaded=True))
+def _imported(found: Found) -> list[Reason]:
+    """A run that came in as a file: proven to be whole, and not by whom it was written. It is never trusted."""
+    moves = sum(name == "moved" for name, _ in found.ledger.endings)
+    if moves <= (found.run.seal == "moved") and found.run.seal not in ("copy", "testimony"):
+        return []
+    advice = "look at its receipts before you rely on them: a file is proven to be whole, not to come from someone"
+    return [Reason("imported", found.run.id, "made here", "came in as a file", advice)]
 
 
 def _interesting(ledger: Ledger) -> bool:
@@ -124,6 +140,15 @@ def changed_code(runtime: Runtime, found: Found) -> list[Reason]:
         if now is not None and now != code and now != "":
             changed.append(Reason("code_changed", step, code[:12], now[:12], _about(step, now)))
     return changed
+
+
+def _changed_body(found: Found, source: Source | None) -> list[Reason]:
+    """That the body of a Python flow is not what it was: which calls it makes is known only when it runs."""
+    now = _code_now(source.file, source.name) if source is not None and found.ledger.body else None
+    if not source or not now or now == found.ledger.body:
+        return []
+    advice = "a call that it makes with other inputs, or that is new, is run; receipts that it asks for are reused"
+    return [Reason("code_changed", source.name, found.ledger.body[:12], now[:12], advice)]
 
 
 def _about(step: str, found: str) -> str:
@@ -186,16 +211,36 @@ def _workspace(runtime: Runtime, run: RunRow) -> list[Reason]:
     return against_run(runtime, run)
 
 
-def _resources(runtime: Runtime, found: Found, loaded: bool) -> list[Reason]:
+def needs_of(found: Found, source: Source | None) -> set[str]:
+    """The resources that a run has asked for, and those that its flow will ask for by its source."""
+    return found.ledger.needs | (needs.needs_of(source.file, source.name) if source else set())
+
+
+def _resources(runtime: Runtime, found: Found, source: Source | None, loaded: bool) -> list[Reason]:
     """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
-    missing, makers = runtime.resources.missing(found.ledger.needs), found.ledger.makers
-    there = () if loaded else [key for key in missing if _is_made_by_code(runtime, found.run, makers.get(key))]
+    missing = runtime.resources.missing(needs_of(found, source))
+    if missing and not loaded:
+        missing = _not_in_source(runtime, found, source, missing)
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
     return [
         Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
         for key in sorted(missing)
-        if key not in there
     ]
+
+
+def _not_in_source(runtime: Runtime, found: Found, source: Source | None, missing: dict[str, str]) -> dict[str, str]:
+    """Those of them that no function of the flow's modules provides; and what such a function needs and nobody has."""
+    provided = needs.provided_by(source.file) if source else {}
+    left, still, seen = dict(missing), dict[str, str](), set[str]()
+    while left:
+        key, needed_by = left.popitem()
+        seen.add(key)
+        if key in provided:
+            below = runtime.resources.missing(provided[key])
+            left |= {each: by or key for each, by in below.items() if each not in seen}
+        elif not _is_made_by_code(runtime, found.run, found.ledger.makers.get(key)):
+            still[key] = needed_by
+    return still
 
 
 def _for(needed_by: str) -> str:

@@ -243,6 +243,14 @@ def given(runtime: Runtime, run: Recorded) -> FlowSpec | None:
     return same
 
 
+def refuse_other_worktree(runtime: Runtime, run: Recorded, source: str) -> None:
+    """Raises FlowElsewhere for a flow that was found in a run's stead, in another work tree: whatever it is."""
+    file = path_of(source, runtime.project)
+    now = Known(run.identity, source, worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree)
+    if source != run.source and now.worktree != run.worktree:
+        raise elsewhere(runtime.project, run, now, "other_worktree")
+
+
 def refuse_other(runtime: Runtime, run: Recorded, spec: FlowSpec) -> None:
     """Raises FlowElsewhere, or FlowNotFound, for a flow that was found in a run's stead and is not its own."""
     now = known(runtime, spec)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
-from outlast.flows.loading import here, is_recipe, load
+from outlast.flows.loading import here, is_recipe, load, loaded_module
+from outlast.flows.source import why_missing
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
 from outlast.home.restored import restoration_of
@@ -104,8 +105,8 @@ def _execution(
 ) -> tuple[Execution, Verdict | None]:
     """A claimed run made ready, with what its flow says about it."""
     with _taken_up(runtime, claimed):
-        execution, verdict = runner.prepare(runtime, claimed, accept)
-        execution.flow_code, execution.retry = spec.code, spec.retry
+        execution, verdict = runner.prepare(runtime, claimed, accept, spec)
+        execution.retry = spec.retry
         set_deadline(execution, claimed.run.created_at, spec.deadline)
     return execution, verdict
 
@@ -197,8 +198,9 @@ def _ready(
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
             _tell_restored(runtime, claimed)
-            _refuse_other_kind(claimed.run, found)
-        inputs = found.typed(decode(claimed.run.inputs))
+            inputs = refuse_unfit(claimed.run, found)
+        else:
+            inputs = found.typed(decode(claimed.run.inputs))
         _relocate(runtime, claimed, found)
         return found, inputs
     except BaseException:
@@ -258,6 +260,29 @@ def flow(runtime: Runtime, run: same_flow.Recorded) -> FlowSpec:
     if source not in ("", run.source):
         same_flow.refuse_other(runtime, run, found)
     return found
+
+
+def flow_if_known(runtime: Runtime, run: same_flow.Recorded) -> FlowSpec | None:
+    """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
+
+    Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
+    """
+    source = same_flow.whereabouts(runtime, run.source) or run.source
+    if source.startswith("script:") or is_recipe(source) or same_flow.given(runtime, run) is not None:
+        return flow(runtime, run)
+    (place, _, name), folder = source.rpartition(":"), runtime.project or here()
+    if loaded_module(place, folder) is not None:
+        return flow(runtime, run)
+    if why := why_missing(place, name, folder):
+        raise FlowNotFound(source, why)
+    same_flow.refuse_other_worktree(runtime, run, source)
+    return None
+
+
+def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
+    """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
+    _refuse_other_kind(run, spec)
+    return spec.typed(decode(run.inputs))
 
 
 def _loaded(runtime: Runtime, source: str) -> FlowSpec:

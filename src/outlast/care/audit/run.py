@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,8 +16,9 @@ from outlast.care.audit.commands import unit_of
 from outlast.care.audit.model import Answer, Finding
 from outlast.care.verify import Problem
 from outlast.errors import FlowNotFound, OutlastError
-from outlast.flows.code import assigns, function_in, parse
+from outlast.flows.code import function_in, parse
 from outlast.flows.loading import is_recipe
+from outlast.flows.source import why_missing
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Command, Recipe
 from outlast.ledger.journal import Row, decode_header, decode_payload
@@ -43,6 +42,8 @@ ACTIONS = {
     "retry": "is tried again",
     "confirm": "is in doubt: its probe is asked",
     "decide": "waits for a person's decision",
+    "redo": "is done anew",
+    "leave": "is not asked for any more",
 }
 
 
@@ -107,42 +108,13 @@ def _flow_of(runtime: Runtime, run: RunRow) -> tuple[Recipe | None, str]:
     if run.source.startswith("script:"):
         return None, ""
     if not is_recipe(run.source):
-        return None, _missing(runtime, *(whereabouts(runtime, run.source) or run.source).rpartition(":")[::2])
+        place, _, name = (whereabouts(runtime, run.source) or run.source).rpartition(":")
+        return None, why_missing(place, name, runtime.project or Path.cwd())
     try:
         spec = runtime.flow(run)
     except OutlastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
     return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
-
-
-def _missing(runtime: Runtime, place: str, name: str) -> str:
-    """Why a flow is not in its source; nothing when it is."""
-    folder = runtime.project or Path.cwd()
-    file = folder / place if place.endswith(".py") else _file_of_module(place, folder)
-    if file is None:
-        return f"there is no module {place}"
-    try:
-        tree = parse(file.read_bytes())
-    except OSError:
-        return "there is no such file"
-    if tree is None:
-        return f"{place} cannot be read as Python"
-    found = function_in(tree, name)
-    if found is None:
-        return "" if assigns(tree, name) else f"{place} has no {name!r}"
-    return "" if found.decorator_list else "it is not a flow (decorate it with @flow)"
-
-
-def _file_of_module(name: str, folder: Path) -> Path | None:
-    """The source of a module, found without importing it or the packages around it."""
-    from importlib.machinery import PathFinder
-
-    path: list[str] | None = [str(folder), *sys.path]
-    spec = None
-    for part in itertools.accumulate(name.split("."), "{}.{}".format):
-        spec = PathFinder.find_spec(part, path)
-        path = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
 def answers_of(runtime: Runtime, looked: Looked) -> list[Answer]:

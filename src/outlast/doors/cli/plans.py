@@ -10,7 +10,7 @@ from outlast.doors.cli.ways import say_waits, say_ways, step_ways
 from outlast.errors import RunSealed
 from outlast.ledger.verdict import Verdict
 from outlast.python.shown import plan_json
-from outlast.runs.plan import Plan, PlanStep
+from outlast.runs.plan import SETTLED, Plan, PlanStep
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 
@@ -20,6 +20,9 @@ ACTIONS = {
     "retry": "run it again",
     "confirm": "ask its confirm probe",
     "decide": "wait for your decision",
+    "redo": "do it anew",
+    "later": "not come to it yet",
+    "leave": "leave its receipt as it is",
 }
 DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decides; the ways on follow
 SHOWN = 50
@@ -47,9 +50,12 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
         say(str(RunSealed(run.id, run.seal)))
         return
     undecided = plan.of("decide")
-    settled = (*DECIDED_BY_WAYS, "still_running")  # a resume ends those processes itself, or waits for them
-    refused = [reason for reason in plan.verdict.contesting if reason.code not in settled]
-    if refused:
+    refused = [reason for reason in plan.verdict.contesting if reason.code not in SETTLED]
+    if plan.refused is not None and plan.refused.code != "contested":
+        say(f"a resume is refused ({plan.refused.code}): {plan.refused.detail}", "yellow", prose=True)
+        if plan.refused.advice:
+            say(plan.refused.advice, prose=True)
+    elif refused:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
     elif waits:
@@ -70,7 +76,11 @@ def say_actions(plan: Plan) -> None:
         say(f"… {len(plan.steps) - SHOWN:,} earlier steps, see `outlast receipts {plan.run_id}`")
     rows = [(step.label, step.kind, _status(step), step.attempts, ACTIONS[step.action]) for step in shown]
     table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
-    say("then run what comes after them")
+    for step in shown:
+        if step.why:
+            say(f"{step.label}: {step.why}", prose=True)
+    ahead = [*plan.ahead[:SHOWN], f"{len(plan.ahead) - SHOWN:,} more"] if len(plan.ahead) > SHOWN else plan.ahead
+    say(f"then run: {', '.join(ahead)}" if ahead else "then run what comes after them", prose=True)
 
 
 def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> None:

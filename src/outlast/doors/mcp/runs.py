@@ -82,9 +82,13 @@ def _plan_lines(plan: Plan | None) -> list[str]:
         "retry": "tries again",
         "confirm": "asks whether it happened",
         "decide": "needs a decision about",
+        "redo": "does anew",
+        "leave": "leaves as it is",
     }
-    found = {word: plan.of(action) for action, word in words.items()}
-    return [f"A resume {word}: {inline(list(labels), 1_000)}" for word, labels in found.items() if labels]
+    found = {word: plan.of(action) for action, word in words.items()} | {"then runs": plan.ahead}
+    told = [f"A resume {word}: {inline(list(labels), 1_000)}" for word, labels in found.items() if labels]
+    refused = plan.refused
+    return [*told, f"A resume is refused ({refused.code}): {inline(refused.detail)}"] if refused else told
 
 
 def _receipt_line(receipt: Receipt) -> str:

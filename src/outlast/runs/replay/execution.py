@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from outlast.commands.flow import Lane, Performance
+from outlast.commands.flow import Lane as Lane
+from outlast.commands.flow import Performance
 from outlast.errors import Paused
 from outlast.flows.spec import FlowSpec, StepSpec
 from outlast.flows.yaml.model import Pause
@@ -218,11 +219,12 @@ class Replaying(Execution):
         form: Mapping[str, Any] | None = None,
         signal: str | None = None,
         item: int = 0,
-    ) -> None:
+    ) -> tuple[str, str, str] | None:
         """The call waits for what is not recorded. Nobody is asked."""
         self.waits[call] = kind
         self._lack(call, kind)
         self.was_cut = self.was_cut or self.branches is None
+        return None
 
     def end_at(self, call: Call, kind: str) -> NoReturn:
         """End the body at a call that cannot be answered."""
@@ -298,8 +300,11 @@ class _NoMirror:
 class OnReceipts(Performance):
     """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
 
-    def perform(self) -> dict[str, Any]:
+    def without_mirror(self) -> None:
         self.__dict__["mirror"] = _NoMirror()
+
+    def perform(self) -> dict[str, Any]:
+        self.without_mirror()
         frame = CURRENT.get()
         assert frame is not None
         return self._walk(Lane(frame))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.errors import FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from outlast.home.home import Runtime
 
+P = TypeVar("P", bound=OnReceipts)
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
 
@@ -198,20 +199,19 @@ def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 def _body(execution: Replaying, runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Callable[[], Any]:
     if isinstance(spec, RecipeSpec):
-        return _recipe_body(execution, runtime, recorded, spec)
+        return recipe_body(execution, runtime, recorded.inputs, spec, OnReceipts).perform
     inputs = spec.typed(recorded.inputs)
     run = runtime._facade(execution, spec.is_async)
     return lambda: spec.function(run, **inputs)
 
 
-def _recipe_body(execution: Replaying, runtime: Runtime, recorded: Recorded, spec: RecipeSpec) -> Callable[[], Any]:
-    """A flow file's. Its secrets are not asked for: no command is run."""
+def recipe_body(execution: Replaying, runtime: Runtime, inputs: dict[str, Any], spec: RecipeSpec, kind: type[P]) -> P:
+    """A flow file's, gone through on receipts. Its secrets are not asked for: no command is run."""
     from outlast.commands.step import Setting
 
     assert spec.recipe is not None
-    inputs = bind_inputs(spec.recipe, recorded.inputs)
-    setting = Setting(runtime, spec.recipe, spec.file, inputs, {})
-    return OnReceipts(execution, spec.recipe, setting, spec.source).perform
+    setting = Setting(runtime, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
+    return kind(execution, spec.recipe, setting, spec.source)
 
 
 def _plain_end(body: Callable[[], Any]) -> Ended:
