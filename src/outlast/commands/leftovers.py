@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
-from outlast.files import partial
+from outlast.files import outputs, partial
 from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, text
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import decode_payload
@@ -64,7 +64,9 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
     try:
         if isinstance(ended, Returned):
             if attempt.asked.spec.writes:
-                _note(execution, attempt, "files", _kept_files(execution, attempt))
+                now = _kept_files(execution, attempt)
+                _note(execution, attempt, "files", outputs.digests_of(now))
+                _note(execution, attempt, "outputs", outputs.details_of(now))
         else:
             left = _left(execution, attempt, ended)
             attempt.asked.left = left
@@ -76,14 +78,16 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
     return ended
 
 
-def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, str]:
-    """The declared files as they are now, synced, and their digests."""
-    root = root_of(execution.runtime, attempt.asked.spec)
-    now = partial.look(root, attempt.asked.spec.writes)
+def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, Seen]:
+    """The declared files as they are now, synced, and their content kept where that is small enough."""
+    spec, blobs = attempt.asked.spec, execution.runtime.blobs
+    root, secrets = root_of(execution.runtime, spec), spec.work.secrets if spec.work is not None else ()
+    now = partial.look_and_keep(root, spec.writes, blobs, secrets=secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
             _sync(root / path)
-    return {text(path): seen.digest for path, seen in now.items()}
+    attempt.blobs += partial.blobs_of(now)
+    return now
 
 
 def _sync(path: Path) -> None:

@@ -39,6 +39,8 @@ WEAKENS = (
     "inputs_changed",
     "maybe_done",
     "environment_changed",
+    "output_changed",
+    "output_missing",  # contests when a step still to run reads it
 )
 NOTES = ("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked")
 
@@ -58,10 +60,13 @@ class Reason:
     expected: str
     found: str
     advice: str
+    weight: str = ""  # as its code says, unless it is said here
 
-    @property
-    def weight(self) -> str:
-        return WEIGHTS[self.code]
+    def __post_init__(self) -> None:
+        if not self.weight:
+            object.__setattr__(self, "weight", WEIGHTS[self.code])
+        elif self.weight not in ("contests", "weakens", "notes"):
+            raise ValueError(f"{self.weight!r} is no weight")
 
     @property
     def fingerprint(self) -> str:

@@ -30,7 +30,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.taken": ("from", "by", "why"),
     "run.checked": ("by", "evidence"),
     "run.moved": ("by",),
-    "run.mark": ("loops", "keep", "state", "removed", "last", "done"),
+    "run.mark": ("loops", "keep", "state", "removed", "last", "done", "outputs"),
     "run.left": ("call", "attempt", "left", "transcript"),
     "run.displaced": ("step", "files"),
     "run.still_running": ("step", "pgid"),
