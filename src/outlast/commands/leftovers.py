@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
+TOLD = 5  # names of files in a line
 NOTE_CHARACTERS = 400  # room for the note that says what was cut
 ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
 
@@ -217,6 +218,8 @@ def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], pa
         record=lambda saved: _displaced(execution, attempt, saved),
     )
     attempt.facts = {"restored": [text(change.path) for change in done.restored]}
+    if done.saved:
+        _announce(execution, attempt, done.saved)
 
 
 def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
@@ -227,6 +230,14 @@ def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str])
     with execution.pen.lock:
         queued = execution.pen.queue(made._replace(blobs=tuple(saved.values())))
     execution.pen.write(queued)
+
+
+def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
+    """Whoever watches is told what gave way, and how to get at it."""
+    names = [text(path) for path in saved]
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    told = f"put back before {attempt.asked.spec.name}: what an attempt had left in {', '.join(names[:TOLD])}{more}"
+    execution.runtime.tell(f"{told} gave way and is kept: outlast displaced {execution.id}")
 
 
 def _ended_at(execution: Execution, past: Past | None) -> int | None:

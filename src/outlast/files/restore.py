@@ -60,8 +60,36 @@ def restore(
     middle nothing is lost and the same call does the rest.
     """
     now = look(root, patterns)
+    _refuse_edited(root, changes(before, now), known_after, ended_at_us)
+    return _restored(root, before, now, blobs, secrets, record)
+
+
+def put_back(
+    root: Path,
+    wanted: Mapping[str, Seen],
+    blobs: Blobs,
+    *,
+    secrets: Collection[str] = (),
+    record: Callable[[Saved], None] | None = None,
+) -> Restored:
+    """Put just these files back, whatever is there now: it gives way, saved as `restore` saves it.
+
+    Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
+    """
+    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted)
+    now = {path: found.seen for path, found in looks if found and found.seen.mode != "folder"}
+    return _restored(root, wanted, now, blobs, secrets, record)
+
+
+def _restored(
+    root: Path,
+    before: Mapping[str, Seen],
+    now: Mapping[str, Seen],
+    blobs: Blobs,
+    secrets: Collection[str],
+    record: Callable[[Saved], None] | None,
+) -> Restored:
     undo = changes(before, now)
-    _refuse_edited(root, undo, known_after, ended_at_us)
     _refuse_impossible(root, undo, before, now, blobs)
     saved = _save(root, undo, before, now, blobs, secrets)
     if record:

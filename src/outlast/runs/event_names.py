@@ -32,7 +32,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.moved": ("by",),
     "run.mark": ("loops", "keep", "state", "removed", "last", "done", "outputs"),
     "run.left": ("call", "attempt", "left", "transcript"),
-    "run.displaced": ("step", "files"),
+    "run.displaced": ("step", "files", "by"),
     "run.still_running": ("step", "pgid"),
     "run.testimony": ("folder", "by"),
     "step.*": ERROR,

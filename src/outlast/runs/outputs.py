@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,13 @@ from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
 from outlast.runs.receipt import facts_in
+from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
+    from outlast.flows.yaml.flow import RecipeSpec
     from outlast.flows.yaml.model import Command, Node
     from outlast.home.home import Runtime
     from outlast.runs.recovery import Found as FoundRun
@@ -205,20 +207,25 @@ class Reader(NamedTuple):
 
 def readers_of(runtime: Runtime, found: FoundRun) -> list[Reader]:
     """The steps of a flow file that are still to run and declare what they read. Python steps declare nothing."""
-    if found.run.status in ("succeeded", "aborted") or not is_recipe(found.run.source):
+    spec = flow_file_of(runtime, found.run) if found.run.status not in FINISHED else None
+    if spec is None or spec.recipe is None:
         return []
+    done = {past.call.step for past in found.ledger.calls.values() if past.finished and past.last.status in GOOD}
+    base = spec.file.parent / spec.recipe.cwd
+    nodes = [node for node in _to_run(spec.recipe.steps, done) if node.reads]
+    return [Reader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
+
+
+def flow_file_of(runtime: Runtime, run: RunRow) -> RecipeSpec | None:
+    """The flow file of a run as it is now; None for Python, and where it cannot be read: who resumes is told so."""
+    if not is_recipe(run.source):
+        return None
     from outlast.flows.yaml.flow import find_recipe
 
     try:
-        source = whereabouts(runtime, found.run.source) or found.run.source
-        spec = find_recipe(source, runtime.project or Path.cwd())
-        recipe = spec.recipe
-        done = {past.call.step for past in found.ledger.calls.values() if past.finished and past.last.status in GOOD}
-        nodes = [] if recipe is None else [node for node in _to_run(recipe.steps, done) if node.reads]
-        base = spec.file.parent / (recipe.cwd if recipe is not None else "")
-        return [Reader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
+        return find_recipe(whereabouts(runtime, run.source) or run.source, runtime.project or Path.cwd())
     except OutlastError:
-        return []  # the flow cannot be read: whoever resumes is told so
+        return None
 
 
 def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
@@ -303,32 +310,27 @@ def reasons_of(runtime: Runtime, found: FoundRun) -> list[Reason]:
         changed = [one for one in look(runtime, found) if one.found != "same"]
     except (OSError, msgspec.MsgspecError):  # there is no folder to look in, or a record that cannot be read
         return []
-    groups: dict[tuple[str, str, bool], list[Output]] = {}
-    for one in changed:
-        contests = one.found == "missing" and bool(one.read_by)
-        groups.setdefault((one.step, one.found, contests), []).append(one)
+    groups: dict[tuple[str, str], list[Output]] = {}
+    for one in sorted(changed, key=lambda one: not one.read_by):
+        groups.setdefault((one.step, one.found), []).append(one)
     return [_reason(found.run.id, *key, files) for key, files in groups.items()]
 
 
-def _reason(run_id: str, step: str, how: str, contests: bool, files: list[Output]) -> Reason:
-    code = f"output_{how}"
-    say: Callable[[Output], str] = _gone if how == "missing" else _other
-    readers = list(dict.fromkeys(name for one in files for name in one.read_by))
-    read = f", to be read by {', '.join(readers)}" if readers else ""
+def _reason(run_id: str, step: str, how: str, files: list[Output]) -> Reason:
+    code, contests = f"output_{how}", how == "missing" and any(one.read_by for one in files)
     advice = "; ".join(_ways(run_id, step, f"{code}:{step}" if contests else "", files))
-    return Reason(code, step, "as it left them", f"{_listed(files, say)}{read}", advice, "contests" if contests else "")
+    return Reason(code, step, "as it left them", _listed(files), advice, "contests" if contests else "")
 
 
-def _gone(one: Output) -> str:
-    return one.path if one.now == "nothing" else f"{one.path} ({one.now})"
+def _told(one: Output) -> str:
+    """A file in a few words: what is there instead, and who will read it."""
+    about = [one.now] if one.now != "nothing" else []
+    about += [f"{', '.join(one.read_by)} will read it"] if one.read_by else []
+    return f"{one.path} ({'; '.join(about)})" if about else one.path
 
 
-def _other(one: Output) -> str:
-    return f"{one.path} ({one.now})"
-
-
-def _listed(files: list[Output], say: Callable[[Output], str]) -> str:
-    names = [say(one) for one in files]
+def _listed(files: list[Output]) -> str:
+    names = [_told(one) for one in files]
     if len(names) <= SHOWN:
         return ", ".join(names)
     rest = names[SHOWN:]  # what is not shown is meant as well: an acceptance holds for just these

@@ -1,0 +1,75 @@
+"""What gave way when files were put back: on the record of its run, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from outlast.clock import moment
+from outlast.errors import DisplacedNotFound
+from outlast.ledger.journal import decode_header, decode_payload
+from outlast.values.frozen import dataclass
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+
+Pieces = Callable[[], Iterator[bytes]]
+_DISPLACED = b'["run","displaced"'
+
+
+def _nothing() -> Iterator[bytes]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """A file as it was before another took its place."""
+
+    run_id: str
+    seq: int  # of the entry that says so
+    step: str  # for which files were put back
+    path: str  # from the folder that the step works in
+    digest: str
+    at: datetime
+    read: Pieces = field(default=_nothing, repr=False, compare=False)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""
+        return self.read()
+
+    def content(self) -> bytes:
+        """The same at once."""
+        return b"".join(self.read())
+
+
+def displaced(runtime: Runtime, run_id: str) -> list[Displaced]:
+    """Every file of a run that gave way, the oldest first. Raises RunNotFound."""
+    row = runtime.row(run_id)
+    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+    return [
+        one
+        for entry in rows
+        if entry.payload and entry.header.startswith(_DISPLACED)
+        for one in _of_entry(runtime, row.id, entry.seq, entry.header, entry.payload)
+    ]
+
+
+def _of_entry(runtime: Runtime, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
+    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+    for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
+
+        def read(name: str = str(blob)) -> Iterator[bytes]:
+            return runtime.blobs.pieces(name)
+
+        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)
+
+
+def newest(found: list[Displaced], run_id: str, path: str, seq: int | None) -> Displaced:
+    """The newest of that path, or that of an entry. Raises DisplacedNotFound."""
+    alike = [one for one in found if one.path == path and seq in (None, one.seq)]
+    if not alike:
+        known = ", ".join(dict.fromkeys(one.path for one in found)) or "none"
+        raise DisplacedNotFound(run_id, path if seq is None else f"{path} of entry {seq}", known)
+    return alike[-1]
