@@ -14,8 +14,8 @@
     ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
-    │                 edited_since, not_restorable, output_not_kept, secret_missing, handoff_contested, handoff_weak, not_settled,
-    │                 not_applicable, task_refused,
+    │                 edited_since, not_restorable, output_not_kept, secret_missing, handoff_contested, handoff_weak,
+    │                 not_settled, not_applicable, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
     │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,

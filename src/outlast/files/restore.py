@@ -76,9 +76,14 @@ def put_back(
 
     Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
     """
-    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted)
+    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted if _is_reached(root, path))
     now = {path: found.seen for path, found in looks if found and found.seen.mode != "folder"}
     return _restored(root, wanted, now, blobs, secrets, record)
+
+
+def _is_reached(root: Path, path: str) -> bool:
+    """Whether every folder above a file is one: what a link leads to is none of ours."""
+    return all(_kind(root / above) == "folder" for above in Path(path).parents[:-1])
 
 
 def _restored(

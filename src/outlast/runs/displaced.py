@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.values.frozen import dataclass
+from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -42,6 +45,10 @@ class Displaced:
     def content(self) -> bytes:
         """The same at once."""
         return b"".join(self.read())
+
+    def save_to(self, path: str | os.PathLike[str]) -> Path:
+        """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
+        return write_whole(Path(path), self.read())
 
 
 def displaced(runtime: Runtime, run_id: str) -> list[Displaced]:

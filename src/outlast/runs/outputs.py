@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
-_STARTED, _LEFT = b'"declared":', b'"outputs":'  # in the payloads of a start, of a receipt
+_STARTED, _LEFT, _FAILED = b'"declared":', b'"outputs":', b'"left":'  # in the payloads of entries about attempts
+_UNENDED = 1 << 62  # an attempt that did not end may have written after all others
 ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
 
 
@@ -72,7 +73,7 @@ class Recorded(NamedTuple):
 class _Writer(NamedTuple):
     """A call that declares files, as its last entry has it."""
 
-    seq: int
+    seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
     files: Mapping[str, Seen] | None  # None: it has not succeeded
@@ -107,7 +108,7 @@ def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
 def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
     found: dict[Call, _Writer] = {}
     for row in rows:
-        if row.payload is None or (_STARTED not in row.payload and _LEFT not in row.payload):
+        if row.payload is None or not any(sign in row.payload for sign in (_STARTED, _LEFT, _FAILED)):
             continue
         header = decode_header(row.header)
         if header.kind not in CALLS:
@@ -115,10 +116,10 @@ def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         try:
             facts, _ = facts_in(decode_payload(row.payload), runtime.blobs.get)
-            if "declared" in facts and facts["declared"]["writes"]:
-                found[call] = _Writer(row.seq, *_declared(facts["declared"]), None)
-            elif "outputs" in facts and call in found:
-                seen = seen_in(facts["files"], facts["outputs"])
+            if header.status == "started" and facts["declared"]["writes"]:
+                found[call] = _Writer(_UNENDED, *_declared(facts["declared"]), None)
+            elif call in found:
+                seen = seen_in(facts["files"], facts["outputs"]) if "outputs" in facts else None
                 found[call] = found[call]._replace(seq=row.seq, files=seen)
         except ODD:
             continue  # what it left is not known; that a record is not what it was, others say
@@ -137,7 +138,9 @@ def _is_done(ledger: Ledger, call: Call, seq: int) -> bool:
 
 
 def _is_later(later: Mapping[tuple[str, tuple[str, ...]], Patterns], full: str) -> bool:
-    return any(full.startswith(f"{root}/") and meant.matches(full[len(root) + 1 :]) for (root, _), meant in later.items())
+    return any(
+        full.startswith(f"{root}/") and meant.matches(full[len(root) + 1 :]) for (root, _), meant in later.items()
+    )
 
 
 class _Place:

@@ -16,7 +16,9 @@ from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
     from outlast import Outlast
+    from outlast.care.verify import Verification
 
+FILES = 20  # that are spelled out
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several processes on one file can hit
 
 
@@ -49,11 +51,25 @@ def verify(door: Door, run_id: str | None) -> int:
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
+        _say_files(door, found)
         return SUCCEEDED
     for problem in found.problems:
         say(f"broken: {problem.record}: {problem.why}", "red")
     say(f"{checked}; restore the home from a copy, or start the tasks of broken runs anew with --fresh")
     return FAILED
+
+
+def _say_files(door: Door, found: Verification) -> None:
+    """How the files of a run's finished steps are now: no record is broken by what becomes of them."""
+    from outlast.doors.cli.outputs import standing
+
+    if found.files:
+        same = found.files - len(found.outputs)
+        say(f"{counted(found.files, 'file')} of finished steps looked at; {same} as they were left")
+    for one in found.outputs[:FILES]:
+        say(f"{one.path} of {one.step}: {standing(one)}", "yellow")
+    if len(found.outputs) > FILES:
+        say(f"… and {len(found.outputs) - FILES:,} more (--json has all)")
 
 
 @command("doctor")

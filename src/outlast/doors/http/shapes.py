@@ -12,6 +12,7 @@ from outlast.care.verify import Verification
 from outlast.handoffs.handoff import Evidence, Handoff
 from outlast.handoffs.recovered import Listed, Recovered
 from outlast.ledger.verdict import Reason
+from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt
@@ -136,4 +137,5 @@ StepLog = shape(
         "masked": int | None,
     },
 )
+DisplacedFile = shape("DisplacedFile", "A file that gave way when files were put back.", fields_of(Displaced, "read"))
 CheckedStore = shape("CheckedStore", "What a check of the records found.", fields_of(Verification) | {"ok": bool})
