@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import AsyncOutlast, Outlast
     from outlast.python.run import AsyncRun, Run, current
+    from outlast.runs.displaced import Displaced
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
@@ -27,6 +30,7 @@ __all__ = [
     "UNKNOWN",
     "AsyncOutlast",
     "AsyncRun",
+    "Displaced",
     "Event",
     "Flow",
     "FlowFile",
@@ -36,9 +40,11 @@ __all__ = [
     "Outcome",
     "Outlast",
     "OutlastError",
+    "Output",
     "Plan",
     "Reason",
     "Receipt",
+    "RestoredOutputs",
     "Run",
     "RunRecord",
     "Step",
@@ -59,7 +65,10 @@ __all__ = [
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
     "runs.waits.interrupt": ("Interrupt",),
+    "runs.displaced": ("Displaced",),
+    "runs.outputs": ("Output",),
     "runs.plan": ("Plan",),
+    "runs.restored_outputs": ("RestoredOutputs",),
     "runs.receipt": ("Event", "Receipt"),
     "runs.run": ("Outcome", "RunRecord"),
     "runs.timeline": ("TimelineItem",),

@@ -612,6 +612,8 @@ FROM_RUNS = {
     "effect_in_doubt",
     "effect_inputs_changed",
     "inputs_changed",
+    "output_changed",
+    "output_missing",
     "resource_missing",
     "still_running",
 }

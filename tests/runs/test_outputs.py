@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast, Reason, Run, flow, step
+from outlast import Outlast, Reason, Run, flow, flow_file, step
 from outlast.errors import Contested, NotRestorable, OutputNotFound, OutputNotKept, RunHeld
 from outlast.files import outputs as looking
 from outlast.files import snapshot
@@ -477,8 +477,6 @@ def test_a_large_file_is_read_only_if_a_step_still_to_run_reads_it(
 def test_files_are_looked_for_where_the_flow_file_is_now(folder: Folder) -> None:
     (folder.path / "old").mkdir()
     folder.write("old/flow.yaml", f"flow: build\nsteps:\n  {PLAN}  {USE}\n")
-    from outlast import flow_file
-
     assert folder.outlast.run(flow_file(folder.path / "old" / "flow.yaml")).status == "failed"
     shutil.copytree(folder.path / "old", folder.path / "new")
     shutil.rmtree(folder.path / "old")
@@ -552,3 +550,19 @@ def test_items_of_a_map_that_write_one_file_count_by_the_last_of_them(
         run = outlast.run(mapped).run_id
         assert [(one.path, one.found) for one in outlast.outputs(run)] == [("report.md", "same")]
         assert outlast.plan(run).verdict.word == "trusted"
+
+
+def test_a_run_from_elsewhere_writes_only_inside_of_the_project(folder: Folder, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.copy(Path(folder.flow(PLAN + USE).path / "flow.yaml"), outside / "flow.yaml")
+    assert folder.outlast.run(flow_file(outside / "flow.yaml")).status == "failed"
+    run = folder.run_id
+    folder.outlast.export(run, tmp_path / "run.zip", move=True)
+    (outside / "plan.md").unlink()
+    other = Folder(tmp_path / "other")
+    other.outlast.import_(tmp_path / "run.zip")
+    with pytest.raises(NotRestorable, match="came from elsewhere"):
+        other.outlast.restore_outputs(run)
+    assert not (outside / "plan.md").exists()
+    other.end()

@@ -264,11 +264,14 @@ class Shared:
 
         return restore_outputs(self._runtime, run_id, step, tuple(paths))
 
-    def displaced(self, run_id: str) -> list[Displaced]:
-        """What gave way when files were put back, the oldest first, each with its content."""
+    def displaced(self, run_id: str, *, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+        """What gave way when files were put back, the oldest first, each with its content: all, or of a path or entry.
+
+        Raises DisplacedNotFound for a path or an entry of which nothing did.
+        """
         from outlast.runs.displaced import displaced
 
-        return displaced(self._runtime, run_id)
+        return displaced(self._runtime, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[Log]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""

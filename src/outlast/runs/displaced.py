@@ -17,6 +17,7 @@ from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
+    from outlast.store.contract import RunRow
 
 Pieces = Callable[[], Iterator[bytes]]
 _DISPLACED = b'["run","displaced"'
@@ -51,9 +52,21 @@ class Displaced:
         return write_whole(Path(path), self.read())
 
 
-def displaced(runtime: Runtime, run_id: str) -> list[Displaced]:
-    """Every file of a run that gave way, the oldest first. Raises RunNotFound."""
+def displaced(runtime: Runtime, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+    """Every file of a run that gave way, the oldest first; only those of a path or an entry.
+
+    Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
+    """
     row = runtime.row(run_id)
+    found = _all(runtime, row)
+    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
+    if not alike and (path, seq) != (None, None):
+        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
+        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+    return alike
+
+
+def _all(runtime: Runtime, row: RunRow) -> list[Displaced]:
     rows = runtime.store.read(lambda look: look.journal_of(row.key))
     return [
         one
@@ -71,12 +84,3 @@ def _of_entry(runtime: Runtime, run_id: str, seq: int, header: bytes, payload: b
             return runtime.blobs.pieces(name)
 
         yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)
-
-
-def newest(found: list[Displaced], run_id: str, path: str, seq: int | None) -> Displaced:
-    """The newest of that path, or that of an entry. Raises DisplacedNotFound."""
-    alike = [one for one in found if one.path == path and seq in (None, one.seq)]
-    if not alike:
-        known = ", ".join(dict.fromkeys(one.path for one in found)) or "none"
-        raise DisplacedNotFound(run_id, path if seq is None else f"{path} of entry {seq}", known)
-    return alike[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,7 @@ from outlast.doors.cli.render import counted, emit, facts, note, say
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.care.verify import Verification
+    from outlast import Outlast, Output
 
 FILES = 20  # that are spelled out
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several processes on one file can hit
@@ -51,7 +51,7 @@ def verify(door: Door, run_id: str | None) -> int:
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
-        _say_files(door, found)
+        _say_files(found.files, found.outputs)
         return SUCCEEDED
     for problem in found.problems:
         say(f"broken: {problem.record}: {problem.why}", "red")
@@ -59,17 +59,16 @@ def verify(door: Door, run_id: str | None) -> int:
     return FAILED
 
 
-def _say_files(door: Door, found: Verification) -> None:
+def _say_files(files: int, other: Sequence[Output]) -> None:
     """How the files of a run's finished steps are now: no record is broken by what becomes of them."""
     from outlast.doors.cli.outputs import standing
 
-    if found.files:
-        same = found.files - len(found.outputs)
-        say(f"{counted(found.files, 'file')} of finished steps looked at; {same} as they were left")
-    for one in found.outputs[:FILES]:
+    if files:
+        say(f"{counted(files, 'file')} of finished steps looked at; {files - len(other):,} as they were left")
+    for one in other[:FILES]:
         say(f"{one.path} of {one.step}: {standing(one)}", "yellow")
-    if len(found.outputs) > FILES:
-        say(f"… and {len(found.outputs) - FILES:,} more (--json has all)")
+    if len(other) > FILES:
+        say(f"… and {len(other) - FILES:,} more (--json has all)")
 
 
 @command("doctor")

@@ -30,8 +30,7 @@ from outlast.doors.cli.render import (
 from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord
-    from outlast.runs.displaced import Displaced
+    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
 
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result

@@ -14,9 +14,7 @@ from outlast.doors.cli.exits import FAILED, SUCCEEDED
 from outlast.doors.cli.render import ago, content_out, counted, emit, say, table
 
 if TYPE_CHECKING:
-    from outlast.runs.displaced import Displaced
-    from outlast.runs.outputs import Output
-    from outlast.runs.restored_outputs import RestoredOutputs
+    from outlast import Displaced, Output, RestoredOutputs
 
 SHOWN = 200
 FOUND = {"same": "as it was left"}
@@ -88,7 +86,7 @@ def _say_restored(door: Door, done: RestoredOutputs) -> int:
     for one in done.not_kept:
         say(f"not kept: {one.path} (of {one.step}): {one.why}", "yellow")
     if not done.restored and not done.not_kept:
-        say("nothing to put back: every file is as it was left")
+        say("nothing is missing; a file that was changed is put back when it is named")
     if done.displaced:
         say(f"what gave way is kept: {door.command('displaced', done.run_id)}")
     return code
@@ -101,17 +99,15 @@ def _say_restored(door: Door, done: RestoredOutputs) -> int:
 @click.option("-o", "--output", metavar="FILE", help="Write it there instead, whole or not at all.")
 def displaced(door: Door, run_id: str, path: str | None, seq: int | None, output: str | None) -> int:
     """What gave way when files were put back; with PATH its content, on standard output or in FILE."""
-    from outlast.runs.displaced import newest
-
     if path is None and (seq is not None or output is not None):
         raise click.UsageError("--seq and --output go with PATH")
     with door.open() as outlast:
         run = outlast.get(run_id)
-        found = outlast.displaced(run.id)
+        found = outlast.displaced(run.id, path=path, seq=seq)
         if path is None:
             _say_displaced(door, run.id, found)
         else:
-            _fetch(door, newest(found, run.id, path, seq), output)
+            _fetch(door, found[-1], output)
     return SUCCEEDED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from outlast import Output, RestoredOutputs
 from outlast.doors.http.calls import Asked, Body, Call, Page
 from outlast.doors.http.content import BYTES
 from outlast.doors.http.shapes import DisplacedFile
@@ -21,9 +22,6 @@ from outlast.errors import (
     RunSealed,
 )
 from outlast.python.shown import displaced_json
-from outlast.runs.displaced import newest
-from outlast.runs.outputs import Output
-from outlast.runs.restored_outputs import RestoredOutputs
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
@@ -41,6 +39,13 @@ class RestoreOutputs(Body):
 
 
 class DisplacedQuery(Body):
+    """Which files that gave way: of that path, or of an entry; without both, all."""
+
+    path: str | None = None
+    seq: int | None = None
+
+
+class ContentQuery(Body):
     """Which file that gave way: the newest of that path, or that of an entry."""
 
     path: str
@@ -56,11 +61,11 @@ def _restore(outlast: Outlast, asked: Asked) -> RestoredOutputs:
 
 
 def _displaced(outlast: Outlast, asked: Asked) -> Page:
-    return Page(outlast.displaced(asked.path["run_id"]))
+    return Page(outlast.displaced(asked.path["run_id"], path=asked.query.path, seq=asked.query.seq))
 
 
 async def _content(exchange: Exchange) -> None:
-    query: DisplacedQuery = exchange.enter(CONTENT)
+    query: ContentQuery = exchange.enter(CONTENT)
     outlast, asked = await exchange.in_thread(exchange.opened, CONTENT, query)
     pieces = await exchange.in_thread(_pieces, outlast, asked)
     await exchange.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", BYTES.encode())]})
@@ -70,8 +75,9 @@ async def _content(exchange: Exchange) -> None:
 
 
 def _pieces(outlast: Outlast, asked: Asked) -> Iterator[bytes]:
-    run_id = asked.path["run_id"]
-    return iter([newest(outlast.displaced(run_id), run_id, asked.query.path, asked.query.seq).content()])
+    """All of it is checked before the first byte goes out."""
+    found = outlast.displaced(asked.path["run_id"], path=asked.query.path, seq=asked.query.seq)
+    return iter([found[-1].content()])
 
 
 CONTENT = Call(
@@ -81,7 +87,7 @@ CONTENT = Call(
     summary="The content of a file that gave way",
     role="read",
     serves=_content,
-    query=DisplacedQuery,
+    query=ContentQuery,
     gives=bytes,
     answers=BYTES,
     errors=(*MISSING, DisplacedNotFound, IntegrityBroken),
@@ -122,10 +128,11 @@ CALLS = (
         summary="What gave way when files were put back",
         role="read",
         does=_displaced,
+        query=DisplacedQuery,
         gives=DisplacedFile,
         shows=displaced_json,
         page=True,
-        errors=MISSING,
+        errors=(*MISSING, DisplacedNotFound),
     ),
     CONTENT,
 )

@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from outlast import Displaced
 from outlast.care.verify import Verification
 from outlast.handoffs.handoff import Evidence, Handoff
 from outlast.handoffs.recovered import Listed, Recovered
 from outlast.ledger.verdict import Reason
-from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt
