@@ -56,25 +56,34 @@ def look_and_keep(
     Not kept are files larger than `file_bytes`, those that would make it more than `all_bytes` in all (the same content
     counts once), and every file that contains one of the secrets.
     """
+    found: dict[str, Seen] = {}
+    contents: dict[str, bytes] = {}
+    room = all_bytes
+    for path in sorted(_paths(root, Patterns.of(patterns))):
+        if not (here := look_at(f"{root}/{path}", file_bytes)):
+            continue
+        name = here.seen.digest
+        need = 0 if name in contents else here.seen.size
+        why = _why_not(here, secrets, fits=need <= room)
+        found[path] = replace(here.seen, kept="" if why else name, why=why)
+        if not why and name not in contents:
+            room -= need
+            contents[name] = here.content or b""
+    _keep(blobs, list(contents.values()))
+    return found
+
+
+def _keep(blobs: Blobs, contents: Sequence[bytes]) -> None:
+    """Many are synced side by side; for a few threads would cost more than they save."""
+    if len(contents) < _KEEPERS // 2:
+        for content in contents:
+            blobs.put(content)
+        return
     from concurrent.futures import ThreadPoolExecutor
 
-    found: dict[str, Seen] = {}
-    room = all_bytes
     with ThreadPoolExecutor(_KEEPERS) as keepers:
-        puts = {}
-        for path in sorted(_paths(root, Patterns.of(patterns))):
-            if not (here := look_at(f"{root}/{path}", file_bytes)):
-                continue
-            name = here.seen.digest
-            need = 0 if name in puts else here.seen.size
-            why = _why_not(here, secrets, fits=need <= room)
-            found[path] = replace(here.seen, kept="" if why else name, why=why)
-            if not why and name not in puts:
-                room -= need
-                puts[name] = keepers.submit(blobs.put, here.content or b"")
-        for put in puts.values():
+        for put in [keepers.submit(blobs.put, content) for content in contents]:
             put.result()
-    return found
 
 
 def _why_not(here: Look, secrets: Collection[str], *, fits: bool) -> str:

@@ -45,7 +45,7 @@ class DisplacedQuery(Body):
     seq: int | None = None
 
 
-class ContentQuery(Body):
+class DisplacedContentQuery(Body):
     """Which file that gave way: the newest of that path, or that of an entry."""
 
     path: str
@@ -65,7 +65,7 @@ def _displaced(outlast: Outlast, asked: Asked) -> Page:
 
 
 async def _content(exchange: Exchange) -> None:
-    query: ContentQuery = exchange.enter(CONTENT)
+    query: DisplacedContentQuery = exchange.enter(CONTENT)
     outlast, asked = await exchange.in_thread(exchange.opened, CONTENT, query)
     pieces = await exchange.in_thread(_pieces, outlast, asked)
     await exchange.send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", BYTES.encode())]})
@@ -87,7 +87,7 @@ CONTENT = Call(
     summary="The content of a file that gave way",
     role="read",
     serves=_content,
-    query=ContentQuery,
+    query=DisplacedContentQuery,
     gives=bytes,
     answers=BYTES,
     errors=(*MISSING, DisplacedNotFound, IntegrityBroken),
