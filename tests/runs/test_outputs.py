@@ -249,20 +249,20 @@ def test_while_somebody_executes_the_run_nothing_is_put_back(folder: Folder) -> 
 
 
 def test_of_two_steps_that_write_a_file_the_last_recorded_one_counts(folder: Folder) -> None:
-    failed(folder, PLAN + "- {id: amend, run: 'echo more >> plan.md', writes: plan.md}\n" + STOP)
+    failed(folder, PLAN + "- {id: amend, run: 'echo more >> plan.md', writes: '*.md'}\n" + STOP)
     assert reasons(folder) == []
     folder.write("plan.md", "plan\n")  # as the first one left it
     assert [(code, subject) for code, _, subject, _ in told(folder)] == [("output_changed", "amend")]
 
 
 def test_a_file_that_a_later_step_removed_on_purpose_is_not_missed(folder: Folder) -> None:
-    failed(folder, PLAN + "- {id: tidy, run: rm plan.md, writes: plan.md}\n" + USE)
+    failed(folder, PLAN + "- {id: tidy, run: rm plan.md, writes: '*.md'}\n" + USE)
     assert reasons(folder) == []
     assert standing(folder) == {}
 
 
 def test_what_an_unfinished_attempt_did_to_an_earlier_file_is_its_partial_work(folder: Folder) -> None:
-    failed(folder, PLAN + "- {id: amend, run: 'echo half > plan.md; false', writes: plan.md}")
+    failed(folder, PLAN + "- {id: amend, run: 'echo half > plan.md; false', writes: 'p*'}")
     assert reasons(folder) == []
     (folder.path / "plan.md").unlink()
     assert reasons(folder) == []

@@ -96,7 +96,7 @@ def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
         key = (os.path.normpath(root), writer.writes)
         if key in later:
             continue
-        if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call, writer.seq)):
+        if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call)):
             for path, seen in writer.files.items():
                 one = Recorded(names[call], root, path, place.shown(root, path), seen)
                 if not _is_later(later, one.full):
@@ -132,9 +132,9 @@ def _declared(facts: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return str(facts["folder"]), writes
 
 
-def _is_done(ledger: Ledger, call: Call, seq: int) -> bool:
+def _is_done(ledger: Ledger, call: Call) -> bool:
     past = ledger.calls.get(call)
-    return past is not None and past.finished and past.last.status == "succeeded" and past.seq == seq
+    return past is not None and past.finished
 
 
 def _is_later(later: Mapping[tuple[str, tuple[str, ...]], Patterns], full: str) -> bool:
