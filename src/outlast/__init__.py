@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import AsyncOutlast, Outlast
     from outlast.python.run import AsyncRun, Run, current
+    from outlast.runs.displaced import Displaced
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
     from outlast.runs.item import Failed, Ok, unwrap_all
+    from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
@@ -28,6 +31,7 @@ __all__ = [
     "UNKNOWN",
     "AsyncOutlast",
     "AsyncRun",
+    "Displaced",
     "Event",
     "Failed",
     "Flow",
@@ -39,9 +43,11 @@ __all__ = [
     "Outcome",
     "Outlast",
     "OutlastError",
+    "Output",
     "Plan",
     "Reason",
     "Receipt",
+    "RestoredOutputs",
     "Run",
     "RunRecord",
     "Step",
@@ -63,7 +69,10 @@ __all__ = [
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
     "runs.waits.interrupt": ("Interrupt",),
+    "runs.displaced": ("Displaced",),
+    "runs.outputs": ("Output",),
     "runs.plan": ("Plan",),
+    "runs.restored_outputs": ("RestoredOutputs",),
     "runs.receipt": ("Event", "Receipt"),
     "runs.run": ("Outcome", "RunRecord"),
     "runs.timeline": ("TimelineItem",),

@@ -14,8 +14,12 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from outlast import Outlast
 from outlast.doors.http.calls import Call
 from outlast.doors.http.tables import CALLS
+from outlast.runs.claim import run_fact
+from outlast.runs.waits.notes import append_notes
+from outlast.store.contract import Writing
 
 from .server import Reply, Served
 
@@ -44,6 +48,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "run_step_handoff": {"step": "noted"},
     "home_verify": {"run_id": "run_id"},
     "run_log": {"step": "say", "attempt": 1},
+    "run_displaced_content": {"path": "notes.md"},
     "workspace_versions": {"name": "report.md"},
     "workspace_upload": {"name": "other.md"},
     "workspace_content": {"ref": "artifact"},
@@ -57,6 +62,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "handoff_settle": {"outcome": "released", "missing": ["which one"]},
     "run_start": {"flow": "doubling", "inputs": {"number": 2}, "task": None},
     "run_resume": {"accept": [], "why": ""},
+    "run_outputs_restore": {"step": None},
     "interrupt_answer": {"resume": False},
     "signal_send": {"task": None, "run_id": "run_id"},
     "workspace_link": {"source": "record", "relation": "derived_from", "target": "record_2"},
@@ -116,6 +122,7 @@ def world(server: Served, tenant: str) -> World:
     """Fill a tenant, over HTTP as its owner would."""
     found = World(server, tenant, server.keys().create(ACTOR, tenant=tenant, roles=["admin"]).text)
     _runs(found)
+    _displaced(found)
     _workspace(found)
     _session(found)
     _handoffs(found)
@@ -139,6 +146,22 @@ def _runs(found: World) -> None:
         "run_id": waiting["run_id"],
         "interrupt_id": waiting["interrupts"][0]["id"],
     }
+
+
+def _displaced(found: World) -> None:
+    """A file that gave way, as an attempt's start notes it."""
+    with Outlast(found.server.home, tenant=found.tenant) as outlast:
+        runtime, run_id = outlast._runtime, found.ids["run_id"]
+        blob = runtime.blobs.put(MARK.encode())
+        fact = run_fact("displaced", {"step": MARK, "files": {"notes.md": blob}}, epoch=1, at=runtime.clock.now())
+
+        def work(tx: Writing) -> None:
+            run, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+            assert run is not None
+            assert lease is not None
+            append_notes(tx, run, lease, [fact._replace(blobs=(blob,))])
+
+        runtime.store.write(work)
 
 
 def _workspace(found: World) -> None:

@@ -17,7 +17,7 @@ NOW = 1_800_000_000_000_000
 CHECK, MUST = "pytest -q 'a b'; true", {"file": "it's.py", "contains": "x y"}
 FILES = {name: Bound("file", "1" * 64) for name in ("changed it's.py", "gone.py", "worked.py")}
 OF_RUNS = {"effect_in_doubt", "effect_inputs_changed", "resource_missing", "still_running"}
-OF_RUNS |= {"code_changed", "inputs_changed", "imported"}
+OF_RUNS |= {"code_changed", "inputs_changed", "output_changed", "output_missing", "imported"}
 ANCHORS = ("task:x", "-x", "--accept", "--", 'it\'s; a "b" `c` $(d)', "task:x@3")
 
 

@@ -17,7 +17,8 @@ from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told, world
 from .server import Reply, Served, served
 
 TENANT, OTHER = "grapefruit", "bobs"
-WITHOUT_WORDS = {"handoff_lint", "run_logs", "run_due", "home_facts", "home_verify"}  # these count, or look at nothing
+WITHOUT_WORDS = {"handoff_lint", "run_logs", "run_outputs", "run_due"}  # these count, or look at nothing
+WITHOUT_WORDS |= {"home_facts", "home_verify"}
 OF_NOTHING = {  # what else tells of an empty tenant, and what it says then
     "workspace_recall": ("considered", 0),
     "handoff_lint": ("score", 0),

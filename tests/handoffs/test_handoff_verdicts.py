@@ -613,6 +613,8 @@ FROM_RUNS = {
     "effect_inputs_changed",
     "imported",
     "inputs_changed",
+    "output_changed",
+    "output_missing",
     "resource_missing",
     "still_running",
 }

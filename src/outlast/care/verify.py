@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import anchor_journal as handoff_records
 from outlast.handoffs.anchor_journal import name_of
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
+from outlast.runs.outputs import Output, outputs
 from outlast.runs.recovery import Found, find, is_mark
 from outlast.runs.standing import differences
 from outlast.store.contract import AnchorRow, InterruptRow, Reading, RunRow
@@ -66,6 +68,8 @@ class Verification:
     checkpoints: int = 0
     records: int = 0
     links: int = 0
+    files: int = 0  # of the finished steps of one run: looked at
+    outputs: tuple[Output, ...] = ()  # those of them that are not as they were left; no record is broken by that
 
     @property
     def ok(self) -> bool:
@@ -77,7 +81,7 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
     seen = _Seen(runtime)
     if run_id is not None:
         seen.run(runtime.row(run_id))
-        return seen.told()
+        return _with_files(runtime, run_id, seen.told())
     seen.problems += [Problem("", FILE, line) for line in runtime.store.check()]
     for name, look in (("runs", seen.runs), ("handoffs", seen.anchors), ("sessions", seen.sessions)):
         seen.guarded(name, look)
@@ -85,6 +89,15 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
         seen.guarded(name, look)
     seen.guarded("keys.db", seen.keys)
     return seen.told()
+
+
+def _with_files(runtime: Runtime, run_id: str, told: Verification) -> Verification:
+    """The same, and how the files of finished steps are now. Where records are broken nobody can say."""
+    try:
+        found = outputs(runtime, run_id)
+    except (*UNREADABLE, OSError):
+        return told
+    return replace(told, files=len(found), outputs=tuple(one for one in found if one.found != "same"))
 
 
 class _Seen:
@@ -102,7 +115,7 @@ class _Seen:
         kept = self.kept
         works = {"artifacts": kept.artifacts, "checkpoints": kept.checkpoints, "records": kept.records}
         counts = self.counts | works | {"links": kept.links, "blobs": self.counts["blobs"] + kept.blobs}
-        return Verification(problems=tuple(once.values()), **counts)
+        return Verification(problems=tuple(once.values()), outputs=(), **counts)
 
     def keys(self) -> None:
         """Who may ask a server: every tenant's keys, since they are one file."""

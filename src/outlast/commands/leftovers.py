@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
-from outlast.files import partial
+from outlast.files import outputs, partial
 from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, text
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import decode_payload
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
+TOLD = 5  # names of files in a line
 NOTE_CHARACTERS = 400  # room for the note that says what was cut
 ASKED = "the flow says that a person decides"
 ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
@@ -66,7 +67,9 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
     try:
         if isinstance(ended, Returned):
             if attempt.asked.spec.writes:
-                _note(execution, attempt, "files", _kept_files(execution, attempt))
+                now = _kept_files(execution, attempt)
+                _note(execution, attempt, "files", outputs.digests_of(now))
+                _note(execution, attempt, "outputs", outputs.details_of(now))
         else:
             left = _left(execution, attempt, ended)
             attempt.asked.left = left
@@ -78,14 +81,16 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
     return ended
 
 
-def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, str]:
-    """The declared files as they are now, synced, and their digests."""
-    root = root_of(execution.runtime, attempt.asked.spec)
-    now = partial.look(root, attempt.asked.spec.writes)
+def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, Seen]:
+    """The declared files as they are now, synced, and their content kept where that is small enough."""
+    spec, blobs = attempt.asked.spec, execution.runtime.blobs
+    root, secrets = root_of(execution.runtime, spec), spec.work.secrets if spec.work is not None else ()
+    now = partial.look_and_keep(root, spec.writes, blobs, secrets=secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
             _sync(root / path)
-    return {text(path): seen.digest for path, seen in now.items()}
+    attempt.blobs += partial.blobs_of(now)
+    return now
 
 
 def _sync(path: Path) -> None:
@@ -267,6 +272,8 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
         record=lambda saved: _displaced(execution, attempt, saved),
     )
     attempt.facts = {"restored": [text(change.path) for change in done.restored]}
+    if done.saved:
+        _announce(execution, attempt, done.saved)
 
 
 def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
@@ -277,6 +284,14 @@ def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str])
     with execution.pen.lock:
         queued = execution.pen.queue(made._replace(blobs=tuple(saved.values())))
     execution.pen.write(queued)
+
+
+def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
+    """Whoever watches is told what gave way, and how to get at it."""
+    names = [text(path) for path in saved]
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    told = f"put back before {attempt.asked.spec.name}: what an attempt had left in {', '.join(names[:TOLD])}{more}"
+    execution.runtime.tell(f"{told} gave way and is kept: outlast displaced {execution.id}")
 
 
 def _ended_at(execution: Execution, past: Past | None) -> int | None:

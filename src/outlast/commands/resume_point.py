@@ -13,6 +13,7 @@ from outlast.flows.yaml.model import Command, Recipe
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
+from outlast.runs.outputs import to_keep
 from outlast.store.contract import Writing
 from outlast.values.codec import encode
 
@@ -55,7 +56,8 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
     key, since = execution.hold.run_key, max(execution.marked - 1, 0)
     rows = execution.store.read(lambda look: look.journal_of(key, since))
     keep, done = _kept(execution, rows, live, last), _done(execution, rows)
-    facts = {"loops": live, "keep": keep, "state": state, "last": last, "done": done}
+    written = _written(execution, rows, keep)
+    facts = {"loops": live, "keep": keep, "state": state, "last": last, "done": done, "outputs": written}
 
     def work(tx: Writing) -> None:
         execution.marked = execution.hold.head  # here: others may have written by the time the commit is known
@@ -75,6 +77,14 @@ def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last:
     known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
     still = {str(row.seq) for row in known if _matters(decode_header(row.header), loops)}
     return {seq: found for seq, found in older.items() if seq in still} | newer
+
+
+def _written(execution: Execution, rows: list[Row], keep: Collection[str]) -> dict[str, str]:
+    """Entries of rounds that are over by which the files of steps are known, with the digests of their headers."""
+    key, older = execution.hold.run_key, _facts(rows[0]).get("outputs", {}) if execution.marked and rows else {}
+    known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older])) if older else []
+    found = [row for pair in to_keep([*known, *rows]).values() for row in pair]
+    return {str(row.seq): print_of(row.header) for row in found if str(row.seq) not in keep}
 
 
 def _done(execution: Execution, rows: list[Row]) -> int:

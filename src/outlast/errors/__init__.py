@@ -4,7 +4,7 @@
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
     │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed,
     │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found,
-    │                 blob_not_found
+    │                 blob_not_found, output_not_found, displaced_not_found
     ├── Conflict      run_held, gc_running, run_finished, inputs_conflict, flow_elsewhere, lease_lost,
     │                 operation_conflict, task_aborted, task_declined,
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken, map_key_taken,
@@ -14,8 +14,8 @@
     ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
-    │                 edited_since, not_restorable, secret_missing, handoff_contested, handoff_weak, not_settled,
-    │                 not_applicable, task_refused,
+    │                 edited_since, not_restorable, output_not_kept, secret_missing, handoff_contested, handoff_weak,
+    │                 not_settled, not_applicable, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
     │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
@@ -160,6 +160,28 @@ class StepNotFound(NotFound):
 
     def __init__(self, run: str, step: str, known: str) -> None:
         super().__init__(run=run, step=step, known=known)
+
+
+class OutputNotFound(NotFound):
+    """Raised when no finished step of a run left the file that was named."""
+
+    code = "output_not_found"
+    says = "run {run} has no file {named} that a finished step left (it has: {known})"
+    advice = "see `outlast outputs {run}`"
+
+    def __init__(self, run: str, named: str, known: str) -> None:
+        super().__init__(run=run, named=named, known=known)
+
+
+class DisplacedNotFound(NotFound):
+    """Raised when no file of that path gave way in a run."""
+
+    code = "displaced_not_found"
+    says = "nothing at {place} gave way in run {run} (what did: {known})"
+    advice = "see `outlast displaced {run}`"
+
+    def __init__(self, run: str, place: str, known: str) -> None:
+        super().__init__(run=run, place=place, known=known)
 
 
 class InterruptNotFound(NotFound):
@@ -879,6 +901,17 @@ class NotRestorable(Refused):
 
     def __init__(self, paths: str) -> None:
         super().__init__(paths=paths)
+
+
+class OutputNotKept(Refused):
+    """Raised when the content of a finished step's files is not kept, so that they cannot be put back."""
+
+    code = "output_not_kept"
+    says = "cannot be put back: {files}"
+    advice = "do the step again: `outlast resume {run} --from {step}`; what else is kept: `outlast outputs {run}`"
+
+    def __init__(self, run: str, step: str, files: str) -> None:
+        super().__init__(run=run, step=step, files=files)
 
 
 class HandoffContested(Refused):

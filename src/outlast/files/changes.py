@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -41,6 +42,7 @@ class Seen:
     kept: str = ""  # the blob with the content
     why: str = ""  # why there is none: a key of NOT_KEPT
     bits: int = 0o644  # the permissions, 0 for a link
+    stamp: str = field(default="", compare=False)  # of a plain file: equal later, its content is; "" when it cannot say
 
     @property
     def what(self) -> tuple[str, int, str, int]:

@@ -60,6 +60,42 @@ def restore(
     middle nothing is lost and the same call does the rest.
     """
     now, undo = refuse_restore(root, patterns, before, blobs, known_after=known_after, ended_at_us=ended_at_us)
+    return _restored(root, undo, before, now, blobs, secrets, record)
+
+
+def put_back(
+    root: Path,
+    wanted: Mapping[str, Seen],
+    blobs: Blobs,
+    *,
+    secrets: Collection[str] = (),
+    record: Callable[[Saved], None] | None = None,
+) -> Restored:
+    """Put just these files back, whatever is there now: it gives way, saved as `restore` saves it.
+
+    Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
+    """
+    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted if _is_reached(root, path))
+    now = {path: found.seen for path, found in looks if found and found.seen.mode != "folder"}
+    undo = changes(wanted, now)
+    _refuse_impossible(root, undo, wanted, now, blobs)
+    return _restored(root, undo, wanted, now, blobs, secrets, record)
+
+
+def _is_reached(root: Path, path: str) -> bool:
+    """Whether every folder above a file is one: what a link leads to is none of ours."""
+    return all(_kind(root / above) == "folder" for above in Path(path).parents[:-1])
+
+
+def _restored(
+    root: Path,
+    undo: tuple[Change, ...],
+    before: Mapping[str, Seen],
+    now: Mapping[str, Seen],
+    blobs: Blobs,
+    secrets: Collection[str],
+    record: Callable[[Saved], None] | None,
+) -> Restored:
     saved = _save(root, undo, before, now, blobs, secrets)
     if record:
         record(saved)

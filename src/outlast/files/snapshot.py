@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -24,6 +25,7 @@ FILE_BYTES = 1 << 20
 ALL_BYTES = 20 << 20
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # there is no such file
 _CHUNK_BYTES = 1 << 18
+_TICK_NS = 20_000_000  # two writes within it may leave a file with equal times
 _KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
 
 
@@ -54,25 +56,34 @@ def look_and_keep(
     Not kept are files larger than `file_bytes`, those that would make it more than `all_bytes` in all (the same content
     counts once), and every file that contains one of the secrets.
     """
+    found: dict[str, Seen] = {}
+    contents: dict[str, bytes] = {}
+    room = all_bytes
+    for path in sorted(_paths(root, Patterns.of(patterns))):
+        if not (here := look_at(f"{root}/{path}", file_bytes)):
+            continue
+        name = here.seen.digest
+        need = 0 if name in contents else here.seen.size
+        why = _why_not(here, secrets, fits=need <= room)
+        found[path] = replace(here.seen, kept="" if why else name, why=why)
+        if not why and name not in contents:
+            room -= need
+            contents[name] = here.content or b""
+    _keep(blobs, list(contents.values()))
+    return found
+
+
+def _keep(blobs: Blobs, contents: Sequence[bytes]) -> None:
+    """Many are synced side by side; for a few threads would cost more than they save."""
+    if len(contents) < _KEEPERS // 2:
+        for content in contents:
+            blobs.put(content)
+        return
     from concurrent.futures import ThreadPoolExecutor
 
-    found: dict[str, Seen] = {}
-    room = all_bytes
     with ThreadPoolExecutor(_KEEPERS) as keepers:
-        puts = {}
-        for path in sorted(_paths(root, Patterns.of(patterns))):
-            if not (here := look_at(f"{root}/{path}", file_bytes)):
-                continue
-            name = here.seen.digest
-            need = 0 if name in puts else here.seen.size
-            why = _why_not(here, secrets, fits=need <= room)
-            found[path] = replace(here.seen, kept="" if why else name, why=why)
-            if not why and name not in puts:
-                room -= need
-                puts[name] = keepers.submit(blobs.put, here.content or b"")
-        for put in puts.values():
+        for put in [keepers.submit(blobs.put, content) for content in contents]:
             put.result()
-    return found
 
 
 def _why_not(here: Look, secrets: Collection[str], *, fits: bool) -> str:
@@ -168,6 +179,7 @@ def _look_at(path: str, found: os.stat_result, content_bytes: int) -> Look:
 
 def _read(handle: int, found: os.stat_result, content_bytes: int) -> Look:
     """Hash chunk by chunk. The size is that of what was read: a file may grow while it is looked at."""
+    stamp = stamp_of(found) if time.time_ns() - found.st_ctime_ns > _TICK_NS else ""
     hashed, size, parts = sha256(), 0, []
     while chunk := os.read(handle, _CHUNK_BYTES):
         hashed.update(chunk)
@@ -176,8 +188,13 @@ def _read(handle: int, found: os.stat_result, content_bytes: int) -> Look:
             parts.append(chunk)
         else:
             parts.clear()
-    seen = Seen(hashed.hexdigest(), size, _mode(found), bits=_bits(found))
+    seen = Seen(hashed.hexdigest(), size, _mode(found), bits=_bits(found), stamp=stamp)
     return Look(seen, b"".join(parts) if size <= content_bytes else None)
+
+
+def stamp_of(found: os.stat_result) -> str:
+    """Which file it is, and when it was last written or touched in any other way."""
+    return f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
 def _mode(found: os.stat_result) -> Mode:

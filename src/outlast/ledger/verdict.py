@@ -40,6 +40,8 @@ WEAKENS = (
     "maybe_done",
     "environment_changed",
     "imported",
+    "output_changed",
+    "output_missing",  # contests when a step still to run reads it
 )
 NOTES = ("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked")
 
@@ -59,10 +61,13 @@ class Reason:
     expected: str
     found: str
     advice: str
+    weight: str = ""  # as its code says, unless it is said here
 
-    @property
-    def weight(self) -> str:
-        return WEIGHTS[self.code]
+    def __post_init__(self) -> None:
+        if not self.weight:
+            object.__setattr__(self, "weight", WEIGHTS[self.code])
+        elif self.weight not in ("contests", "weakens", "notes"):
+            raise ValueError(f"{self.weight!r} is no weight")
 
     @property
     def fingerprint(self) -> str:

@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     from outlast.python.served_flows import Flows
     from outlast.runs.await_end import Awaited
     from outlast.runs.claim import Claim
+    from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
     from outlast.runs.inbox import InboxItem
+    from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
@@ -245,6 +248,30 @@ class Shared:
         from outlast.runs.events import timeline
 
         return timeline(self._runtime, run_id)
+
+    def outputs(self, run_id: str) -> list[Output]:
+        """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""
+        from outlast.runs.outputs import outputs
+
+        return outputs(self._runtime, run_id)
+
+    def restore_outputs(self, run_id: str, *, step: str | None = None, paths: Iterable[str] = ()) -> RestoredOutputs:
+        """Put back from what was kept: files of finished steps that are missing, or `paths`, also if they were changed.
+
+        What gives way is kept (`displaced`). Raises OutputNotFound, OutputNotKept, NotRestorable, RunHeld.
+        """
+        from outlast.runs.restored_outputs import restore_outputs
+
+        return restore_outputs(self._runtime, run_id, step, tuple(paths))
+
+    def displaced(self, run_id: str, *, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+        """What gave way when files were put back, the oldest first, each with its content: all, or of a path or entry.
+
+        Raises DisplacedNotFound for a path or an entry of which nothing did.
+        """
+        from outlast.runs.displaced import displaced
+
+        return displaced(self._runtime, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[Log]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""

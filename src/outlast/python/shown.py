@@ -8,6 +8,7 @@ from typing import Any
 
 from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.ledger.verdict import Verdict
+from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt
@@ -41,6 +42,11 @@ def verdict_json(verdict: Verdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {"word": verdict.word, "reasons": [reason.to_dict() for reason in verdict.reasons]}
+
+
+def displaced_json(one: Displaced) -> dict[str, Any]:
+    """A file that gave way; its content is asked for by itself."""
+    return {name: jsonable(getattr(one, name)) for name in ("run_id", "seq", "step", "path", "digest", "at")}
 
 
 def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:

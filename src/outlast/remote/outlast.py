@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     from outlast.remote.sessions import RemoteSessions
     from outlast.remote.tasks import RemoteTasks
     from outlast.remote.workspace import RemoteWorkspace
+    from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
     from outlast.runs.inbox import InboxItem
+    from outlast.runs.outputs import Output
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
 
@@ -159,6 +162,25 @@ class RemoteShared(Shared):
     @like(Shared.timeline)
     def timeline(self, given: Given) -> list[TimelineItem]:
         return [value_of(each, TimelineItem) for each in all_items(self._line, f"{RUN}/timeline", given)]
+
+    @like(Shared.outputs)
+    def outputs(self, given: Given) -> list[Output]:
+        from outlast.runs.outputs import Output
+
+        return [value_of(each, Output) for each in all_items(self._line, f"{RUN}/outputs", given)]
+
+    @like(Shared.restore_outputs)
+    def restore_outputs(self, given: Given) -> RestoredOutputs:
+        from outlast.runs.restored_outputs import RestoredOutputs
+
+        given["paths"] = list(given["paths"])
+        return value_of(write(self._line, f"{RUN}/outputs/restore", given).raw, RestoredOutputs)
+
+    @like(Shared.displaced)
+    def displaced(self, given: Given) -> list[Displaced]:
+        from outlast.remote.displaced import displaced_of
+
+        return [displaced_of(self._line, each) for each in all_items(self._line, f"{RUN}/displaced", given)]
 
     @like(Shared.logs)
     def logs(self, given: Given) -> list[Log]:

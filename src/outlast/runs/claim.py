@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 DAY_US = 86_400_000_000
+BESIDE = (("run", "checked"), ("run", "displaced"))  # entries that say nothing about who holds a run
 HERE = "this process"  # who holds a run that is executed right here
 
 
@@ -211,7 +212,7 @@ def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
     """The last entry of a run, but for checks and answers that came meanwhile: they say nothing about who holds it."""
     for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
         header = decode_header(row.header)
-        if (header.kind, header.name) != ("run", "checked") and header.kind not in NOTES:
+        if (header.kind, header.name) not in BESIDE and header.kind not in NOTES:
             return row
     return None
 

@@ -11,6 +11,7 @@ from outlast.flows.code import defines, digest_function, parse
 from outlast.flows.loading import is_recipe
 from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from outlast.ledger.verdict import Reason
+from outlast.runs import outputs
 from outlast.runs.call import Ledger, fold, labels
 from outlast.runs.reasons import reasons_of
 from outlast.runs.same_flow import file_now
@@ -35,6 +36,7 @@ class Found(NamedTuple):
     rows: list[Row]
     broken: Break | None
     ledger: Ledger
+    written: tuple[Row, ...] = ()  # older than the mark: by which files of finished steps are known
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
@@ -48,13 +50,13 @@ def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
     newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
     if not is_mark(newer, run.mark):
         run = run._replace(mark=0)
-    rows, broken = _since_mark(look, run, lease, newer) if run.mark else _whole(look, run, lease)
+    rows, written, broken = _since_mark(look, run, lease, newer) if run.mark else _whole(look, run, lease)
     if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
         broken = Break(f"run {run.id}", "its inputs were changed")
     ledger = fold(rows) if broken is None else Ledger()
     if not run.mark:
         ledger.mark = None  # every finished round is there: it is replayed, not skipped
-    return Found(run, lease, rows, broken, ledger)
+    return Found(run, lease, rows, broken, ledger, tuple(written))
 
 
 def is_mark(rows: list[Row], seq: int) -> bool:
@@ -64,26 +66,32 @@ def is_mark(rows: list[Row], seq: int) -> bool:
     return not any(row.header.startswith(_REWOUND) for row in rows)
 
 
-def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> tuple[list[Row], Break | None]:
+Read = tuple[list[Row], list[Row], Break | None]
+
+
+def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> Read:
     rows = look.journal_of(run.key)
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    return rows, check(run.id, start, rows, lease.head, lease.hash)
+    return rows, [], check(run.id, start, rows, lease.head, lease.hash)
 
 
-def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -> tuple[list[Row], Break | None]:
+def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -> Read:
     """The chain from the entry before the mark on, and the older entries that the mark vouches for."""
     place = f"entry {run.id}/{run.mark}"
     broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
     if broken is not None:
-        return [], broken
+        return [], [], broken
     assert newer[1].payload is not None
     facts = decode_payload(newer[1].payload).facts
     keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
-    older = look.entries_of(run.key, [int(seq) for seq in keep])
-    broken = next((bad for row in older if (bad := _vouched(run.id, row, keep[str(row.seq)]))), None)
-    if broken is None and len(older) != len(keep):
+    outputs: dict[str, str] = facts.get("outputs", {}) if isinstance(facts, dict) else {}
+    named = keep | outputs
+    known = look.entries_of(run.key, [int(seq) for seq in named])
+    broken = next((bad for row in known if (bad := _vouched(run.id, row, named[str(row.seq)]))), None)
+    if broken is None and len(known) != len(named):
         broken = Break(place, "an entry that it names is missing")
-    return [*older, *newer[1:]], broken
+    older = [row for row in known if str(row.seq) in keep]
+    return [*older, *newer[1:]], [row for row in known if str(row.seq) in outputs], broken
 
 
 def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
@@ -115,6 +123,7 @@ def reasons(runtime: Runtime, found: Found, source: Source | None, *, loaded: bo
     given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
     given += changed_code(runtime, found) + _changed_body(found, source)
     given += _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    given += outputs.reasons_of(runtime, found)
     return given + _imported(found) + _resources(runtime, found, source, loaded)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Command, Recipe
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
+from outlast.runs.outputs import Output
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
@@ -62,6 +64,8 @@ class Looked:
     plan: Plan | None
     recipe: Recipe | None
     artifacts: tuple[ArtifactRow, ...]  # that it saved in the workspace
+    files: int  # of finished steps that were looked at
+    outputs: tuple[Output, ...]  # those of them that are not as they were left
     missing_flow: str  # why the flow is not found; empty when it is
 
     @property
@@ -99,6 +103,8 @@ def look_at(runtime: Runtime, run_id: str) -> Looked:
         plan=plan,
         recipe=recipe,
         artifacts=tuple(row for row in saved if not row.pending),
+        files=checked.files,
+        outputs=checked.outputs,
         missing_flow=missing,
     )
 
@@ -296,8 +302,11 @@ def _artifacts(runtime: Runtime, looked: Looked) -> Answer:
     told = [f"{looked.blobs} blobs, each named by its digest: {len(spoilt)} not what was stored"]
     told += _shown([f"blob {blob[:12]} is the result of {label}" for blob, label in sources.items()])
     told += _shown([text for receipt in looked.receipts for text in _files(receipt)])
+    told += (
+        [f"{looked.files} files of finished steps: {len(looked.outputs)} not as they were left"] if looked.files else []
+    )
     advice = "restore the blob from a copy, or rewind to the step that made it"
-    found = []
+    found = [_output(looked, one) for one in looked.outputs]
     for problem in spoilt:
         short = problem.record.removeprefix("blob ")
         label = next((label for blob, label in sources.items() if blob.startswith(short)), "the run")
@@ -305,6 +314,16 @@ def _artifacts(runtime: Runtime, looked: Looked) -> Answer:
     told += _shown([f"{_ref(row)} by {_source(row)}: {row.summary or 'no summary'}" for row in looked.artifacts])
     found += [finding for row in looked.artifacts for finding in _artifact(runtime, row)]
     return Answer(tuple(told), tuple(found))
+
+
+def _output(looked: Looked, one: Output) -> Finding:
+    """A file that is not as its step left it: it fails the question if it is gone and somebody still has to read it."""
+    says = f"{one.found} ({one.now}), written by {one.step}"
+    says += f", to be read by {', '.join(one.read_by)}" if one.read_by else ""
+    ways = [f"outlast outputs {looked.run.id} --restore {shlex.quote(one.path)}"] if one.kept else []
+    ways += [] if looked.finished else [f"outlast resume {looked.run.id} --from {shlex.quote(one.step)}"]
+    advice = "; ".join(ways) or "it is not kept; look whether somebody needs it"
+    return Finding(f"output_{one.found}", one.path, says, advice, one.found == "missing" and bool(one.read_by))
 
 
 def _artifact(runtime: Runtime, row: ArtifactRow) -> Iterator[Finding]:

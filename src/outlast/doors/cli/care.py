@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from outlast.doors.cli.render import counted, emit, facts, note, say
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Outlast, Output
 
+FILES = 20  # that are spelled out
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several processes on one file can hit
 
 
@@ -49,11 +51,24 @@ def verify(door: Door, run_id: str | None) -> int:
     checked = f"{', '.join(parts)} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
+        _say_files(found.files, found.outputs)
         return SUCCEEDED
     for problem in found.problems:
         say(f"broken: {problem.record}: {problem.why}", "red")
     say(f"{checked}; restore the home from a copy, or start the tasks of broken runs anew with --fresh")
     return FAILED
+
+
+def _say_files(files: int, other: Sequence[Output]) -> None:
+    """How the files of a run's finished steps are now: no record is broken by what becomes of them."""
+    from outlast.doors.cli.outputs import standing
+
+    if files:
+        say(f"{counted(files, 'file')} of finished steps looked at; {files - len(other):,} as they were left")
+    for one in other[:FILES]:
+        say(f"{one.path} of {one.step}: {standing(one)}", "yellow")
+    if len(other) > FILES:
+        say(f"… and {len(other) - FILES:,} more (--json has all)")
 
 
 @command("doctor")

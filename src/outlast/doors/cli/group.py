@@ -33,6 +33,8 @@ SECTIONS: Sections = {
     "Look": {
         "runs": ("look:runs", "List the newest runs."),
         "show": ("look:show", "One run: how it stands, its steps, its waits."),
+        "outputs": ("outputs:outputs", "The files of finished steps as they are now; put them back."),
+        "displaced": ("outputs:displaced", "What gave way when files were put back."),
         "receipts": ("look:receipts", "What each attempt of each step left on record."),
         "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),

@@ -30,7 +30,7 @@ from outlast.doors.cli.render import (
 from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord
+    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
 
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -83,6 +83,9 @@ def standing(run: RunRecord) -> str:
 @click.option("--timeline", is_flag=True, help="When everything in it began, and how long it took.")
 def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
+    from outlast.doors.cli.outputs import say_displaced
+    from outlast.python.shown import displaced_json
+
     with door.open() as outlast:
         run = outlast.get(run_id)
         if timeline:
@@ -92,13 +95,15 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
             return 0
         plan = None if run.finished or run.status == "damaged" else outlast.plan(run.id)
         steps, waits = latest(_whole(outlast, run.id)), tuple(outlast.interrupts(run.id))
-        mirror = _mirror(outlast, run.id)
+        mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
     if door.json:
-        emit(_show_json(run, plan, steps, waits) | {"mirror": mirror or None})
+        told = {"mirror": mirror or None, "displaced": [displaced_json(one) for one in gave_way]}
+        emit(_show_json(run, plan, steps, waits) | told)
         return 0
     _say_run(run, mirror)
     say_steps(run, steps)
     say_outputs(door, run, steps)
+    say_displaced(door, run.id, gave_way)
     _say_standing(door, run, plan, waits)
     return 0
 
@@ -112,6 +117,10 @@ def _mirror(outlast: Outlast, run_id: str) -> str:
     except EmbeddedOnly:  # it is where the server is
         return ""
     return str(folder) if folder.is_dir() else ""
+
+
+def _displaced(outlast: Outlast, run: RunRecord) -> Sequence[Displaced]:
+    return [] if run.status == "damaged" else outlast.displaced(run.id)
 
 
 def _whole(outlast: Outlast, run_id: str) -> Sequence[Receipt]:

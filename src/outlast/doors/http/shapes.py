@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from outlast import Displaced
 from outlast.care.verify import Verification
 from outlast.handoffs.handoff import Evidence, Handoff
 from outlast.handoffs.recovered import Listed, Recovered
@@ -136,4 +137,5 @@ StepLog = shape(
         "masked": int | None,
     },
 )
+DisplacedFile = shape("DisplacedFile", "A file that gave way when files were put back.", fields_of(Displaced, "read"))
 CheckedStore = shape("CheckedStore", "What a check of the records found.", fields_of(Verification) | {"ok": bool})

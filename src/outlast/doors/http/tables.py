@@ -12,6 +12,9 @@ from outlast.doors.http import (
     handoffs as handoff_calls,
 )
 from outlast.doors.http import (
+    outputs as output_calls,
+)
+from outlast.doors.http import (
     records as record_calls,
 )
 from outlast.doors.http import (
@@ -35,6 +38,7 @@ CALLS: tuple[Call, ...] = (
     *handoff_calls.CALLS,
     *blob_calls.CALLS,
     *run_calls.CALLS,
+    *output_calls.CALLS,
     *wait_calls.CALLS,
     *care_calls.CALLS,
     *workspace_calls.CALLS,

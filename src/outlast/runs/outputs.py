@@ -1,0 +1,353 @@
+"""The files of finished steps: what they left by their receipts, and what of it is there now.
+
+Of steps that declare the same file the one that was recorded last counts: what it left, also that it left none. An
+attempt that has not succeeded says nothing of its files yet, so what others left there before is not looked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import OutlastError
+from outlast.files.changes import Seen, text
+from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
+from outlast.files.patterns import Patterns
+from outlast.flows.loading import is_recipe, lasting, path_of
+from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
+from outlast.ledger.verdict import Reason
+from outlast.runs.call import GOOD, Call, Ledger, labels
+from outlast.runs.receipt import facts_in
+from outlast.runs.run import FINISHED
+from outlast.runs.same_flow import whereabouts
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.model import Command, Node
+    from outlast.home.home import Runtime
+    from outlast.runs.recovery import Found as FoundRun
+    from outlast.store.contract import RunRow
+
+SHOWN = 5  # of the files of one step
+_STARTED, _LEFT, _FAILED = b'"declared":', b'"outputs":', b'"left":'  # in the payloads of entries about attempts
+_UNENDED = 1 << 62  # an attempt that did not end may have written after all others
+ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file that a finished step declared and left, and what is there now."""
+
+    step: str  # its label: the last one on record that writes this file
+    path: str  # from the project's folder
+    found: str  # same, changed, missing
+    now: str  # what is there instead
+    digest: str
+    size_bytes: int
+    kept: bool  # its content is, so that it can be put back
+    why: str  # it is not
+    read_by: tuple[str, ...] = ()  # steps still to run
+
+
+class Recorded(NamedTuple):
+    """A file by its receipt."""
+
+    step: str
+    root: Path
+    path: str  # from the root
+    shown: str
+    seen: Seen
+
+    @property
+    def full(self) -> str:
+        return os.path.normpath(f"{self.root}/{self.path}")
+
+
+class _Writer(NamedTuple):
+    """A call that declares files, as its last entry has it."""
+
+    seq: int  # of its end
+    folder: str
+    writes: tuple[str, ...]
+    files: Mapping[str, Seen] | None  # None: it has not succeeded
+
+
+# -- what was left -----------------------------------------------------------------------------------
+
+
+def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
+    """Every file that a finished step is the last on record to have left, by path."""
+    rows = [*found.written, *found.rows]
+    if not any(row.payload and _LEFT in row.payload for row in rows):
+        return []
+    names, place = labels(rows), _Place(runtime, found.run)
+    vouched = {row.seq for row in found.written}
+    left: dict[str, Recorded] = {}
+    later: dict[tuple[str, tuple[str, ...]], Patterns] = {}
+    for call, writer in sorted(_writers(runtime, rows).items(), key=lambda each: -each[1].seq):
+        root = place.of(writer.folder)
+        key = (os.path.normpath(root), writer.writes)
+        if key in later:
+            continue
+        if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call)):
+            for path, seen in writer.files.items():
+                one = Recorded(names[call], root, path, place.shown(root, path), seen)
+                if not _is_later(later, one.full):
+                    left[one.full] = one
+        later[key] = Patterns.of(writer.writes)
+    return sorted(left.values(), key=lambda one: one.shown)
+
+
+def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
+    found: dict[Call, _Writer] = {}
+    for row in rows:
+        if row.payload is None or not any(sign in row.payload for sign in (_STARTED, _LEFT, _FAILED)):
+            continue
+        header = decode_header(row.header)
+        if header.kind not in CALLS:
+            continue
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        try:
+            facts, _ = facts_in(decode_payload(row.payload), runtime.blobs.get)
+            if header.status == "started" and facts["declared"]["writes"]:
+                found[call] = _Writer(_UNENDED, *_declared(facts["declared"]), None)
+            elif call in found:
+                seen = seen_in(facts["files"], facts["outputs"]) if "outputs" in facts else None
+                found[call] = found[call]._replace(seq=row.seq, files=seen)
+        except ODD:
+            continue  # what it left is not known; that a record is not what it was, others say
+    return found
+
+
+def _declared(facts: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    writes = tuple(map(str, facts["writes"]))
+    Patterns.of(writes)
+    return str(facts["folder"]), writes
+
+
+def _is_done(ledger: Ledger, call: Call) -> bool:
+    past = ledger.calls.get(call)
+    return past is not None and past.finished
+
+
+def _is_later(later: Mapping[tuple[str, tuple[str, ...]], Patterns], full: str) -> bool:
+    return any(
+        full.startswith(f"{root}/") and meant.matches(full[len(root) + 1 :]) for (root, _), meant in later.items()
+    )
+
+
+class _Place:
+    """Where the folders of a run's steps are now: if its flow file was moved, they were moved with it."""
+
+    def __init__(self, runtime: Runtime, run: RunRow) -> None:
+        self._project = runtime.project or Path.cwd()
+        self._moved = _moved(runtime, run) if is_recipe(run.source) else None
+
+    def of(self, folder: str) -> Path:
+        there = self._project / folder
+        if self._moved is None:
+            return there
+        before, now = self._moved
+        return Path(os.path.normpath(os.path.join(now, os.path.relpath(there, before))))
+
+    def shown(self, root: Path, path: str) -> str:
+        return text(lasting(os.path.normpath(f"{root}/{path}"), self._project))
+
+
+def _moved(runtime: Runtime, run: RunRow) -> tuple[str, str] | None:
+    """The flow file's folder as it was and is, if that is another."""
+    try:
+        source = whereabouts(runtime, run.source) or run.source
+    except OutlastError:
+        return None
+    before, now = (os.path.dirname(path_of(each, runtime.project)) for each in (run.flow, source))
+    return (before, now) if before and now and before != now else None
+
+
+# -- for a mark --------------------------------------------------------------------------------------
+
+
+def to_keep(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    """The entries by which the files of each step are known, of its newest round: start and receipt."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.payload is None or (_STARTED not in row.payload and _LEFT not in row.payload):
+            continue
+        header = decode_header(row.header)
+        place = (_unnumbered(header.scope), header.name)
+        if _LEFT in row.payload and found.get(place):
+            found[place] = [found[place][0], row]
+        elif b'"writes":[]' not in row.payload:
+            found[place] = [row]
+    return found
+
+
+def _unnumbered(scope: str) -> str:
+    """A scope without the numbers of its rounds: `fix[3]/` is `fix/`."""
+    return "/".join(part.rpartition("[")[0] or part for part in scope.split("/"))
+
+
+# -- who reads it ------------------------------------------------------------------------------------
+
+
+class Reader(NamedTuple):
+    """A step still to run that declares to read files."""
+
+    step: str
+    folder: str
+    patterns: Patterns
+
+    def reads(self, full: str) -> bool:
+        return full.startswith(f"{self.folder}/") and self.patterns.matches(full[len(self.folder) + 1 :])
+
+
+def readers_of(runtime: Runtime, found: FoundRun) -> list[Reader]:
+    """The steps of a flow file that are still to run and declare what they read. Python steps declare nothing."""
+    spec = flow_file_of(runtime, found.run) if found.run.status not in FINISHED else None
+    if spec is None or spec.recipe is None:
+        return []
+    done = {past.call.step for past in found.ledger.calls.values() if past.finished and past.last.status in GOOD}
+    base = spec.file.parent / spec.recipe.cwd
+    nodes = [node for node in _to_run(spec.recipe.steps, done) if node.reads]
+    return [Reader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
+
+
+def flow_file_of(runtime: Runtime, run: RunRow) -> RecipeSpec | None:
+    """The flow file of a run as it is now; None for Python, and where it cannot be read: who resumes is told so."""
+    if not is_recipe(run.source):
+        return None
+    from outlast.flows.yaml.flow import find_recipe
+
+    try:
+        return find_recipe(whereabouts(runtime, run.source) or run.source, runtime.project or Path.cwd())
+    except OutlastError:
+        return None
+
+
+def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
+    """The commands that have no outcome yet, or may be asked for another one by a loop that goes on."""
+    from outlast.flows.yaml.model import Command, Parallel, Repeat
+
+    for node in nodes:
+        if isinstance(node, Parallel):
+            yield from _to_run(node.branches, done)
+        elif isinstance(node, Repeat):
+            yield from () if node.id in done else _to_run(node.steps, set())
+        elif isinstance(node, Command) and node.id not in done:
+            yield node
+
+
+# -- how it is now -----------------------------------------------------------------------------------
+
+
+def look(runtime: Runtime, found: FoundRun) -> list[Output]:
+    """Every file of a finished step, looked at. A run that only stands for one elsewhere has none here."""
+    if found.broken is not None or found.run.seal:
+        return []
+    left = recorded(runtime, found)
+    readers = readers_of(runtime, found) if left else []
+    lookers: dict[Path, Looker] = {}
+    return [_looked(runtime, one, readers, lookers.setdefault(one.root, looker(one.root))) for one in left]
+
+
+def _looked(runtime: Runtime, one: Recorded, readers: Iterable[Reader], looker: Looker) -> Output:
+    read_by = tuple(reader.step for reader in readers if reader.reads(one.full))
+    found: Found
+    found, now = looker.compare(one.path, one.seen, whole=bool(read_by) and one.seen.size > HASH_BYTES)
+    kept, why = ("", "") if found == "same" else _kept(runtime, one.seen)
+    return Output(one.step, one.shown, found, now, one.seen.digest, one.seen.size, bool(kept), why, read_by)
+
+
+def _kept(runtime: Runtime, seen: Seen) -> tuple[str, str]:
+    """The blob with what it was, or why there is none. Whoever kept the same content, it is the same."""
+    if seen.digest and seen.why != "secret" and runtime.blobs.has(seen.digest):
+        return seen.digest, ""
+    return "", NOT_KEPT.get(seen.why, NOT_KEPT[""])
+
+
+NOT_KEPT = {
+    "too_large": "it is too large to be kept",
+    "over_budget": "it is more than is kept of one attempt",
+    "secret": "it has a secret in it, which is never kept",
+    "unreadable": "it could not be read",
+    "special": "it is no plain file",
+    "": "its content is not kept any more",
+}
+
+
+def find_run(runtime: Runtime, run_id: str) -> FoundRun:
+    """A run with all of its journal, as it lies in the store."""
+    from outlast.runs.recovery import find
+
+    row = runtime.row(run_id)
+
+    def read(reading: Any) -> FoundRun:
+        lease = reading.lease_of(row.id)
+        assert lease is not None
+        return find(reading, row._replace(mark=0), lease)
+
+    return runtime.store.read(read)
+
+
+def outputs(runtime: Runtime, run_id: str) -> list[Output]:
+    """The files that the finished steps of a run left, by path. Raises RunNotFound, IntegrityBroken."""
+    found = find_run(runtime, run_id)
+    if found.broken is not None:
+        raise found.broken.as_error()
+    return look(runtime, found)
+
+
+# -- reasons -----------------------------------------------------------------------------------------
+
+
+def reasons_of(runtime: Runtime, found: FoundRun) -> list[Reason]:
+    """A reason for each finished step whose files are gone, or are not what it left."""
+    try:
+        changed = [one for one in look(runtime, found) if one.found != "same"]
+    except (OSError, msgspec.MsgspecError):  # there is no folder to look in, or a record that cannot be read
+        return []
+    groups: dict[tuple[str, str], list[Output]] = {}
+    for one in sorted(changed, key=lambda one: not one.read_by):
+        groups.setdefault((one.step, one.found), []).append(one)
+    return [_reason(found.run.id, *key, files) for key, files in groups.items()]
+
+
+def _reason(run_id: str, step: str, how: str, files: list[Output]) -> Reason:
+    code, contests = f"output_{how}", how == "missing" and any(one.read_by for one in files)
+    advice = "; ".join(_ways(run_id, step, f"{code}:{step}" if contests else "", files))
+    return Reason(code, step, "as it left them", _listed(files), advice, "contests" if contests else "")
+
+
+def _told(one: Output) -> str:
+    """A file in a few words: what is there instead, and who will read it."""
+    about = [one.now] if one.now != "nothing" else []
+    about += [f"{', '.join(one.read_by)} will read it"] if one.read_by else []
+    return f"{one.path} ({'; '.join(about)})" if about else one.path
+
+
+def _listed(files: list[Output]) -> str:
+    names = [_told(one) for one in files]
+    if len(names) <= SHOWN:
+        return ", ".join(names)
+    rest = names[SHOWN:]  # what is not shown is meant as well: an acceptance holds for just these
+    return f"{', '.join(names[:SHOWN])} and {len(rest):,} more ({identity(repr(rest).encode())[:6]})"
+
+
+def _ways(run_id: str, step: str, accept: str, files: list[Output]) -> Iterator[str]:
+    name = shlex.quote(step)
+    yield f"do it again: outlast resume {run_id} --from {name}"
+    kept = sum(one.kept for one in files)
+    if kept:
+        some = "" if kept == len(files) else f" ({kept:,} of {len(files):,} are kept)"
+        yield f"put back what was kept{some}: outlast outputs {run_id} --restore --step {name}"
+    if accept:
+        yield f"or go on without: outlast resume {run_id} --accept {shlex.quote(accept)} --why WHY"
+    else:
+        yield f"or go on as it is: outlast resume {run_id}"
