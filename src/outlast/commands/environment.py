@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from outlast.commands.items import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
@@ -34,6 +35,9 @@ def inherited(work: CommandWork) -> dict[str, str]:
     setting = work.setting
     env = {**os.environ, **setting.recipe.env, **work.command.env}
     env["OUTLAST_HOME"] = str(setting.runtime.home)
+    env.pop("OUTLAST_ITEM", None)
+    if setting.has_item:
+        env["OUTLAST_ITEM"] = text_of(setting.item)
     for name, value in setting.inputs.items():
         env[f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"] = value if isinstance(value, str) else json.dumps(value)
     return env
@@ -93,6 +97,12 @@ def _envelope(
 ) -> dict[str, Any]:
     step = f"{asked.call.scope}{asked.spec.name}"
     return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
+
+
+def hand_over(asked: Asked, result: Any) -> None:
+    """What a step that is no command hands over: the result of another flow."""
+    said = {"done": "", "next": "", "artifacts": []}
+    asked.envelope = _envelope(asked, "succeeded", said, {}, result)
 
 
 # -- what it says ------------------------------------------------------------------------------------

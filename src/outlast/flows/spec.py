@@ -163,6 +163,10 @@ class StepSpec:
         """Seconds before the next attempt: doubling, capped at a minute, less up to half of it by chance."""
         return (1.0 - chance() / 2) * min(self.backoff * 2.0 ** (failures - 1), 60.0)
 
+    def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
+        """Whether a failure of this kind is worth another attempt; `facts` are what is known of this one."""
+        return True
+
     def says_not_done(self, error: BaseException) -> bool:
         return isinstance(error, self.not_done)
 

@@ -110,6 +110,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         raise error
     attempt.failures += 1
     final = attempt.failures > spec.retries or (ended.status == "failed" and _is_ours(error))
+    final = final or not spec.tries_again(error, attempt.facts)
     mark = "not_done" if spec.is_effect else ""
     yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
@@ -189,7 +190,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     """The probe says that nothing happened: a failure like any other, if this process saw it fail."""
     spec = attempt.asked.spec
     attempt.failures += error is not None
-    final = error is not None and attempt.failures > spec.retries
+    final = error is not None and (attempt.failures > spec.retries or not spec.tries_again(error, attempt.facts))
     kept = _error(error) if error is not None else Payload()
     yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
     execution.settled.add(attempt.asked.call)

@@ -258,11 +258,11 @@ class Replaying(Execution):
 class KnownChild(Child[Any]):
     """A child run as its parent's journal knows it. It is never run."""
 
-    def result(self) -> Any:
+    def take(self, *, park: bool) -> Any:
         self._execution.gate()
         if self._kept is None:
             self._open_wait()
-            self._execution.paused = True
+            self._execution.paused = self._execution.paused or park
             raise Paused
         return self._deliver()
 
@@ -299,7 +299,7 @@ class OnReceipts(Performance):
         self.__dict__["mirror"] = _NoMirror()
         frame = CURRENT.get()
         assert frame is not None
-        return self._walk(Lane(frame))
+        return self._walk(Lane(frame, self.setting))
 
     def _tidy(self, asked: Asked) -> None:
         """There is nothing to tidy up."""
