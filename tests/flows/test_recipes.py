@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.errors import FlowNotFound, RecipeInvalid
+from outlast.flows.yaml.flow import find_recipe
 from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
 from outlast.flows.yaml.model import REQUIRED, Command, Input, Parallel, Pause, Repeat
 from outlast.flows.yaml.read import parse_recipe, read_recipe
@@ -423,3 +424,18 @@ VALUES = st.recursive(
 )
 def test_any_values_under_known_keys_are_read_or_refused(document: Any) -> None:
     refused_or_read(json.dumps(document).encode())
+
+
+def test_the_code_of_a_flow_file_is_what_it_says_and_not_where(tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    nested = (
+        "- id: p\n  parallel:\n  - {id: a, run: x}\n  - id: r\n    repeat: {max: 1, until: x, steps: [{id: b, run: x}]}"
+    )
+
+    def code(text: str) -> str:
+        file.write_text(text)
+        return find_recipe(str(file)).code
+
+    before = code(with_steps(nested))
+    assert code("# a comment\n\n" + with_steps(nested)) == before
+    assert code(with_steps(nested.replace("id: b, run: x", "id: b, run: y"))) != before

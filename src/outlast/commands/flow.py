@@ -26,9 +26,9 @@ from outlast.files.partial import look
 from outlast.files.patterns import Patterns
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import find_recipe
-from outlast.flows.yaml.folder import below_top
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
 from outlast.flows.yaml.subflow import given_inputs
+from outlast.flows.yaml.surroundings import below_top
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Asked, Raised
 from outlast.runs.call import Call, Past, Replay

@@ -178,6 +178,20 @@ def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
             yield from _walk(node.steps)
 
 
+def code_of_recipe(recipe: Recipe) -> str:
+    """A digest of what a flow file says, wherever in it that stands."""
+    plain = msgspec.to_builtins(recipe)
+    for node in plain["steps"]:
+        _forget_line(node)
+    return identity(msgspec.json.encode(plain, order="sorted"))
+
+
+def _forget_line(node: dict[str, Any]) -> None:
+    del node["line"]
+    for inner in (*node.get("steps", ()), *node.get("branches", ())):
+        _forget_line(inner)
+
+
 def code_of_step(recipe: Recipe, id: str) -> str | None:
     """A digest of what makes the step's work; None when `id` names no command.
 

@@ -1,8 +1,8 @@
 """Flow files: read whole and checked before anything runs. Every mistake is named at once, with its line.
 
 The layers below: tree.py (lines and texts), values.py (kinds of values), keys.py (the table of keys
-and the JSON Schema made from it), rules.py (what the parts mean to each other), folder.py and subflow.py (what lies
-around the file).
+and the JSON Schema made from it), rules.py (what the parts mean to each other), surroundings.py and subflow.py (what
+lies around the file).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
-from outlast.flows.yaml.folder import check_folders
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.keys import CENTRE, FLOW, FOREACH, PARALLEL, PAUSE, REPEAT, SUBFLOW, WAIT, schema
 from outlast.flows.yaml.model import (
@@ -31,6 +30,7 @@ from outlast.flows.yaml.model import (
 )
 from outlast.flows.yaml.rules import Draft, check, read_fields
 from outlast.flows.yaml.subflow import FIRST, Way, check_subflows
+from outlast.flows.yaml.surroundings import check_folders, check_shells
 from outlast.flows.yaml.tree import SIZE_LIMIT, Problem, Unreadable, read_tree
 from outlast.flows.yaml.values import Problems
 from outlast.values.frozen import NamedTuple
@@ -112,7 +112,10 @@ def _around(flow: Draft, path: Path | None, way: Way) -> Problems:
     """What is wrong with a file where it lies: looked at each time, since that changes without it."""
     problems = Problems()
     steps: tuple[Draft, ...] = flow.get("steps") or ()
-    check_folders(flow, [each for step in steps for each in step.all()], path, problems)
+    nodes = [each for step in steps for each in step.all()]
+    check_folders(flow, nodes, path, problems)
+    if path is not None:
+        check_shells((flow, *nodes), problems)
     check_subflows(flow, steps, path, way, read_recipe, problems)
     return problems
 

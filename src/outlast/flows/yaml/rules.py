@@ -288,5 +288,5 @@ def _check_decline(pause: Draft, top: list[str], known: set[str], on_top: bool, 
             "on_decline", problems, f"there is no step {target!r}", nearest(target, ["continue", *others], "one of")
         )
     elif target not in others:
-        why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat, parallel or foreach'}"
+        why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat or parallel or foreach'}"
         pause.note("on_decline", problems, why, f"it may be one of: {', '.join(['continue', *others])}")

@@ -14,11 +14,11 @@ from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.flows.loading import RECIPES
-from outlast.flows.yaml.folder import leads_out
 from outlast.flows.yaml.inputs import ARTICLES, bound_to, misfit
 from outlast.flows.yaml.keys import FOREACH, SUBFLOW
 from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
 from outlast.flows.yaml.rules import Draft
+from outlast.flows.yaml.surroundings import leads_out
 from outlast.flows.yaml.tree import Tree
 from outlast.flows.yaml.values import Problems, inside, nearest, shown
 from outlast.values.frozen import NamedTuple

@@ -1,8 +1,12 @@
-"""Where commands of a flow file may run: in the file's folder and below it, or up to the top of its repository."""
+"""What the commands of a flow file find where it lies: their folders, and their shell.
+
+They run in the file's folder and below it, or above it up to the top of its repository, and no further.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from posixpath import join, normpath
@@ -21,13 +25,21 @@ def check_folders(flow: Draft, nodes: Sequence[Draft], file: Path | None, proble
         _check(each, each.get("cwd"), join(own, each.get("cwd")), file, problems)
 
 
+def check_shells(drafts: Sequence[Draft], problems: Problems) -> None:
+    """Note each shell that this machine has not."""
+    for each in drafts:
+        name = each.get("shell")
+        if name and shutil.which(name) is None:
+            each.note("shell", problems, f"there is no {name} here", "install it, or write the command for `sh`")
+
+
 def _check(draft: Draft, text: str, path: str, file: Path | None, problems: Problems) -> None:
     if why := leads_out(path, file):
         draft.note("cwd", problems, f"{shown(text)} leads out of {why}", "give a folder inside it")
 
 
 def leads_out(path: str, file: Path | None) -> str:
-    """What a path from a flow file's folder leads out of; empty if it does not. Where it goes up, links are followed."""
+    """What a path from a flow file's folder leads out of; empty if it does not. Links count where it goes up."""
     if ".." not in path.split("/"):
         return ""
     if file is None:
