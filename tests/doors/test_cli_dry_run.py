@@ -142,3 +142,17 @@ def test_a_dry_run_of_a_task_that_has_happened_says_that_nothing_would_run(cli: 
     assert agreed["action"] == "start"
     assert agreed["instead_of"] == found["run"]
     assert diary(cli).count("release") == 1
+
+
+def test_a_run_shows_its_items_and_the_runs_of_other_flows(cli: "Cli") -> None:
+    write(cli, FLOW.replace(", confirm: test -e released", "").replace("[a, b, c]", "[a, b/c d]"))
+    (cli.folder / "ok").touch()
+    assert cli("run", "flow.yaml", "ticket=T").code == 0
+    run = next(each["id"] for each in cli("runs", "--json").json["runs"] if not each["parent"])
+    answer = cli("show", run)
+    assert "each[a]/convert" in answer.out
+    assert "each: 2 items" in answer.out
+    assert "of other.yaml" in answer.out
+    receipts = {each["label"]: each for each in cli("receipts", run, "--json").json["receipts"]}
+    (odd,) = [each for label, each in receipts.items() if label.startswith("each[b_c_d#")]
+    assert odd["facts"]["item"] == "b/c d"

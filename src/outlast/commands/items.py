@@ -16,6 +16,7 @@ from outlast.values.digest import identity
 from outlast.values.plain import read_plain
 
 LINES_BYTES = 64 * 1024 * 1024
+RECORDED = 1000  # characters of an item
 _PLAIN = re.compile(r"[\w.,:@+=%\-]{1,60}")
 _UNFIT = re.compile(r"[^\w.,:@+=%\-]+")
 _SHOWN, _DIGITS = 40, 12
@@ -24,6 +25,12 @@ _SHOWN, _DIGITS = 40, 12
 def text_of(item: Any) -> str:
     """An item as a command is given it: a text as it is, any other value as JSON."""
     return item if isinstance(item, str) else json.dumps(item, sort_keys=True, ensure_ascii=False)
+
+
+def shown_item(item: Any) -> str:
+    """An item for the record of an attempt; what is very long is cut, and says so."""
+    text = text_of(item)
+    return text if len(text) <= RECORDED else f"{text[:RECORDED]}… ({len(text):,} characters)"
 
 
 def labelled(items: Sequence[Any]) -> Iterator[tuple[str, Any]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
+from outlast.commands.items import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
 from outlast.commands.process import Held, hold
 from outlast.commands.shell import accepting, question_shell, work_shell
@@ -142,6 +143,11 @@ class CommandWork:
         self.secrets = tuple(setting.secrets.values())
 
     @property
+    def item(self) -> dict[str, str]:
+        """The item of its `foreach`, for the record."""
+        return {"item": shown_item(self.setting.item)} if self.setting.has_item else {}
+
+    @property
     def script(self) -> tuple[str, tuple[str, ...]]:
         """What is run, and the shell that it is given to."""
         command, shell = self.command, self.setting.shell_of(self.command)
@@ -159,7 +165,7 @@ class CommandWork:
         make_folder(folder)
         env = words.environment(self, execution, attempt, folder)
         made = CommandAttempt(self, execution, attempt, folder, env)
-        attempt.facts = {**(attempt.facts or {}), "group": made.held.group.to_facts()}
+        attempt.facts = {**(attempt.facts or {}), **self.item, "group": made.held.group.to_facts()}
         return made
 
     def confirm(self, key: str) -> Happened | Answer:
@@ -284,7 +290,7 @@ class CommandAttempt:
 
     def _note(self, stragglers: int, left: int) -> None:
         transcript = self._transcript
-        facts: dict[str, Any] = {"exit": self.exit, "transcript": self._kept()}
+        facts: dict[str, Any] = {**self.work.item, "exit": self.exit, "transcript": self._kept()}
         for name, value in (
             ("masked", transcript.masked),
             ("stragglers", stragglers),
