@@ -172,7 +172,8 @@ def test_a_probe_and_the_conditions_of_an_item_know_it(folder: Folder) -> None:
     folder.flow(
         "- id: each\n  foreach:\n    items: [a, b]\n    steps:\n"
         '    - {id: e, effect: true, run: exit 9, confirm: \'echo "\\"$OUTLAST_ITEM\\""\'}\n'
-        "    - {id: r, repeat: {max: 1, until: test $OUTLAST_ITEM, steps: [{id: do, run: echo $OUTLAST_ITEM >> diary}]}}"
+        "    - id: r\n      repeat:\n        max: 1\n        until: test $OUTLAST_ITEM\n"
+        "        steps: [{id: do, run: echo $OUTLAST_ITEM >> diary}]"
     )
     assert folder.run().status == "succeeded"
     assert [one.result for one in folder.receipts("e") if one.delivered] == ["a", "b"]
@@ -207,7 +208,8 @@ def test_items_have_files_of_their_own_in_the_mirror(folder: Folder) -> None:
 
 @pytest.mark.crash
 def test_a_foreach_that_is_killed_repeats_only_the_items_that_were_under_way(folder: Folder) -> None:
-    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != c -o -f second || { touch second; kill -9 $RUNTIME; sleep 60; }"
+    die = "touch second; kill -9 $RUNTIME; sleep 60"
+    run = f"echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != c -o -f second || {{ {die}; }}"
     each(folder, "items: [a, b, c, d]", run)
     assert folder.cli("run", "flow.yaml").code == KILLED
     assert folder.cli("run", "flow.yaml").code == 0

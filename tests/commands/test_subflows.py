@@ -90,8 +90,8 @@ def test_a_branch_whose_flow_waits_keeps_no_other_back(folder: Folder) -> None:
 
 
 def test_each_item_of_a_foreach_can_be_a_flow(folder: Folder) -> None:
-    other(folder, "- {id: do, run: 'echo $OUTLAST_INPUT_FILE ${OUTLAST_ITEM-none} >> diary; test -f ok -o $OUTLAST_INPUT_FILE != b'}",
-          "inputs: {file: string}\n")  # fmt: skip
+    work = "echo $OUTLAST_INPUT_FILE ${OUTLAST_ITEM-none} >> diary; test -f ok -o $OUTLAST_INPUT_FILE != b"
+    other(folder, f"- {{id: do, run: '{work}'}}", "inputs: {file: string}\n")
     folder.flow(
         "- {id: each, foreach: {items: [a, b, c], steps: [{id: sub, flow: other.yaml, inputs: {file: $OUTLAST_ITEM}}]}}"
     )
@@ -122,9 +122,8 @@ def test_the_secrets_of_another_flow_are_demanded_before_anything_runs(folder: F
 
 def test_a_flow_that_leads_back_to_itself_is_refused_with_its_line(folder: Folder) -> None:
     folder.flow("- {id: a, run: x}\n- id: again\n  flow: flow.yaml")
-    assert problems(folder) == [
-        "line 5, steps[1].flow: this flow would run itself without end: flow.yaml -> flow.yaml; remove one of these steps"
-    ]
+    why = "this flow would run itself without end: flow.yaml -> flow.yaml"
+    assert problems(folder) == [f"line 5, steps[1].flow: {why}; remove one of these steps"]
     other(folder, "- {id: sub, flow: third.yaml}")
     other(folder, "- {id: sub, flow: flow.yaml}", name="third")
     folder.flow("- id: again\n  flow: other.yaml")
@@ -136,7 +135,8 @@ def test_a_flow_that_leads_back_to_itself_is_refused_with_its_line(folder: Folde
 def test_a_file_that_is_missing_is_refused_with_its_line_and_the_one_that_was_meant(folder: Folder) -> None:
     other(folder, "- {id: do, run: x}", name="release")
     folder.flow(
-        "- id: sub\n  flow: relaese.yaml\n- {id: b, flow: no/such.yaml}\n- {id: c, flow: /etc/x.yaml}\n- {id: d, flow: x.py}"
+        "- id: sub\n  flow: relaese.yaml\n"
+        "- {id: b, flow: no/such.yaml}\n- {id: c, flow: /etc/x.yaml}\n- {id: d, flow: x.py}"
     )
     said = problems(folder)
     assert said[0] == "line 4, steps[0].flow: there is no file 'relaese.yaml'; did you mean `release.yaml`?"
