@@ -192,6 +192,22 @@ def test_a_loop_in_an_item_and_an_item_in_a_loop_keep_apart(folder: Folder) -> N
     assert folder.lines() == ["1.1", "1.2", "1.2", "2.1", "2.2"]
 
 
+def test_the_results_of_the_items_are_the_result_of_the_foreach_in_their_order(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [3, 1, 2]\n    limit: 3\n    steps:\n"
+        "    - {id: wait, run: 'sleep 0.0$OUTLAST_ITEM'}\n"
+        "    - {id: do, run: test $OUTLAST_ITEM = 1 || echo $OUTLAST_ITEM > $OUTLAST_RESULT}\n"
+        "- {id: last, run: 'cp $OUTLAST_HANDOFF given; test -f ok'}"
+    )
+    assert folder.run().status == "failed"
+    handed = json.loads(folder.read("given"))
+    assert (handed["step"], handed["result"]) == ("each", [3, None, 2])
+    folder.write("ok", "")
+    assert folder.run().result == {"each": [3, None, 2]}
+    assert json.loads(folder.read("given")) == handed
+    assert folder.receipts("each")[0].result == [3, None, 2]
+
+
 def test_outside_of_a_foreach_no_command_has_an_item(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_ITEM", "of somebody else")
     folder.flow("- {id: a, run: 'echo ${OUTLAST_ITEM-none} >> diary'}")
@@ -204,6 +220,14 @@ def test_items_have_files_of_their_own_in_the_mirror(folder: Folder) -> None:
     names = sorted(path.name for path in (folder.path / ".outlast").glob("runs/*/build/receipts/do*"))
     assert names[0] == "do~a-main.json"
     assert len(names) == 2
+
+
+def test_items_in_items_have_files_of_their_own_in_the_mirror_too(folder: Folder) -> None:
+    inner = "{id: in, foreach: {items: [c, b.c], steps: [{id: do, run: 'true'}]}}"
+    folder.flow(f"- {{id: out, foreach: {{items: [a.b, a], steps: [{inner}]}}}}")
+    assert folder.run().status == "succeeded"
+    names = {path.name for path in (folder.path / ".outlast").glob("runs/*/build/receipts/do*")}
+    assert len(names) == 4
 
 
 @pytest.mark.crash

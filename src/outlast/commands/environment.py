@@ -36,7 +36,7 @@ def inherited(work: CommandWork) -> dict[str, str]:
     env = {**os.environ, **setting.recipe.env, **work.command.env}
     env["OUTLAST_HOME"] = str(setting.runtime.home)
     env.pop("OUTLAST_ITEM", None)
-    if setting.has_item:
+    if setting.has_item:  # of an effect that has a probe; any other is shared by all items
         env["OUTLAST_ITEM"] = text_of(setting.item)
     for name, value in setting.inputs.items():
         env[f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"] = value if isinstance(value, str) else json.dumps(value)
@@ -57,6 +57,8 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
         "OUTLAST_REFUSED": str(folder / "refused"),
     }
+    if lane is not None and lane.setting.has_item:
+        env["OUTLAST_ITEM"] = text_of(lane.setting.item)
     before = lane.before if lane is not None else None
     answer = Raw(encode(lane.answer.value)) if lane is not None and lane.answer is not None else None
     told = {

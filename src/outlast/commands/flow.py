@@ -55,7 +55,7 @@ class Lane:
         self.frame, self.setting, self.before = frame, setting, before
         self.iteration, self.beside = 0, False
         self.answer: Told | None = None  # the last one that a wait was given
-        self.specs: dict[str, StepSpec] = {}  # of one item, or of all that is in no `foreach`
+        self.result: Any = None  # of the last step
 
     def inner(self, name: str, iteration: int) -> Lane:
         made = self._made(self.frame.within(name))
@@ -69,7 +69,7 @@ class Lane:
 
     def for_item(self, name: str, item: Any) -> Lane:
         made = self._made(self.frame.within(name))
-        made.setting, made.specs, made.beside = self.setting._replace(item=item), {}, True
+        made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
         return made
 
     def _made(self, frame: Frame) -> Lane:
@@ -87,6 +87,7 @@ class Performance:
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
         self._went_back = False  # one did: from then on no marks are made
+        self._specs: dict[str, StepSpec] = {}
         self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
 
     @cached_property
@@ -123,9 +124,10 @@ class Performance:
     def _before(self, past: Past | None) -> Asked | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
         node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
-        if past is None or not isinstance(node, Command):
+        if past is None or node is None:
             return None
-        return Asked(command_spec(node, self.setting), past.call, "", {}, (), {}, Replay(past))
+        spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
+        return Asked(spec, past.call, "", {}, (), {}, Replay(past))
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -153,13 +155,22 @@ class Performance:
         return ""
 
     def _command(self, node: Command, lane: Lane) -> None:
-        spec = lane.specs.get(node.id)
-        if spec is None:
-            spec = lane.specs[node.id] = command_spec(node, lane.setting)
-        asked = self.execution.ask(lane.frame, spec, (self._read(node),), {}, None)
-        result = self._drive(asked, lane)
+        asked = self.execution.ask(lane.frame, self._spec_of(node, lane), (self._read(node),), {}, None)
+        self._give(node, lane, self._drive(asked, lane))
+
+    def _give(self, node: Node, lane: Lane, result: Any) -> None:
+        lane.result = result
         if result is not None and not lane.frame.scope:
             self.results[node.id] = result
+
+    def _spec_of(self, node: Command, lane: Lane) -> StepSpec:
+        """One for all calls of a command; but a probe is told its item, and by nobody but its own."""
+        if node.confirm and lane.setting.has_item:
+            return command_spec(node, lane.setting)
+        spec = self._specs.get(node.id)
+        if spec is None:
+            spec = self._specs[node.id] = command_spec(node, self.setting)
+        return spec
 
     def _read(self, node: Command) -> dict[str, str]:
         """The digests of the files that a step reads and the flow does not write."""
@@ -201,16 +212,16 @@ class Performance:
 
     def _when(self, node: Node, lane: Lane) -> bool:
         place, shell = f"{node.id}/when", node.shell if isinstance(node, Command) else ""
-        spec = lane.specs.get(place)
+        spec = self._specs.get(place)
         if spec is None:
-            spec = lane.specs[place] = condition_spec(place, node.when, lane.setting, node.when_timeout, shell)
+            spec = self._specs[place] = condition_spec(place, node.when, self.setting, node.when_timeout, shell)
         return self._holds(lane.frame.within(node.id), lane, spec)[1]
 
     def _until(self, node: Repeat, lane: Lane) -> tuple[Call, bool]:
         place = f"{node.id}/until"
-        spec = lane.specs.get(place)
+        spec = self._specs.get(place)
         if spec is None:
-            spec = lane.specs[place] = condition_spec(place, node.until, lane.setting, node.until_timeout, "")
+            spec = self._specs[place] = condition_spec(place, node.until, self.setting, node.until_timeout, "")
         return self._holds(lane.frame, lane, spec)
 
     def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
@@ -221,16 +232,16 @@ class Performance:
         lane.before = before  # a condition hands nothing over
         return asked.call, bool(answer["holds"])
 
-    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any]) -> Asked:
+    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any], result: Any = None) -> Asked:
         """A receipt of the flow's own: a step that was left out, a loop that is over, a way that was taken."""
-        spec = lane.specs.get(f"={name}")
+        spec = self._specs.get(f"={name}")
         if spec is None:
-            spec = lane.specs[f"={name}"] = remark_spec(name, lane.setting)
+            spec = self._specs[f"={name}"] = remark_spec(name, self.setting)
         asked = self.execution.ask(lane.frame, spec, ({},), {}, None)
         if isinstance(asked.next, Replay):
             self.execution.recorded(asked, asked.next.past)
         else:
-            self._note(asked, status, facts)
+            self._note(asked, status, facts, result)
         return asked
 
     def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
@@ -275,7 +286,7 @@ class Performance:
         inner = lane.inner(scope, number)
         for step in node.steps:
             self._do(step, inner)
-        lane.before = inner.before
+        lane.before, lane.result = inner.before, inner.result
         call, holds = self._until(node, inner)
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
@@ -308,10 +319,24 @@ class Performance:
         items = self._items(node, lane)
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
-        lanes = (lane.for_item(f"{name}[{label}]", item) for label, item in labelled(items))
-        works = [partial(self._in_branch, each, node.steps) for each in lanes]
+        given: list[Any] = [None] * len(items)
+
+        def work(at: int, label: str, item: Any) -> None:
+            inner = lane.for_item(f"{name}[{label}]", item)
+            self._in_branch(inner, node.steps)
+            given[at] = inner.result
+
+        works = [partial(work, at, *each) for at, each in enumerate(labelled(items))]
         raise_first(f"items of {node.id}", side_by_side(works, node.limit))
-        self._remark(lane, node.id, "succeeded", {"items": len(items)})
+        result = given if any(each is not None for each in given) else None
+        self._over(node, lane, {"items": len(items)}, result)
+
+    def _over(self, node: Foreach | SubFlow, lane: Lane, facts: dict[str, Any], result: Any) -> None:
+        """A node that stands for many is done: like a command, it hands its result over."""
+        asked = self._remark(lane, node.id, "succeeded", facts, result)
+        hand_over(asked, result)
+        lane.before = asked
+        self._give(node, lane, result)
 
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""
@@ -350,12 +375,7 @@ class Performance:
         spec = find_recipe(node.flow, self.setting.folder)
         given = given_inputs(node, self.setting.inputs, lane.setting.item)
         child = spawn(lane.frame.within(node.id), spec, (), given)
-        result = child.take(park=not lane.beside)
-        asked = self._remark(lane, node.id, "succeeded", {"run": child.run_id, "flow": node.flow})
-        hand_over(asked, result)
-        lane.before = asked
-        if not lane.frame.scope:
-            self.results[node.id] = result
+        self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
 
     # -- waits -----------------------------------------------------------------------------------
 

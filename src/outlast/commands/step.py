@@ -143,11 +143,6 @@ class CommandWork:
         self.secrets = tuple(setting.secrets.values())
 
     @property
-    def item(self) -> dict[str, str]:
-        """The item of its `foreach`, for the record."""
-        return {"item": shown_item(self.setting.item)} if self.setting.has_item else {}
-
-    @property
     def script(self) -> tuple[str, tuple[str, ...]]:
         """What is run, and the shell that it is given to."""
         command, shell = self.command, self.setting.shell_of(self.command)
@@ -165,7 +160,7 @@ class CommandWork:
         make_folder(folder)
         env = words.environment(self, execution, attempt, folder)
         made = CommandAttempt(self, execution, attempt, folder, env)
-        attempt.facts = {**(attempt.facts or {}), **self.item, "group": made.held.group.to_facts()}
+        attempt.facts = {**(attempt.facts or {}), **made.item, "group": made.held.group.to_facts()}
         return made
 
     def confirm(self, key: str) -> Happened | Answer:
@@ -254,6 +249,12 @@ class CommandAttempt:
             raise
         return held
 
+    @property
+    def item(self) -> dict[str, str]:
+        """The item of the `foreach` around it, for the record."""
+        lane = self.attempt.asked.lane
+        return {"item": shown_item(lane.setting.item)} if lane is not None and lane.setting.has_item else {}
+
     def run(self) -> Ended:
         """Let it run, to its end or ours. What it said is in the attempt's facts."""
         execution, command = self.execution, self.work.command
@@ -290,7 +291,7 @@ class CommandAttempt:
 
     def _note(self, stragglers: int, left: int) -> None:
         transcript = self._transcript
-        facts: dict[str, Any] = {**self.work.item, "exit": self.exit, "transcript": self._kept()}
+        facts: dict[str, Any] = {**self.item, "exit": self.exit, "transcript": self._kept()}
         for name, value in (
             ("masked", transcript.masked),
             ("stragglers", stragglers),
