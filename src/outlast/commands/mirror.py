@@ -110,7 +110,7 @@ def write_mirror(runtime: Runtime, run_id: str) -> Path:
 
 
 def iterated(receipt: Receipt) -> str:
-    """A command's name: `~<n>` says which iteration or item of the loops around it. A condition's begins with its owner's.
+    """A command's name: `~<n>` says which iteration or item around it. A condition's begins with its owner's.
 
     `~<n>~<m>` says that it is one of the mth time that a loop was gone through, since a way led back.
     """
