@@ -61,9 +61,22 @@ def test_one_bad_item_keeps_no_other_from_being_done_and_a_resume_does_that_one_
     assert outcome.status == "failed"
     assert "2 items of each failed" in str(outcome.error)
     assert folder.lines() == ["a", "b", "c", "d"]
+    plan = folder.outlast.plan(folder.run_id)
+    assert plan.of("retry") == ("each[b]/do", "each[c]/do")
+    assert plan.of("reuse") == ("each[a]/do", "each[d]/do")
     folder.write("mended", "")
     assert folder.run().status == "succeeded"
     assert folder.lines() == ["a", "b", "c", "d", "b", "c"]
+
+
+def test_an_item_can_be_skipped_by_its_label(folder: Folder) -> None:
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != b/b -o -f mended"
+    each(folder, "items: [a, b/b, c]", run)
+    assert folder.run().status == "failed"
+    (label,) = folder.outlast.plan(folder.run_id).of("retry")
+    folder.outlast.skip(folder.run_id, label, why="not needed")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["a", "b/b", "c"]
 
 
 def test_a_changed_list_replays_the_items_that_are_equal(folder: Folder) -> None:

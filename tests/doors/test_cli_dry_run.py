@@ -156,3 +156,10 @@ def test_a_run_shows_its_items_and_the_runs_of_other_flows(cli: "Cli") -> None:
     receipts = {each["label"]: each for each in cli("receipts", run, "--json").json["receipts"]}
     (odd,) = [each for label, each in receipts.items() if label.startswith("each[b_c_d#")]
     assert odd["facts"]["item"] == "b/c d"
+
+
+def test_a_dry_run_at_a_server_is_refused_with_what_to_do_instead(cli: "Cli") -> None:
+    write(cli)
+    answer = cli("run", "flow.yaml", "ticket=T", "--dry-run", "--home", "http://127.0.0.1:1")
+    assert "embedded_only" in answer.err
+    assert "outlast resume RUN --dry-run" in answer.err
