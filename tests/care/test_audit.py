@@ -176,6 +176,22 @@ def audit_file(tmp_path: Path, text: str) -> Audit:
         return outlast.audit(flow_file(tmp_path / "flow.yaml"))
 
 
+def test_items_and_other_flows_are_looked_at_and_are_no_waits(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(
+        "flow: other\nsecrets: [OTHER_TOKEN]\n"
+        "steps:\n  - {id: push, run: git push}\n  - {id: ok, pause_for: approval}\n"
+    )
+    text = (
+        "flow: f\nsteps:\n  - {id: sub, flow: other.yaml}\n"
+        "  - {id: each, foreach: {items: [a], steps: [{id: send, run: git push}]}}\n"
+    )
+    found = audit_file(tmp_path, text)
+    first, second, third = found.questions[:3]
+    assert {finding.subject for finding in first.findings} == {"send", "other/push"}
+    assert second.evidence == ("approval other/ok: answered once, on record",)
+    assert "secret OTHER_TOKEN: demanded before the first step" in third.evidence
+
+
 def with_step(*lines: str, head: str = "") -> str:
     return f"flow: f\n{head}steps:\n  - id: a\n" + "".join(f"    {line}\n" for line in lines)
 

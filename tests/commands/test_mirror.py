@@ -297,7 +297,7 @@ def test_a_kill_in_the_middle_leaves_no_half_file(outlast: Outlast) -> None:
     folder = mirror_of(outlast, outcome.run_id)
     for whole in ([], ["long-main.json", "long~2-main.json"]):
         child = subprocess.run(
-            [sys.executable, "-c", DYING, str(outlast.home), outcome.run_id], timeout=60, check=False
+            [sys.executable, "-B", "-c", DYING, str(outlast.home), outcome.run_id], timeout=60, check=False
         )
         assert child.returncode == -signal.SIGXFSZ
         assert [path.name for path in sorted((folder / "receipts").glob("*.json"))] == whole

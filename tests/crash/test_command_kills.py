@@ -267,12 +267,17 @@ EVERYTHING = """\
   parallel:
     - {id: left, run: echo left >> diary; echo 1 > $OUTLAST_RESULT}
     - {id: right, run: echo right >> diary; echo 2 > $OUTLAST_RESULT}
+- id: each
+  foreach:
+    items: [one, a b]
+    limit: 2
+    steps: [{id: do, run: 'printf "item-%s\\n" "$OUTLAST_ITEM" | tr " " _ >> diary'}]
 - {id: probed, effect: true, run: echo $OUTLAST_EFFECT_KEY >> world,
    confirm: touch world; grep -q $OUTLAST_EFFECT_KEY world}
 - {id: unprobed, effect: true, run: echo $OUTLAST_EFFECT_KEY >> world}
 - {id: last, run: echo last >> diary; echo 3 > $OUTLAST_RESULT}
 """
-STEPS = ["plan", "maybe", "author-1", "author-2", "left", "right", "last"]
+STEPS = ["plan", "maybe", "author-1", "author-2", "left", "right", "item-one", "item-a_b", "last"]
 SHORT, PARTS = 3, 4  # how many points each part kills at; with --crash-long at all of them
 
 

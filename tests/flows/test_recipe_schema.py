@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
+from outlast.flows.yaml.keys import FLOW, INPUT, NODE, PARTS
 from outlast.flows.yaml.read import parse_recipe, schema
 
 from ..kit.recipe_files import EXAMPLE, WORK, problems, step, with_steps
@@ -66,7 +66,20 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, types[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
+MORE = with_steps(
+    "- id: pages\n  foreach: {lines: pages.txt, limit: 4, steps: [{id: page, run: ./render, shell: bash, cwd: a/..}]}\n"
+    "- {id: each, foreach: {items: [1, a, {b: c}], steps: [{id: one, run: x}]}}\n"
+    "- {id: both, parallel: {limit: 2, steps: [{id: d, run: x, retry: {max: 2, backoff: 5s, on_exit: [75]}}]}}\n"
+    "- {id: sub, flow: lib/other.yaml, when: {run: x, timeout: 10s}, inputs: {t: $OUTLAST_INPUT_T}}\n"
+    "- {id: e, run: x, effect: true, confirm: {run: x, timeout: 1}}\n"
+    "- {id: r, repeat: {max: 1, until: {run: x, timeout: 1m}, steps: [{id: a, run: x}]}}",
+    "inputs: {t: string}\nshell: bash\n",
+)
+
+
 def test_the_schema_takes_what_the_validator_takes() -> None:
+    assert parse_recipe(MORE.encode(), "flow.yaml").shell == "bash"
+    assert fits(yaml.safe_load(MORE), schema())
     assert fits(yaml.safe_load(EXAMPLE), schema())
     assert fits(yaml.safe_load(WORK), schema())
 
@@ -76,6 +89,10 @@ SEEN_BY_AN_EDITOR = [
     step("retries: -1"),
     with_steps("- run: x"), with_steps("- {id: a/b, run: x}"), with_steps("- {id: a, run: x, pause_for: approval}"),
     with_steps("- {id: a, pause_for: signal}"), with_steps("- {id: r, repeat: {max: 1, steps: [{id: a, run: x}]}}"),
+    step("shell: fish"), step("retry: 3"), step("retry: {max: 0}"), step("when: {timeout: 1}"), step("flow: x.yaml"),
+    with_steps("- {id: p, parallel: {limit: 2}}"), with_steps("- {id: f, flow: x.py}"),
+    with_steps("- {id: e, foreach: {items: [], steps: [{id: a, run: x}]}}"),
+    with_steps("- {id: e, foreach: {items: [1]}}"),
     with_steps("- {id: p, parallel: []}"), step("env: {A: true}"), step("env: {OUTLAST_RUN: x}"), step("writes: /etc"),
     with_steps("- {id: a, run: x}", "inputs: {a: text}\n"), "flow: f\nsteps: []\n", "flow: f\n",
 ]  # fmt: skip
@@ -90,8 +107,9 @@ def test_the_schema_refuses_what_the_validator_refuses(text: str) -> None:
 def test_every_key_has_its_row_on_the_page_and_its_help_in_the_schema() -> None:
     page = (ROOT / "docs" / "flow-yaml.md").read_text("utf-8")
     rows = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE))
-    assert rows >= {*FLOW, *INPUT, *NODE, *ROUNDS}
-    assert all(key.help.endswith(".") for table in (FLOW, INPUT, NODE, ROUNDS) for key in table.values())
+    tables = (FLOW, INPUT, NODE, *PARTS.values())
+    assert rows >= {name for table in tables for name in table}
+    assert all(key.help.endswith(".") for table in tables for key in table.values())
 
 
 def yaml_blocks() -> list[tuple[str, str]]:

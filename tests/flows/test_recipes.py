@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.errors import FlowNotFound, RecipeInvalid
+from outlast.flows.yaml.flow import find_recipe
 from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
 from outlast.flows.yaml.model import REQUIRED, Command, Input, Parallel, Pause, Repeat
 from outlast.flows.yaml.read import parse_recipe, read_recipe
@@ -101,6 +102,11 @@ def test_a_flow_file_is_read_from_disk(tmp_path: Path) -> None:
 # -- bad files: what is written, where, what is said -------------------------------------------------
 
 LONG = "x" * 10_000
+
+
+def each(what: str) -> str:
+    return with_steps(f"- {{id: e, foreach: {{{what}, steps: [{{id: a, run: x}}]}}}}")
+
 
 BAD: list[tuple[str, int, str, str]] = [
     # unknown, doubled, missing
@@ -215,6 +221,45 @@ BAD: list[tuple[str, int, str, str]] = [
     (step("reads: ['~/x']"), 5, "steps[0].reads[0]", "not in the flow's folder"),
     (step("reads: [5]"), 5, "steps[0].reads[0]", "put it in quotes"),
     (step("cwd: ..",), 5, "steps[0].cwd", "leads out"),
+    ("flow: f\ncwd: a/../..\nsteps: [{id: a, run: x}]\n", 2, "cwd", "leads out"),
+    # shells, retries, time limits
+    (step("shell: bsah"), 5, "steps[0].shell", "did you mean `bash`?"),
+    ("flow: f\nshell: python\nsteps: [{id: a, run: x}]\n", 2, "shell", "give one of: sh, bash"),
+    (with_steps("- {id: a, shell: bash, pause_for: approval}"), 3, "steps[0].shell", "does not belong to a pause_for"),
+    (step("retries: 2", "retry: {max: 3}"), 6, "steps[0].retry", "`retries` in line 5"),
+    (step("retry: 3"), 5, "steps[0].retry", "a mapping"),
+    (step("retry: {mxa: 3}"), 5, "steps[0].retry.mxa", "did you mean `max`?"),
+    (step("retry: {backoff: 3s}"), 5, "steps[0].retry", "`max` is missing"),
+    (step("retry: {max: 1, on_exit: 0}"), 5, "steps[0].retry.on_exit", "out of range"),
+    (step("retry: {max: 1, backoff: soon}"), 5, "steps[0].retry.backoff", "no duration"),
+    (step("when: {run: x, timout: 1}"), 5, "steps[0].when.timout", "did you mean `timeout`?"),
+    (step("when: {timeout: 1s}"), 5, "steps[0].when", "`run` is missing"),
+    (step("confirm: {run: x}"), 5, "steps[0].confirm", "only an effect"),
+    # items and limits
+    (with_steps("- {id: e, foreach: [a]}"), 3, "steps[0].foreach", "a mapping"),
+    (each("itmes: [a]"), 3, "steps[0].foreach.itmes", "`items`?"),
+    (with_steps("- {id: e, foreach: {steps: [{id: a, run: x}]}}"), 3, "steps[0].foreach", "`items` is missing"),
+    (each("items: [a], lines: x"), 3, "steps[0].foreach.lines",
+     "both are given"),
+    (each("items: []"), 3, "steps[0].foreach.items", "nothing in"),
+    (with_steps("- {id: e, foreach: {items: [a]}}"), 3, "steps[0].foreach", "`steps` is missing"),
+    (each("lines: ../x"), 3, "steps[0].foreach.lines", "leads out"),
+    (each("items: [0755]"), 3, "steps[0].foreach.items[0]", "quotes"),
+    (each("items: [a], limit: 0"), 3, "steps[0].foreach.limit",
+     "out of range"),
+    (with_steps(f"- {{id: e, foreach: {{items: [{LONG * 14}], steps: [{{id: a, run: x}}]}}}}"), 3,
+     "steps[0].foreach.items[0]", "140,000 bytes"),
+    (with_steps("- {id: e, foreach: {items: [a], steps: [{id: a, run: x}, {id: b, run: x, resume_to: a}]}}"), 3,
+     "steps[0].foreach.steps[1].resume_to", "in one branch or item alone"),
+    (with_steps("- {id: p, parallel: {limit: 2}}"), 3, "steps[0].parallel", "`steps` is missing"),
+    (with_steps("- {id: p, parallel: {limti: 2, steps: [{id: a, run: x}]}}"), 3, "steps[0].parallel.limti", "`limit`?"),
+    # other flows
+    (with_steps("- {id: a, flow: x.py}"), 3, "steps[0].flow", "no flow file"),
+    (with_steps("- {id: a, flow: ~/x.yaml}"), 3, "steps[0].flow", "not in the flow's folder"),
+    (with_steps("- {id: a, flow: x.yaml, run: x}"), 3, "steps[0]", "this one is run and flow"),
+    (with_steps("- {id: a, flow: x.yaml, timeout: 1}"), 3, "steps[0].timeout", "does not belong to a flow"),
+    (with_steps("- {id: a, run: x, inputs: {b: c}}"), 3, "steps[0].inputs", "does not belong to a step"),
+    (with_steps("- {id: a, flow: x.yaml, inputs: {b: $OUTLAST_INPUT_B}}"), 3, "steps[0].inputs.b", "no input for"),
     (with_steps("- {id: a, run: x}", "cwd: /tmp\n"), 2, "cwd", "not in the flow's folder"),
     # nesting
     ("flow: f\nsteps: []\n", 2, "steps", "nothing in this list"),
@@ -423,3 +468,18 @@ VALUES = st.recursive(
 )
 def test_any_values_under_known_keys_are_read_or_refused(document: Any) -> None:
     refused_or_read(json.dumps(document).encode())
+
+
+def test_the_code_of_a_flow_file_is_what_it_says_and_not_where(tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    nested = (
+        "- id: p\n  parallel:\n  - {id: a, run: x}\n  - id: r\n    repeat: {max: 1, until: x, steps: [{id: b, run: x}]}"
+    )
+
+    def code(text: str) -> str:
+        file.write_text(text)
+        return find_recipe(str(file)).code
+
+    before = code(with_steps(nested))
+    assert code("# a comment\n\n" + with_steps(nested)) == before
+    assert code(with_steps(nested.replace("id: b, run: x", "id: b, run: y"))) != before

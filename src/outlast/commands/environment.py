@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from outlast.commands.items import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
@@ -34,6 +35,9 @@ def inherited(work: CommandWork) -> dict[str, str]:
     setting = work.setting
     env = {**os.environ, **setting.recipe.env, **work.command.env}
     env["OUTLAST_HOME"] = str(setting.runtime.home)
+    env.pop("OUTLAST_ITEM", None)
+    if setting.has_item:  # of an effect that has a probe; any other is shared by all items
+        env["OUTLAST_ITEM"] = text_of(setting.item)
     for name, value in setting.inputs.items():
         env[f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"] = value if isinstance(value, str) else json.dumps(value)
     return env
@@ -53,6 +57,8 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
         "OUTLAST_REFUSED": str(folder / "refused"),
     }
+    if lane is not None and lane.setting.has_item:
+        env["OUTLAST_ITEM"] = text_of(lane.setting.item)
     before = lane.before if lane is not None else None
     answer = Raw(encode(lane.answer.value)) if lane is not None and lane.answer is not None else None
     told = {
@@ -93,6 +99,12 @@ def _envelope(
 ) -> dict[str, Any]:
     step = f"{asked.call.scope}{asked.spec.name}"
     return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
+
+
+def hand_over(asked: Asked, result: Any) -> None:
+    """What a step that is no command hands over: the result of another flow."""
+    said = {"done": "", "next": "", "artifacts": []}
+    asked.envelope = _envelope(asked, "succeeded", said, {}, result)
 
 
 # -- what it says ------------------------------------------------------------------------------------

@@ -6,59 +6,82 @@ flow itself writes are no part of that: a step is not done again because a later
 
 from __future__ import annotations
 
-import threading
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property, partial
+from posixpath import join, normpath
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET
 
 from outlast.commands import resume_point as marks
+from outlast.commands.environment import hand_over
+from outlast.commands.items import labelled, read_lines
 from outlast.commands.orphans import settle
+from outlast.commands.side_by_side import raise_first, side_by_side
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
-from outlast.errors import LeaseLost, LimitReached, NoThread, Paused, Severed, Stopped
-from outlast.files import partial
+from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
-from outlast.files.patterns import matching
+from outlast.files.partial import look
+from outlast.files.patterns import Patterns
 from outlast.flows.spec import StepSpec
-from outlast.flows.yaml.model import Command, Node, Parallel, Pause, Recipe, Repeat, Wait
-from outlast.ledger.journal import Payload
-from outlast.runs.attempt import Asked
+from outlast.flows.yaml.flow import find_recipe
+from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
+from outlast.flows.yaml.subflow import given_inputs
+from outlast.flows.yaml.surroundings import below_top
+from outlast.ledger.journal import Payload, decode_payload
+from outlast.runs.attempt import Asked, Raised
 from outlast.runs.call import Call, Past, Replay
 from outlast.runs.call_plain import drive_plain
+from outlast.runs.child import spawn
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import Question, Told
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
-from outlast.values.threads import begin
+from outlast.values.codec import encode
+from outlast.values.digest import identity
 
 if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
 
-_LOOK_SECONDS = 0.1
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
 
 
 class Lane:
     """A place in the flow: its scope, the step before, and whether others run beside it."""
 
-    def __init__(self, frame: Frame, iteration: int = 0, before: Asked | None = None, beside: bool = False) -> None:
-        self.frame, self.iteration, self.before, self.beside = frame, iteration, before, beside
+    def __init__(self, frame: Frame, setting: Setting, before: Asked | None = None) -> None:
+        self.frame, self.setting, self.before = frame, setting, before
+        self.iteration, self.beside = 0, False
         self.answer: Told | None = None  # the last one that a wait was given
+        self.result: Any = None  # of the last step
 
     def inner(self, name: str, iteration: int) -> Lane:
-        made = Lane(self.frame.within(name), iteration, self.before, self.beside)
-        made.answer = self.answer
+        made = self._made(self.frame.within(name))
+        made.iteration = iteration
         return made
 
     def branch(self) -> Lane:
-        made = Lane(Frame(self.frame.execution, self.frame.scope), self.iteration, self.before, beside=True)
-        made.answer = self.answer
+        made = self._made(Frame(self.frame.execution, self.frame.scope))
+        made.beside = True
+        return made
+
+    def for_item(self, name: str, item: Any) -> Lane:
+        made = self._made(self.frame.within(name))
+        made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
+        return made
+
+    def _made(self, frame: Frame) -> Lane:
+        made = copy(self)
+        made.frame = frame
         return made
 
 
 class Performance:
     """One execution of a flow file."""
+
+    looks_at_files = True
 
     def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
         self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
@@ -66,8 +89,8 @@ class Performance:
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
         self._went_back = False  # one did: from then on no marks are made
-        self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
         self._specs: dict[str, StepSpec] = {}
+        self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -90,7 +113,7 @@ class Performance:
         self.closed = marks.loops_of(self.execution.ledger)
         frame = CURRENT.get()
         assert frame is not None
-        return self._walk(Lane(frame, before=before))
+        return self._walk(Lane(frame, self.setting, before))
 
     def _walk(self, lane: Lane) -> dict[str, Any]:
         """Go through the nodes, by the ways that lead from one to another."""
@@ -106,15 +129,16 @@ class Performance:
     def _before(self, past: Past | None) -> Asked | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
         node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
-        if past is None or not isinstance(node, Command):
+        if past is None or node is None:
             return None
-        return Asked(command_spec(node, self.setting), past.call, "", {}, (), {}, Replay(past))
+        spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
+        return Asked(spec, past.call, "", {}, (), {}, Replay(past))
 
     # -- nodes -----------------------------------------------------------------------------------
 
     def _do(self, node: Node, lane: Lane) -> str:
         """Do a node. Gives the id of the step to go to, when that is not the next one."""
-        if node.when and not self._holds(lane.frame.within(node.id), lane, f"{node.id}/when", node.when)[1]:
+        if node.when and not self._when(node, lane):
             self._remark(lane, node.id, "skipped", {"why": f"its condition does not hold: {node.when}"})
             return ""
         match node:
@@ -129,25 +153,50 @@ class Performance:
             case Wait():
                 asked = questions.signal(node.signal, node.deadline, default_of(node))
                 lane.answer = self._wait(lane, questions.in_file(node.id, asked))
+            case Foreach():
+                self._foreach(node, lane)
+            case SubFlow():
+                self._subflow(node, lane)
         return ""
 
     def _command(self, node: Command, lane: Lane) -> None:
+        asked = self.execution.ask(lane.frame, self._spec_of(node, lane), (self._read(node),), {}, None)
+        self._give(node, lane, self._drive(asked, lane))
+
+    def _give(self, node: Node, lane: Lane, result: Any) -> None:
+        lane.result = result
+        if result is not None and not lane.frame.scope:
+            self.results[node.id] = result
+
+    def _spec_of(self, node: Command, lane: Lane) -> StepSpec:
+        """One for all calls of a command; but a probe is told its item, and by nobody but its own."""
+        if node.confirm and lane.setting.has_item:
+            return command_spec(node, lane.setting)
         spec = self._specs.get(node.id)
         if spec is None:
             spec = self._specs[node.id] = command_spec(node, self.setting)
-        asked = self.execution.ask(lane.frame, spec, (self._read(node),), {}, None)
-        result = self._drive(asked, lane)
-        if result is not None and not lane.frame.scope:
-            self.results[node.id] = result
+        return spec
 
     def _read(self, node: Command) -> dict[str, str]:
         """The digests of the files that a step reads and the flow does not write."""
         if not node.reads:
             return {}
-        seen = partial.look(self.setting.folder_of(node), node.reads)
+        seen = look(self.setting.folder_of(node), node.reads)
         paths = {self.recipe.path_of(node, path): one for path, one in seen.items()}
-        own = matching(paths, self.recipe.written())
-        return {text(path): one.digest for path, one in paths.items() if path not in own}
+        return {text(path): one.digest for path, one in paths.items() if not self._is_own(path)}
+
+    def _is_own(self, path: str) -> bool:
+        """Whether the flow itself declares to write a file, named by its path from the flow's folder."""
+        return self._written.matches(normpath(join(self._above, path)))
+
+    @cached_property
+    def _above(self) -> str:
+        """What leads from the top of the repository to the flow's folder, if commands run above that."""
+        return below_top(self.setting.folder) if self.recipe.goes_up else ""
+
+    @cached_property
+    def _written(self) -> Patterns:
+        return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
 
     def _drive(self, asked: Asked, lane: Lane) -> Any:
         asked.lane = lane
@@ -166,26 +215,44 @@ class Performance:
         if self.execution.pen.severed is None and not is_open:
             self.setting.forget(self.execution.id, asked.call)
 
-    def _holds(self, frame: Frame, lane: Lane, place: str, command: str) -> tuple[Call, bool]:
-        """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
+    def _when(self, node: Node, lane: Lane) -> bool:
+        place, shell = f"{node.id}/when", node.shell if isinstance(node, Command) else ""
         spec = self._specs.get(place)
         if spec is None:
-            spec = self._specs[place] = condition_spec(place, command, self.setting)
+            spec = self._specs[place] = condition_spec(place, node.when, self.setting, node.when_timeout, shell)
+        return self._holds(lane.frame.within(node.id), lane, spec)[1]
+
+    def _until(self, node: Repeat, lane: Lane) -> tuple[Call, bool]:
+        place = f"{node.id}/until"
+        spec = self._specs.get(place)
+        if spec is None:
+            spec = self._specs[place] = condition_spec(place, node.until, self.setting, node.until_timeout, "")
+        return self._holds(lane.frame, lane, spec)
+
+    def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
+        """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
         asked = self.execution.ask(frame, spec, ({},), {}, None)
         before = lane.before
         answer = self._drive(asked, lane)
         lane.before = before  # a condition hands nothing over
         return asked.call, bool(answer["holds"])
 
-    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any]) -> None:
+    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any], result: Any = None) -> Asked:
         """A receipt of the flow's own: a step that was left out, a loop that is over, a way that was taken."""
         asked = self.execution.ask(lane.frame, self._remark_spec(name), ({},), {}, None)
         if isinstance(asked.next, Replay):
             self.execution.recorded(asked, asked.next.past)
-            return
+        else:
+            self._note(asked, status, facts, result)
+        return asked
+
+    def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
         attempt = self.execution.attempt(asked, 1, 0)
         attempt.facts = facts
-        self.execution.pen.write(self.execution.close(attempt, status, True, "flow", Payload()))
+        packed = self.execution.pack(attempt, result)
+        if isinstance(packed, Raised):
+            raise packed.error
+        self.execution.pen.write(self.execution.close(attempt, status, True, "flow", packed[1]))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -203,14 +270,14 @@ class Performance:
             while number >= limit:
                 more = self._beyond(node, lane, number)
                 if not more:
-                    return self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
+                    self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": False})
+                    return
                 limit += more
             if not lane.beside and not self._went_back:
                 self._close(path, number, lane.before)
         self._remark(lane, node.id, "succeeded", {"iterations": number, "accepted": True})
-        return None
 
-    def _pass_of(self, node: Repeat, lane: Lane) -> str:
+    def _pass_of(self, node: Repeat | Foreach, lane: Lane) -> str:
         """The loop's name in scopes; `fix~2` when a way led back and it begins anew: other calls, with other keys."""
         path = f"{lane.frame.scope}{node.id}"
         count = self._passes[path] = self._passes.get(path, 0) + 1
@@ -227,8 +294,8 @@ class Performance:
         inner = lane.inner(scope, number)
         for step in node.steps:
             self._do(step, inner)
-        lane.before = inner.before
-        call, holds = self._holds(inner.frame, inner, f"{node.id}/until", node.until)
+        lane.before, lane.result = inner.before, inner.result
+        call, holds = self._until(node, inner)
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -246,26 +313,77 @@ class Performance:
         """Do every branch in a thread of its own. All of them end before the flow goes on, or waits, or fails."""
         self.mirror.catch_up()  # it is there before several threads ask for it
         lanes = [lane.branch() for _ in node.branches]
-        ended: list[BaseException | None] = [None] * len(lanes)
-
-        def work(at: int) -> None:
-            CURRENT.set(lanes[at].frame)
-            try:
-                self._do(node.branches[at], lanes[at])
-            except BaseException as error:
-                ended[at] = error
-
-        threads = [threading.Thread(target=work, args=(at,), daemon=True) for at in range(len(lanes))]
-        for at, thread in enumerate(threads):
-            try:
-                begin(thread, "a branch")
-            except NoThread as error:  # those that have begun end first
-                ended[at] = error
-        for thread in threads:
-            while thread.is_alive():  # in short waits: a signal must find the main thread awake
-                thread.join(_LOOK_SECONDS)
-        _raise_first(node, [error for error in ended if error is not None])
+        works = [partial(self._in_branch, each, (step,)) for each, step in zip(lanes, node.branches, strict=True)]
+        raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
         lane.before = lanes[-1].before
+
+    def _in_branch(self, lane: Lane, steps: tuple[Node, ...]) -> None:
+        CURRENT.set(lane.frame)
+        for step in steps:
+            self._do(step, lane)
+
+    def _foreach(self, node: Foreach, lane: Lane) -> None:
+        """Do the nodes for every item. One that fails or waits keeps no other from being done."""
+        items = self._items(node, lane)
+        self.mirror.catch_up()
+        name = self._pass_of(node, lane)
+        given: list[Any] = [None] * len(items)
+
+        def work(at: int, label: str, item: Any) -> None:
+            inner = lane.for_item(f"{name}[{label}]", item)
+            self._in_branch(inner, node.steps)
+            given[at] = inner.result
+
+        works = [partial(work, at, *each) for at, each in enumerate(labelled(items))]
+        raise_first(f"items of {node.id}", side_by_side(works, node.limit))
+        result = given if any(each is not None for each in given) else None
+        self._over(node, lane, {"items": len(items)}, result)
+
+    def _over(self, node: Foreach | SubFlow, lane: Lane, facts: dict[str, Any], result: Any) -> None:
+        """A node that stands for many is done: like a command, it hands its result over."""
+        asked = self._remark(lane, node.id, "succeeded", facts, result)
+        hand_over(asked, result)
+        lane.before = asked
+        self._give(node, lane, result)
+
+    def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
+        """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""
+        if not node.lines:
+            return node.items
+        spec = remark_spec(f"{node.id}@lines", self.setting)
+        before = self._lines_before(lane, spec)
+        file = self.setting.folder / self.recipe.cwd / node.lines
+        if before is not None and not (self.looks_at_files and file.exists()):
+            return cast(Sequence[Any], self._recorded(lane, before, spec))
+        lines = read_lines(node.id, file, node.lines)
+        seen = (
+            {} if self._is_own(normpath(join(self.recipe.cwd, node.lines))) else {node.lines: identity(encode(lines))}
+        )
+        asked = self.execution.ask(lane.frame, spec, (seen,), {}, None)
+        if isinstance(asked.next, Replay):
+            return cast(Sequence[Any], self.execution.recorded(asked, asked.next.past))
+        self._note(asked, "succeeded", {"items": len(lines)}, lines)
+        return lines
+
+    def _lines_before(self, lane: Lane, spec: StepSpec) -> Past | None:
+        """The lines that were read last in this place."""
+        pasts = self.execution.ledger.calls.values()
+        found = [past for past in pasts if (past.call.scope, past.call.step) == (lane.frame.scope, spec.name)]
+        return max((past for past in found if past.finished), key=lambda past: past.seq, default=None)
+
+    def _recorded(self, lane: Lane, past: Past, spec: StepSpec) -> Any:
+        self.execution.numbered(lane.frame, spec.name, past.call.inputs)
+        past.asked = True
+        return self.execution.result_of(decode_payload(past.payload) if past.payload else Payload(), spec)
+
+    # -- other flows -----------------------------------------------------------------------------
+
+    def _subflow(self, node: SubFlow, lane: Lane) -> None:
+        """Another flow file, as a child run: its outcome is this node's."""
+        spec = find_recipe(node.flow, self.setting.folder)
+        given = given_inputs(node, self.setting.inputs, lane.setting.item)
+        child = spawn(lane.frame.within(node.id), spec, (), given)
+        self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
 
     # -- waits -----------------------------------------------------------------------------------
 
@@ -306,18 +424,3 @@ class Performance:
 def default_of(node: Pause | Wait) -> Any:
     """What counts once the deadline of a wait has passed, as questions are told it."""
     return NO_DEFAULT if node.default is UNSET else node.default
-
-
-def _raise_first(node: Parallel, errors: list[BaseException]) -> None:
-    """What becomes of a flow whose branches ended so: taken from it, failed, asked to stop, or waiting."""
-    for kind in (Severed, Exception, Stopped, Paused, BaseException):
-        found = [error for error in errors if isinstance(error, kind)]
-        if found and kind is Exception and len(found) > 1:
-            failures = [error for error in found if isinstance(error, Exception)]
-            raise ExceptionGroup(f"{len(failures)} branches of {node.id} failed", failures)
-        if found:
-            if isinstance(found[0], Paused):
-                frame = CURRENT.get()
-                if frame is not None:
-                    frame.execution.paused = True
-            raise found[0]

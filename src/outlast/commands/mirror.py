@@ -110,7 +110,7 @@ def write_mirror(runtime: Runtime, run_id: str) -> Path:
 
 
 def iterated(receipt: Receipt) -> str:
-    """A command's name: `~<n>` says which iteration of the loops around it. A condition's begins with its owner's.
+    """A command's name: `~<n>` says which iteration or item around it. A condition's begins with its owner's.
 
     `~<n>~<m>` says that it is one of the mth time that a loop was gone through, since a way led back.
     """
@@ -118,7 +118,8 @@ def iterated(receipt: Receipt) -> str:
     loops = [part.rpartition("[") for part in parts if part.endswith("]")]
     numbers = [number[:-1] for _, _, number in loops]
     again = [name.rpartition("~")[2] for name, _, _ in loops if "~" in name]
-    place = "" if set(numbers) <= {"1"} and not again else "~" + ".".join(numbers)
+    between = "." if all(number.isdigit() for number in numbers) else "/"  # an item may have a dot in its name
+    place = "" if set(numbers) <= {"1"} and not again else "~" + between.join(numbers)
     place += "".join(f"~{count}" for count in again)
     inner = [part for part in parts if not part.endswith("]")]  # of `when`: the step that it is about
     if receipt.step in CONDITIONS and loops and not inner:

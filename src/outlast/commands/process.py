@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,7 @@ GRACE_SECONDS = 0.2  # for what a command leaves in the background
 _LOOK_SECONDS = 0.03
 
 # The word comes over stdin, which the command then has as /dev/null: it inherits nothing of ours.
-_HELD = f'read -r word && [ "$word" = go ] || exit 125; exec {SHELL} -c -- "$1" sh </dev/null'
+_HELD = 'read -r word && [ "$word" = go ] || exit 125; exec "$@" </dev/null'
 
 
 class Group(NamedTuple):
@@ -179,16 +179,18 @@ class Held:
         return self._exit
 
 
-def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None) -> Held:
+def hold(
+    command: str, *, cwd: Path, env: Mapping[str, str], output: int | None, shell: Sequence[str] = (SHELL,)
+) -> Held:
     """Prepare a shell command that waits for `go`, in a session of its own, with this environment and no other.
 
-    stdout and stderr go to the file descriptor `output` (None: nowhere), stdin is /dev/null.
-    Raises CommandNotStarted.
+    `shell` are the words it is given to. stdout and stderr go to the file descriptor `output` (None: nowhere), stdin
+    is /dev/null. Raises CommandNotStarted.
     """
     if "\0" in command:
         raise CommandNotStarted(_shown(command), "its text has a NUL character")
     try:
-        process, word = _spawn([SHELL, "-c", _HELD, "sh", command], cwd, env, output)
+        process, word = _spawn([SHELL, "-c", _HELD, "sh", *shell, "-c", "--", command, "sh"], cwd, env, output)
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""

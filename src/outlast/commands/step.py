@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
+from outlast.commands.items import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
 from outlast.commands.process import Held, hold
+from outlast.commands.shell import accepting, question_shell, work_shell
 from outlast.commands.transcript import Transcript, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
+from outlast.flows.retry import MAX_DELAY_SECONDS
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
@@ -36,11 +39,7 @@ CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, 
 INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
 
-_ACCEPTING = """sh -c "$1" || exit $?
-shift
-for check; do
-  sh -c "$check" || { echo "not accepted (exit $?): $check" >&2; printf %s "$check" > "$OUTLAST_REFUSED"; exit 1; }
-done"""
+NO_ITEM: Any = object()  # stands for the item of a command that is in no `foreach`
 
 
 class Setting(NamedTuple):
@@ -51,6 +50,7 @@ class Setting(NamedTuple):
     file: Path
     inputs: Mapping[str, Any]
     secrets: Mapping[str, str]
+    item: Any = NO_ITEM  # of the innermost `foreach`
 
     @property
     def folder(self) -> Path:
@@ -58,6 +58,13 @@ class Setting(NamedTuple):
 
     def folder_of(self, command: Command) -> Path:
         return self.folder / self.recipe.cwd / command.cwd
+
+    @property
+    def has_item(self) -> bool:
+        return self.item is not NO_ITEM
+
+    def shell_of(self, command: Command) -> str:
+        return command.shell or self.recipe.shell
 
     def forget(self, run_id: str, call: Call) -> None:
         """Remove the work folders of a call that has its outcome."""
@@ -77,6 +84,13 @@ class CommandSpec(StepSpec):
     def place(self) -> tuple[str, str]:
         return str(self.work.setting.file), str(self.work.id)
 
+    def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
+        """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
+        exits: tuple[int, ...] = self.work.command.retry_exits
+        if not exits or isinstance(error, StepTimedOut):
+            return not exits
+        return (error.exit if isinstance(error, CommandFailed) else (facts or {}).get("exit")) in exits
+
 
 def command_spec(command: Command, setting: Setting) -> StepSpec:
     """A command of the flow as a step or effect."""
@@ -86,6 +100,8 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
         command.id,
         "effect" if command.effect else "step",
         retries=command.retries,
+        backoff=command.backoff,
+        max_delay=max(MAX_DELAY_SECONDS, command.backoff),  # never less than the file asks for
         crashes=command.crashes,
         agent=command.agent,
         writes=command.writes,
@@ -96,10 +112,10 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
     )
 
 
-def condition_spec(place: str, command: str, setting: Setting) -> StepSpec:
+def condition_spec(place: str, command: str, setting: Setting, timeout: float | None, shell: str) -> StepSpec:
     """A condition (`<id>/when`, `<id>/until`) as a step: exit 0 says that it holds, any other that it does not."""
     owner, _, name = place.rpartition("/")
-    node = Command(id=owner, line=0, run=command)
+    node = Command(id=owner, line=0, run=command, timeout=timeout, shell=shell)
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, place, "", is_condition=True))
 
 
@@ -122,9 +138,14 @@ class CommandWork:
         self.secrets = tuple(setting.secrets.values())
 
     @property
-    def script(self) -> str:
-        accept = self.command.accept
-        return shlex.join(["sh", "-c", _ACCEPTING, "sh", self.command.run, *accept]) if accept else self.command.run
+    def script(self) -> tuple[str, tuple[str, ...]]:
+        """What is run, and the shell that it is given to."""
+        command, shell = self.command, self.setting.shell_of(self.command)
+        if self.is_condition:
+            return command.run, question_shell(shell)
+        if command.accept:
+            return accepting(shell, command.run, command.accept), question_shell("sh")
+        return command.run, work_shell(shell, command.run)
 
     def ready(self, execution: Execution, attempt: Attempt) -> CommandAttempt:
         """Hold the command; its group is known to the guard and goes into the start. Raises CommandNotStarted."""
@@ -134,7 +155,7 @@ class CommandWork:
         make_folder(folder)
         env = words.environment(self, execution, attempt, folder)
         made = CommandAttempt(self, execution, attempt, folder, env)
-        attempt.facts = {**(attempt.facts or {}), "group": made.held.group.to_facts()}
+        attempt.facts = {**(attempt.facts or {}), **made.item, "group": made.held.group.to_facts()}
         return made
 
     def confirm(self, key: str) -> Happened | Answer:
@@ -173,7 +194,8 @@ def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder:
     runtime = work.setting.runtime
     transcript = Transcript(folder / TAIL, work.secrets)
     try:
-        held = hold(command, cwd=work.folder, env=env, output=transcript.writer)
+        shell = question_shell(work.setting.shell_of(work.command))
+        held = hold(command, cwd=work.folder, env=env, output=transcript.writer, shell=shell)
     except BaseException:
         transcript.close()
         raise
@@ -181,8 +203,9 @@ def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder:
         runtime.guard.watch(held.group.pgid, folder)
         transcript.begin()
         held.go()
+        patience = runtime.settings.patience_seconds
         stop = lambda: any(execution.stopping_now for execution in list(runtime.live.values()))  # noqa: E731
-        ended = held.wait(PROBE_SECONDS, stop, patience=runtime.settings.patience_seconds)
+        ended = held.wait(work.command.confirm_timeout or PROBE_SECONDS, stop, patience=patience)
         if ended.how == "stopped":  # it said nothing: it is asked again
             raise Stopped
         return ended.exit
@@ -208,7 +231,8 @@ class CommandAttempt:
 
     def _hold(self, env: Mapping[str, str]) -> Held:
         try:
-            held = hold(self.work.script, cwd=self.work.folder, env=env, output=self._transcript.writer)
+            script, shell = self.work.script
+            held = hold(script, cwd=self.work.folder, env=env, output=self._transcript.writer, shell=shell)
         except BaseException:
             self._transcript.close()
             raise
@@ -219,6 +243,12 @@ class CommandAttempt:
             self._transcript.close()
             raise
         return held
+
+    @property
+    def item(self) -> dict[str, str]:
+        """The item of the `foreach` around it, for the record."""
+        lane = self.attempt.asked.lane
+        return {"item": shown_item(lane.setting.item)} if lane is not None and lane.setting.has_item else {}
 
     def run(self) -> Ended:
         """Let it run, to its end or ours. What it said is in the attempt's facts."""
@@ -256,7 +286,7 @@ class CommandAttempt:
 
     def _note(self, stragglers: int, left: int) -> None:
         transcript = self._transcript
-        facts: dict[str, Any] = {"exit": self.exit, "transcript": self._kept()}
+        facts: dict[str, Any] = {**self.item, "exit": self.exit, "transcript": self._kept()}
         for name, value in (
             ("masked", transcript.masked),
             ("stragglers", stragglers),

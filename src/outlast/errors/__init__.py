@@ -30,8 +30,8 @@
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
     └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
-                      limit_reached, deadline_passed, wait_cancelled, run_failed, run_waiting, run_aborted,
-                      run_interrupted
+                      limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
+                      run_aborted, run_interrupted
 
 An error keeps the facts, not the text, so it survives copying between processes. `code` is stable: the
 same in Python, on the command line, over HTTP and MCP. `Paused`, `Stopped` and `Severed` are no errors:
@@ -1676,6 +1676,17 @@ class SaidWrong(Failed):
     code = "said_wrong"
     says = "what {step} wrote to {file} cannot be taken: {why}"
     advice = "let the command write JSON there, or nothing"
+
+    def __init__(self, step: str, file: str, why: str) -> None:
+        super().__init__(step=step, file=file, why=why)
+
+
+class ItemsUnreadable(Failed):
+    """Raised when the file whose lines a `foreach` goes through cannot be read, or a line cannot be an item."""
+
+    code = "items_unreadable"
+    says = "{step} cannot take its items from {file}: {why}"
+    advice = "mend the file, then resume: items that are done stay done"
 
     def __init__(self, step: str, file: str, why: str) -> None:
         super().__init__(step=step, file=file, why=why)

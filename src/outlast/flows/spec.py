@@ -165,6 +165,10 @@ class StepSpec:
         by_link = os.path.isabs(named) and os.path.realpath(named) == real  # what `current` leads to may change
         return (named if by_link else real, getattr(function, "__qualname__", self.name))
 
+    def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
+        """Whether a failure of this kind is worth another attempt; `facts` are what is known of this one."""
+        return self.retry.takes(error)
+
     def says_not_done(self, error: BaseException) -> bool:
         return isinstance(error, self.not_done)
 

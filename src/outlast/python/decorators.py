@@ -16,6 +16,7 @@ from outlast.values.durations import duration
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.python.steps import FlowSteps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -195,6 +196,10 @@ class Flow(Generic[P, T]):
         """What the runtime knows of it. Raises FlowInvalid for what a later process could not find."""
         return flow_spec(self.function, *self._options)
 
+    def steps(self) -> FlowSteps:
+        """The steps that its code shows. Nothing is run."""
+        return _steps_of(self.spec)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
@@ -281,8 +286,18 @@ class FlowFile:
         """The inputs checked and typed; `words` are texts of a command line. Raises InputsInvalid."""
         return self.spec.bind_all(given, words=words)
 
+    def steps(self) -> FlowSteps:
+        """Its steps, with those of the flow files that it runs. Nothing is run."""
+        return _steps_of(self.spec)
+
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
+
+
+def _steps_of(spec: FlowSpec) -> FlowSteps:
+    from outlast.python.steps import steps_of  # late: a run needs it never
+
+    return steps_of(spec)
 
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:

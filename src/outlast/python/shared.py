@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from outlast.runs.await_end import Awaited
     from outlast.runs.claim import Claim
     from outlast.runs.displaced import Displaced
+    from outlast.runs.dry_run import DryRun
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
     from outlast.runs.inbox import InboxItem
@@ -531,6 +532,17 @@ class Shared:
         for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
             runtime.warn(line)
         return spec, begun
+
+    def _dry_run(
+        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+    ) -> DryRun:
+        """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
+        from outlast.runs.begin import new_run
+        from outlast.runs.dry_run import dry_run
+
+        runtime, spec = self._runtime, flow.spec
+        raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
+        return dry_run(runtime, spec, new_run(runtime, spec, raw, options), options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
         """From now on runs go on with these flows, if they are of one of them."""

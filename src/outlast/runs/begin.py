@@ -116,7 +116,7 @@ def decide(
             return _noted(operation, tx, new, found)
         done = same_flow.finished_runs(runtime, tx, new) if new.named else []
         if found is None and done and not options.again:
-            return _noted(operation, tx, new, _given(new, done[0], options))
+            return _noted(operation, tx, new, given(new, done[0], options))
         left = delivery.take_undelivered(runtime, tx, new, options)
         if left is not None:
             return Undelivered(left)
@@ -157,7 +157,7 @@ def _noted(operation: Operation, tx: Writing, new: NewRun, found: R) -> R:
     return found
 
 
-def _given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
+def given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
     """The finished run of a named task. Raises Finished where it was to be given up."""
     if options.fresh and done.status == "succeeded":
         raise Finished.task(new.task, done.id, f"{moment(done.ended_at):%Y-%m-%d %H:%M} UTC")

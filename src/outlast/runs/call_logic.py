@@ -216,7 +216,7 @@ def _cancelled_before(execution: Execution, asked: Asked) -> Driven:
 def _is_final(attempt: Attempt, error: BaseException) -> bool:
     """Whether the step is not tried again: its retries are used up, or they are for other failures."""
     spec = attempt.asked.spec
-    return attempt.failures > spec.retries or not spec.retry.takes(error)
+    return attempt.failures > spec.retries or not spec.tries_again(error, attempt.facts)
 
 
 def is_ours(error: BaseException) -> bool:

@@ -85,11 +85,15 @@ class Child(Generic[T]):
 
     def result(self) -> T:
         """The child's result. Raises what failed it; ends the body when the child waits."""
+        return self.take(park=True)
+
+    def take(self, *, park: bool) -> T:
+        """The same. Without `park`, a child that waits ends the branch that asks, and the others go on."""
         self._execution.gate()
         self._done.wait()
         with self._lock:
             if self._kept is None:
-                self._end_if_it_waits()
+                self._end_if_it_waits(park=park)
                 kept = self._packed()
                 self._execution.pen.write(self._queue(kept))
                 self._kept = kept
@@ -276,14 +280,14 @@ class Child(Generic[T]):
         if self._call not in self._execution.waits:
             self._execution.open_wait(self._call, "child", {"child": self.run_id})
 
-    def _end_if_it_waits(self) -> None:
+    def _end_if_it_waits(self, *, park: bool = True) -> None:
         if not self._waits():
             return
         if self._execution.stopping:
             self._execution.cut_short = True
             raise Stopped
         self._open_wait()
-        self._execution.paused = True
+        self._execution.paused = self._execution.paused or park
         raise Paused
 
 

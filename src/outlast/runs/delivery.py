@@ -34,16 +34,28 @@ def take_undelivered(runtime: Runtime, tx: Writing, run: NewRun, options: Option
     """The run of an equal call whose outcome nobody received lately: from now on it is for this process alone."""
     if not is_due(runtime, options) or options.fresh or options.again:
         return None
-    since = runtime.clock.now() - int(runtime.settings.redeliver_seconds * 1_000_000)
-    tx.forget_deliveries(run.scope, run.task, since)
-    for run_id, receiver in tx.deliveries_of(run.scope, run.task, since):
-        row = tx.run_by_id(run_id)
-        if row is not None and _is_equal(runtime, row, run) and _is_free(runtime, tx, run_id, receiver):
-            tx.beat(runtime.beat())  # whoever comes now sees that it is being received
-            tx.set_receiver(row.key, runtime.process.id)
-            runtime.receiving.add(run_id)
+    tx.forget_deliveries(run.scope, run.task, _since(runtime))
+    row = find_undelivered(runtime, tx, run, options)
+    if row is not None:
+        tx.beat(runtime.beat())  # whoever comes now sees that it is being received
+        tx.set_receiver(row.key, runtime.process.id)
+        runtime.receiving.add(row.id)
+    return row
+
+
+def find_undelivered(runtime: Runtime, look: Reading, run: NewRun, options: Options) -> RunRow | None:
+    """The same run, if there is one, and nothing is done about it."""
+    if not is_due(runtime, options) or options.fresh or options.again:
+        return None
+    for run_id, receiver in look.deliveries_of(run.scope, run.task, _since(runtime)):
+        row = look.run_by_id(run_id)
+        if row is not None and _is_equal(runtime, row, run) and _is_free(runtime, look, run_id, receiver):
             return row
     return None
+
+
+def _since(runtime: Runtime) -> int:
+    return runtime.clock.now() - int(runtime.settings.redeliver_seconds * 1_000_000)
 
 
 def _is_equal(runtime: Runtime, row: RunRow, run: NewRun) -> bool:

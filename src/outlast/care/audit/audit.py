@@ -46,10 +46,10 @@ def find_spec(source: str, *folders: Path) -> FlowSpec:
 def audit_flow(spec: FlowSpec, resources: Resources | None = None) -> Audit:
     """The six questions of a flow, from what its code or file shows. No step of it is run."""
     if isinstance(spec, RecipeSpec):
-        from outlast.care.audit.commands import seen_recipe
+        from outlast.care.audit.commands import seen_files
 
         assert spec.recipe is not None
-        seen = seen_recipe(spec.recipe)
+        seen = seen_files(spec.recipe, [each.recipe for each in spec.others() if each.recipe is not None])
     else:
         from outlast.care.audit.python import seen_flow
 

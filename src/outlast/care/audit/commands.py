@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from outlast.care.audit.flow import Seen, Unit
 from outlast.care.audit.model import Finding
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
-from outlast.flows.yaml.model import Command, Node, Parallel, Recipe, Repeat
+from outlast.flows.yaml.model import Command, Node, Pause, Recipe, Repeat, Wait
 
 MARK = "mark it: effect: true, with confirm: CMD"
 DECLARE = "declare them: writes: […]"
 _HIDES = re.compile(r"\|\|\s*(true|:)\s*$")
+
+
+def seen_files(recipe: Recipe, others: Iterable[Recipe]) -> Seen:
+    """A flow file with the ones that it runs, whose steps are named after their flows."""
+    seen = seen_recipe(recipe)
+    for other in map(seen_recipe, others):
+        units = (replace(unit, name=f"{other.name}/{unit.name}") for unit in other.units)
+        seen = replace(
+            seen,
+            units=(*seen.units, *units),
+            secrets=tuple(dict.fromkeys((*seen.secrets, *other.secrets))),
+            unsaid=(*seen.unsaid, *((f"{other.name}/{step}", name) for step, name in other.unsaid)),
+            waits=(*seen.waits, *(f"{other.name}/{name}" for name in other.waits)),
+        )
+    return seen
 
 
 def seen_recipe(recipe: Recipe) -> Seen:
@@ -25,7 +41,7 @@ def seen_recipe(recipe: Recipe) -> Seen:
         units=(*(unit_of(node) for node in commands), *_conditions(nodes)),
         secrets=recipe.secrets,
         unsaid=tuple((node.id, name) for node in commands for name in _secrets(node) if name not in known),
-        waits=tuple(node.id for node in nodes if not isinstance(node, Command | Parallel | Repeat)),
+        waits=tuple(node.id for node in nodes if isinstance(node, Pause | Wait)),
         commands=True,
     )
 

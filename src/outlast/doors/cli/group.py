@@ -36,6 +36,7 @@ SECTIONS: Sections = {
         "outputs": ("outputs:outputs", "The files of finished steps as they are now; put them back."),
         "displaced": ("outputs:displaced", "What gave way when files were put back."),
         "receipts": ("look:receipts", "What each attempt of each step left on record."),
+        "steps": ("flow_steps:steps", "The steps of a flow, before anything of it runs."),
         "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("events:events", "Everything that happened in a run, also while it goes on."),

@@ -40,6 +40,7 @@ until_done_option = click.option(
     "--operation-id", metavar="ID", help="The same id again gives the run that it began, whatever became of it."
 )
 @click.option("--wait", is_flag=True, help="While somebody else runs it, wait for its end; if he dies, go on with it.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run: of a new run, or of the one to continue.")
 @until_done_option
 @raw_option
 def run(
@@ -53,6 +54,7 @@ def run(
     effects: str,
     operation_id: str | None,
     wait: bool,
+    dry_run: bool,
     until_done: bool,
 ) -> int:
     """Run a flow; the same command after a crash continues the same run.
@@ -76,6 +78,10 @@ def run(
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
     repeats = Options(task, fresh, again=again, yes=yes, effects=named)
     options = replace(repeats, operation_id=operation_id, wait=wait, returns=True)
+    if dry_run:
+        from outlast.doors.cli.dry_run import say_dry_run
+
+        return say_dry_run(door, found, given, options, [flow, *inputs])
     with door.open(make=True) as outlast:
         return _start(door, outlast, found, given, options, until_done)
 

@@ -126,6 +126,10 @@ def _note(step: Receipt) -> str:
     noted = step.facts
     if step.status == "skipped" and noted.get("why"):
         return f"skipped, {brief(str(noted['why']), 200)}"
+    if "items" in noted:
+        return counted(int(noted["items"]), "item")
+    if "run" in noted and "flow" in noted:
+        return f"run {noted['run']} of {noted['flow']}"
     if "iterations" in noted:
         ended = "accepted" if noted.get("accepted") else "gone on without being accepted"
         return f"{counted(int(noted['iterations']), 'round')}, {ended}"

@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from outlast.errors import FlowNotFound, InputsInvalid
 from outlast.flows.loading import RECIPES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
-from outlast.flows.yaml.model import Recipe
+from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
 from outlast.runs.context import CURRENT
+from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
 
@@ -30,8 +29,11 @@ class RecipeSpec(FlowSpec):
 
     @cached_property
     def code(self) -> str:
-        """A digest of what its file says, however it is written there."""
-        return identity(msgspec.json.encode(self.recipe, order="sorted"))
+        """A digest of what its file says, however it is written there, and those of the flows that it runs."""
+        assert self.recipe is not None
+        own = code_of_recipe(self.recipe)
+        others = sorted(code_of_recipe(each.recipe) for each in self.others() if each.recipe is not None)
+        return identity(encode([own, *others])) if others else own
 
     @property
     def identity(self) -> str:
@@ -41,6 +43,20 @@ class RecipeSpec(FlowSpec):
     @property
     def folder(self) -> str:
         return str(self.file.parent)
+
+    def others(self) -> list[RecipeSpec]:
+        """The flow files that it runs, and those that they run, each once. Raises FlowNotFound, RecipeInvalid."""
+        found: dict[Path, RecipeSpec] = {}
+        todo = [self]
+        while todo:
+            spec = todo.pop()
+            assert spec.recipe is not None
+            for node in (node for node in spec.recipe.nodes() if isinstance(node, SubFlow)):
+                other = find_recipe(node.flow, spec.file.parent)
+                if other.file not in found:
+                    found[other.file] = other
+                    todo.append(other)
+        return list(found.values())
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
@@ -54,6 +70,9 @@ class RecipeSpec(FlowSpec):
         assert self.recipe is not None
         inputs = bind_inputs(self.recipe, given, words=words)
         demand_secrets(self.recipe, os.environ)
+        for other in self.others():
+            assert other.recipe is not None
+            demand_secrets(other.recipe, os.environ)
         return inputs
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:

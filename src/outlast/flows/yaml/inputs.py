@@ -38,7 +38,7 @@ def bind_inputs(recipe: Recipe, given: Mapping[str, Any], *, words: bool = False
             faults.append(f"{name} is missing")
             continue
         bound[name] = _typed(value, wanted.type, words) if name in given else value
-        fault = misfit(wanted.type, bound[name]) or _unfit_for_a_variable(name, bound[name])
+        fault = misfit(wanted.type, bound[name]) or unfit_for_a_variable(f"OUTLAST_INPUT_{name}", bound[name])
         faults += [f"{name} {fault}"] if fault else []
     if faults:
         raise InputsInvalid(recipe.name, "; ".join(faults), signature(recipe))
@@ -66,6 +66,11 @@ def _typed(value: Any, kind: str, words: bool) -> Any:
     if kind == "boolean" and value in ("true", "false"):
         return value == "true"
     return _parsed(value) if kind == "json" and words else value
+
+
+def bound_to(wanted: Input, value: Any) -> Any:
+    """A value for an input, as `bind_inputs` takes it."""
+    return _typed(value, wanted.type, words=False)
 
 
 def _parsed(word: str) -> Any:
@@ -105,8 +110,8 @@ def _seen(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text):,} characters)"
 
 
-def _unfit_for_a_variable(name: str, value: Any) -> str:
-    """Why a value cannot reach a command as OUTLAST_INPUT_<NAME>."""
+def unfit_for_a_variable(variable: str, value: Any) -> str:
+    """Why a value cannot reach a command as this variable; empty when it can."""
     text = value if isinstance(value, str) else json.dumps(value)
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -114,7 +119,7 @@ def _unfit_for_a_variable(name: str, value: Any) -> str:
         return "holds half of a character, which no command can be given"
     if "\0" in text:
         return "holds a NUL, which no command can be given"
-    size, limit = len(text.encode()), _LONGEST - len("OUTLAST_INPUT_=") - len(name)
+    size, limit = len(text.encode()), _LONGEST - len(variable) - 1
     return "" if size <= limit else f"has {size:,} bytes; a command can be given {limit:,}: put it in a file"
 
 

@@ -8,22 +8,23 @@ from typing import Any
 
 from outlast.flows.yaml import values as kinds
 from outlast.flows.yaml import wait_values as wait_kinds
-from outlast.flows.yaml.model import INPUT_TYPES, ON_LIMIT, ON_PARTIAL
+from outlast.flows.yaml.model import INPUT_TYPES, ON_LIMIT, ON_PARTIAL, SHELLS
 from outlast.flows.yaml.values import Kind
 from outlast.values.frozen import NamedTuple
 
 STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT = "step", "effect", "pause_for", "wait_for", "parallel", "repeat"
-COMMANDS, WAITS, EVERY = (STEP, EFFECT), (PAUSE, WAIT), (STEP, EFFECT, PAUSE, WAIT, PARALLEL, REPEAT)
-CENTRE = {  # what makes a node
-    "run": COMMANDS, "pause_for": (PAUSE,), "wait_for": (WAIT,), "parallel": (PARALLEL,), "repeat": (REPEAT,),
-}  # fmt: skip
-MOST_ROUNDS = 100_000
+FOREACH, SUBFLOW = "foreach", "flow"
+COMMANDS, WAITS, LISTS = (STEP, EFFECT), (PAUSE, WAIT), (PARALLEL, REPEAT, FOREACH)
+EVERY = (*COMMANDS, *WAITS, *LISTS, SUBFLOW)
+CENTRE = {"run": COMMANDS, **{place: (place,) for place in (*WAITS, *LISTS, SUBFLOW)}}  # what makes a node
+MOST_ROUNDS = MOST_ITEMS = 100_000
+MOST_AT_ONCE = 1000
 
 
 class Key(NamedTuple):
     """A key: the kind of its value, what it is for, and where it belongs."""
 
-    kind: Kind | str  # a text names a part that holds further keys: inputs, nodes, repeat
+    kind: Kind | str  # a text names a part that holds further keys: inputs, nodes, or one of PARTS
     help: str
     required: bool = False
     on: tuple[str, ...] = ()
@@ -36,7 +37,10 @@ FLOW: Mapping[str, Key] = {
     "secrets": Key(
         kinds.SECRETS, "Variables that must be set before the first step. Masked, never stored or digested."
     ),
-    "cwd": Key(kinds.PATH, "The folder that commands run in, from the flow file's folder."),
+    "cwd": Key(kinds.FOLDER, "The folder that commands run in, from the flow file's folder; in the same repository."),
+    "shell": Key(
+        kinds.one_of(SHELLS), "The shell of every command: `sh`, or `bash`, where a pipe fails with any part of it."
+    ),
     "steps": Key("nodes", "What is done, one after another.", required=True),
 }
 
@@ -56,16 +60,32 @@ NODE: Mapping[str, Key] = {
         on=(PAUSE,),
     ),
     "wait_for": Key(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
-    "parallel": Key("nodes", "Nodes that run side by side; done when all are.", required=True, on=(PARALLEL,)),
+    "parallel": Key(
+        "parallel",
+        "Nodes that run side by side; done when all are. A list of them, or a mapping of steps and limit.",
+        required=True,
+        on=(PARALLEL,),
+    ),
     "repeat": Key("repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)),
-    "when": Key(kinds.COMMAND, "A command: the node is skipped unless it exits with 0.", on=EVERY),
+    "foreach": Key("foreach", "Nodes that run once for each item of a list.", required=True, on=(FOREACH,)),
+    "flow": Key(
+        kinds.FLOW_FILE, "Another flow file, from this one's folder: a run of its own.", required=True, on=(SUBFLOW,)
+    ),
+    "inputs": Key(
+        kinds.OBJECT,
+        "The inputs of that flow: values, or `$OUTLAST_INPUT_NAME` and `$OUTLAST_ITEM` for the ones here.",
+        on=(SUBFLOW,),
+    ),
+    "when": Key("condition", "A command: the node is skipped unless it exits with 0.", on=EVERY),
     "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, *WAITS)),
-    "cwd": Key(kinds.PATH, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
+    "shell": Key(kinds.one_of(SHELLS), "The shell of this step's commands, in place of the flow's.", on=COMMANDS),
+    "cwd": Key(kinds.FOLDER, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
     "env": Key(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
     "reads": Key(kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS),
     "writes": Key(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),
     "timeout": Key(kinds.DURATION, "How long an attempt may take: seconds, or 90s, 10m, 48h.", on=COMMANDS),
     "retries": Key(kinds.count(0, 1000), "How often to try again after a failure.", on=COMMANDS),
+    "retry": Key("retry", "How to try again after a failure, in place of `retries`.", on=COMMANDS),
     "crashes": Key(
         kinds.count(1, 1000), "In how many deaths of its process it may be alone before a person is asked.", on=(STEP,)
     ),
@@ -77,7 +97,7 @@ NODE: Mapping[str, Key] = {
         kinds.NAMED, "The earlier step to go back to when this one is found unfinished on resume.", on=COMMANDS
     ),
     "effect": Key(kinds.FLAG, "true: never repeated unknowingly.", on=COMMANDS),
-    "confirm": Key(kinds.COMMAND, "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
+    "confirm": Key("condition", "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
     "not_done_exit": Key(kinds.EXITS, "Exit codes by which the command says that nothing happened.", on=(EFFECT,)),
     "payload": Key(kinds.OBJECT, "What the person is shown.", on=(PAUSE,)),
     "on_decline": Key(
@@ -91,10 +111,35 @@ NODE: Mapping[str, Key] = {
 
 ROUNDS: Mapping[str, Key] = {
     "max": Key(kinds.count(1, MOST_ROUNDS), "The most rounds there may be.", required=True),
-    "until": Key(kinds.COMMAND, "A command, run after each round: exit 0 ends the repeat.", required=True),
+    "until": Key("condition", "A command, run after each round: exit 0 ends the repeat.", required=True),
     "on_limit": Key(kinds.one_of(ON_LIMIT), "What to do when the last round has not led there."),
     "steps": Key("nodes", "The nodes of a round, one after another.", required=True),
 }
+
+ITEMS: Mapping[str, Key] = {
+    "items": Key(kinds.ITEMS, "The items: texts, or other values, which a command is given as JSON."),
+    "lines": Key(kinds.PATH, "In place of `items`: a file, each line of which is an item; empty ones are not."),
+    "limit": Key(kinds.count(1, MOST_AT_ONCE), "How many items are worked on at once; 1."),
+    "steps": Key("nodes", "The nodes for an item, one after another.", required=True),
+}
+
+BRANCHES: Mapping[str, Key] = {
+    "limit": Key(kinds.count(1, MOST_AT_ONCE), "How many run at once; all, when it is left out."),
+    "steps": Key("nodes", "The nodes that run side by side.", required=True),
+}
+
+RETRY: Mapping[str, Key] = {
+    "max": Key(kinds.count(1, 1000), "How often to try again.", required=True),
+    "backoff": Key(kinds.DURATION, "How long to wait before the first retry; each further wait is twice as long."),
+    "on_exit": Key(kinds.EXITS, "The exit codes that are tried again; any other failure is final."),
+}
+
+CONDITION: Mapping[str, Key] = {
+    "run": Key(kinds.COMMAND, "The command.", required=True),
+    "timeout": Key(kinds.DURATION, "How long it may take: seconds, or 90s, 10m, 48h."),
+}
+
+PARTS = {"repeat": ROUNDS, "foreach": ITEMS, "parallel": BRANCHES, "retry": RETRY, "condition": CONDITION}
 
 MISPLACED = {  # why a key does not go with a step or an effect, and what does
     "confirm": ("only an effect has `confirm`", "add `effect: true`, or check a plain step by `accept`"),
@@ -122,6 +167,17 @@ _TITLES = {
     WAIT: "A wait for a signal",
     PARALLEL: "Nodes side by side",
     REPEAT: "Nodes over and over",
+    FOREACH: "Nodes for each item",
+    SUBFLOW: "Another flow file",
+}
+
+
+_PART_TITLES = {
+    "repeat": "What is repeated",
+    "foreach": "What is done for each item",
+    "parallel": "What is done side by side",
+    "retry": "How to try again",
+    "condition": "A command with a time limit",
 }
 
 
@@ -134,10 +190,10 @@ def schema() -> dict[str, Any]:
         **_mapping(FLOW),
         "$defs": {
             "input": {"title": "An input", "anyOf": [_value(INPUT["type"]), _mapping(INPUT)]},
-            "rounds": {"title": "What is repeated", **_mapping(ROUNDS)},
+            **{name: {"title": title, **_mapping(PARTS[name])} for name, title in _PART_TITLES.items()},
             "nodes": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/node"}},
-            "node": {"oneOf": [{"$ref": f"#/$defs/{place}"} for place in EVERY]},
-            **{place: _node(place) for place in EVERY},
+            "node": {"oneOf": [{"$ref": f"#/$defs/{place}_node"} for place in EVERY]},
+            **{f"{place}_node": _node(place) for place in EVERY},
         },
     }
 
@@ -167,7 +223,8 @@ def _value(key: Key) -> dict[str, Any]:
     names = {"type": "object", "propertyNames": {"pattern": f"^{kinds.VARIABLE}$"}}
     parts: dict[str, dict[str, Any]] = {
         "nodes": {"$ref": "#/$defs/nodes"},
-        "repeat": {"$ref": "#/$defs/rounds"},
+        "parallel": {"anyOf": [{"$ref": "#/$defs/nodes"}, {"$ref": "#/$defs/parallel"}]},
+        "condition": {"anyOf": [dict(kinds.COMMAND.schema), {"$ref": "#/$defs/condition"}]},
         "inputs": {**names, "additionalProperties": {"$ref": "#/$defs/input"}},
     }
-    return parts[key.kind]
+    return parts.get(key.kind) or {"$ref": f"#/$defs/{key.kind}"}

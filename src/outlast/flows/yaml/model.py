@@ -13,6 +13,8 @@ from outlast.values.digest import identity
 
 ON_PARTIAL = ("keep", "restore", "ask")
 ON_LIMIT = ("fail", "pause", "continue")
+SHELLS = ("sh", "bash")
+BACKOFF_SECONDS = 0.5  # before the first retry, where the file says nothing
 INPUT_TYPES = ("string", "integer", "number", "boolean", "json")
 REQUIRED: Any = msgspec.UNSET  # stands for the default of an input that must be given
 
@@ -34,16 +36,21 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
     run: str
     agent: str = ""
     when: str = ""
+    when_timeout: float | None = None
+    shell: str = ""  # empty: the flow's
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     timeout: float | None = None
     retries: int = 0
+    backoff: float = BACKOFF_SECONDS
+    retry_exits: tuple[int, ...] = ()  # the exits that are tried again; none: every failure
     crashes: int | None = None
     accept: tuple[str, ...] = ()
     effect: bool = False
     confirm: str = ""
+    confirm_timeout: float | None = None
     not_done_exit: tuple[int, ...] = ()
     on_partial: str = "keep"
     resume_to: str = ""
@@ -56,6 +63,7 @@ class Pause(Struct, frozen=True, tag=True, tag_field="node"):
     line: int
     type: str
     when: str = ""
+    when_timeout: float | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
     on_decline: str = ""  # empty: the run is aborted; `continue`; or the id of the step to go to
     agent: str = ""
@@ -72,6 +80,7 @@ class Wait(Struct, frozen=True, tag=True, tag_field="node"):
     line: int
     signal: str
     when: str = ""
+    when_timeout: float | None = None
     deadline: float | None = None
     default: Any = msgspec.UNSET
     agent: str = ""
@@ -83,7 +92,9 @@ class Parallel(Struct, frozen=True, tag=True, tag_field="node"):
     id: str
     line: int
     branches: tuple[Node, ...]
+    limit: int = 0  # how many at once; 0: all
     when: str = ""
+    when_timeout: float | None = None
 
 
 class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
@@ -94,11 +105,37 @@ class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
     steps: tuple[Node, ...]
     max: int
     until: str
+    until_timeout: float | None = None
     on_limit: str = "fail"
     when: str = ""
+    when_timeout: float | None = None
 
 
-Node = Command | Pause | Wait | Parallel | Repeat
+class Foreach(Struct, frozen=True, tag=True, tag_field="node"):
+    """Nodes that run once for each item: of a list, or of a file's lines."""
+
+    id: str
+    line: int
+    steps: tuple[Node, ...]
+    items: tuple[Any, ...] = ()
+    lines: str = ""  # the file, in place of a list
+    limit: int = 1  # how many items at once
+    when: str = ""
+    when_timeout: float | None = None
+
+
+class SubFlow(Struct, frozen=True, tag=True, tag_field="node"):
+    """Another flow file, run as a run of its own."""
+
+    id: str
+    line: int
+    flow: str  # its path, from this file's folder
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    when: str = ""
+    when_timeout: float | None = None
+
+
+Node = Command | Pause | Wait | Parallel | Repeat | Foreach | SubFlow
 
 
 class Recipe(Struct, frozen=True):
@@ -110,10 +147,17 @@ class Recipe(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     cwd: str = ""
+    shell: str = "sh"
 
     def nodes(self) -> Iterator[Node]:
         """Every node, in the order of the file."""
         return _walk(self.steps)
+
+    @property
+    def goes_up(self) -> bool:
+        """Whether some command runs above the flow's folder."""
+        folders = (each.cwd for each in self.nodes() if isinstance(each, Command))
+        return any(".." in folder.split("/") for folder in (self.cwd, *folders))
 
     def written(self) -> tuple[str, ...]:
         """Every pattern that some step declares to write, from the flow's folder."""
@@ -130,8 +174,22 @@ def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
         yield node
         if isinstance(node, Parallel):
             yield from _walk(node.branches)
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repeat | Foreach):
             yield from _walk(node.steps)
+
+
+def code_of_recipe(recipe: Recipe) -> str:
+    """A digest of what a flow file says, wherever in it that stands."""
+    plain = msgspec.to_builtins(recipe)
+    for node in plain["steps"]:
+        _forget_line(node)
+    return identity(msgspec.json.encode(plain, order="sorted"))
+
+
+def _forget_line(node: dict[str, Any]) -> None:
+    del node["line"]
+    for inner in (*node.get("steps", ()), *node.get("branches", ())):
+        _forget_line(inner)
 
 
 def code_of_step(recipe: Recipe, id: str) -> str | None:
@@ -144,6 +202,7 @@ def code_of_step(recipe: Recipe, id: str) -> str | None:
         return None
     work = {
         "run": found.run.strip(),
+        "shell": found.shell or recipe.shell,
         "cwd": normpath(join(recipe.cwd, found.cwd) or "."),
         "env": {**recipe.env, **found.env},
         "accept": [command.strip() for command in found.accept],

@@ -1,7 +1,8 @@
 """Flow files: read whole and checked before anything runs. Every mistake is named at once, with its line.
 
 The layers below: tree.py (lines and texts), values.py (kinds of values), keys.py (the table of keys
-and the JSON Schema made from it), rules.py (what the parts mean to each other).
+and the JSON Schema made from it), rules.py (what the parts mean to each other), surroundings.py and subflow.py (what
+lies around the file).
 """
 
 from __future__ import annotations
@@ -14,18 +15,43 @@ from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
-from outlast.flows.yaml.keys import CENTRE, FLOW, PARALLEL, PAUSE, REPEAT, WAIT, schema
-from outlast.flows.yaml.model import Command, Node, Parallel, Pause, Recipe, Repeat, Wait, code_of_step
+from outlast.flows.yaml.keys import CENTRE, FLOW, FOREACH, PARALLEL, PAUSE, REPEAT, SUBFLOW, WAIT, schema
+from outlast.flows.yaml.model import (
+    Command,
+    Foreach,
+    Node,
+    Parallel,
+    Pause,
+    Recipe,
+    Repeat,
+    SubFlow,
+    Wait,
+    code_of_step,
+)
 from outlast.flows.yaml.rules import Draft, check, read_fields
-from outlast.flows.yaml.tree import SIZE_LIMIT, Unreadable, read_tree
+from outlast.flows.yaml.subflow import FIRST, Way, check_subflows
+from outlast.flows.yaml.surroundings import check_folders, check_shells
+from outlast.flows.yaml.tree import SIZE_LIMIT, Problem, Unreadable, read_tree
 from outlast.flows.yaml.values import Problems
+from outlast.values.frozen import NamedTuple
 
 __all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "read_recipe", "schema"]
 
 
-def read_recipe(path: Path) -> Recipe:
-    """The flow that a file describes. Raises FlowNotFound when there is none, RecipeInvalid with every mistake."""
-    return _parsed(content_of(path), str(path))
+class _Drafted(NamedTuple):
+    """What a text says: a draft, the mistakes that the text alone shows, and the flow when there are none."""
+
+    draft: Draft
+    problems: tuple[Problem, ...]
+    recipe: Recipe | None
+
+
+def read_recipe(path: Path, way: Way = FIRST) -> Recipe:
+    """The flow that a file describes. Raises FlowNotFound when there is none, RecipeInvalid with every mistake.
+
+    `way` is how other files led to it.
+    """
+    return parse_recipe(content_of(path), str(path), path, way)
 
 
 def content_of(path: Path) -> bytes:
@@ -58,42 +84,88 @@ def _content(path: Path) -> bytes:
     raise Unreadable(0, f"it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}", "name a flow file")
 
 
-@lru_cache(maxsize=8)
-def _parsed(text: bytes, file: str) -> Recipe:
-    """The same bytes are parsed once in a process: a resume asks for each step of them."""
-    return parse_recipe(text, file)
+def parse_recipe(text: bytes, file: str, path: Path | None = None, way: Way = FIRST) -> Recipe:
+    """The flow that a text describes; `file` is for messages. Raises RecipeInvalid with every mistake.
 
-
-def parse_recipe(text: bytes, file: str) -> Recipe:
-    """The flow that a text describes; `file` is only for messages. Raises RecipeInvalid with every mistake."""
-    problems = Problems()
+    With its `path`, what lies around it counts too: folders that lead out, other flow files that it runs.
+    """
     try:
-        draft = read_fields(read_tree(text), "", FLOW, problems)
+        drafted = _drafted(text)
     except Unreadable as error:
         raise RecipeInvalid(file, (error.problem,)) from error
+    problems = {*drafted.problems, *_around(drafted.draft, path, way)}
+    if problems or drafted.recipe is None:
+        raise RecipeInvalid(file, tuple(sorted(problems)))
+    return drafted.recipe
+
+
+@lru_cache(maxsize=16)
+def _drafted(text: bytes) -> _Drafted:
+    """The same bytes are parsed once in a process: a resume asks for each step of them."""
+    problems = Problems()
+    draft = read_fields(read_tree(text), "", FLOW, problems)
     check(draft, problems)
-    if problems:
-        raise RecipeInvalid(file, tuple(sorted(set(problems))))
-    given = draft.values
-    steps = tuple(_node(each) for each in given["steps"])
-    return Recipe(given["flow"], steps, **{name: given[name] for name in given if name not in ("flow", "steps")})
+    return _Drafted(draft, tuple(problems), None if problems else _recipe(draft))
+
+
+def _around(flow: Draft, path: Path | None, way: Way) -> Problems:
+    """What is wrong with a file where it lies: looked at each time, since that changes without it."""
+    problems = Problems()
+    steps: tuple[Draft, ...] = flow.get("steps") or ()
+    nodes = [each for step in steps for each in step.all()]
+    check_folders(flow, nodes, path, problems)
+    if path is not None:
+        check_shells((flow, *nodes), problems)
+    check_subflows(flow, steps, path, way, read_recipe, problems)
+    return problems
 
 
 # -- from drafts to values ---------------------------------------------------------------------------
 
+_CONDITIONS = ("when", "until", "confirm")
+_RETRY = {"max": "retries", "backoff": "backoff", "on_exit": "retry_exits"}
+
+
+def _recipe(draft: Draft) -> Recipe:
+    given = draft.values
+    others = {name: given[name] for name in given if name not in ("flow", "steps")}
+    return Recipe(given["flow"], _nodes(given["steps"]), **others)
+
 
 def _node(draft: Draft) -> Node:
-    own = {name: value for name, value in draft.values.items() if name == "run" or name not in CENTRE}
+    given, line = _plain(draft), draft.node.line
+    own = {name: value for name, value in given.items() if name in ("run", "flow") or name not in CENTRE}
     if draft.place == PAUSE:
-        return Pause(line=draft.node.line, type=draft.values["pause_for"], **own)
+        return Pause(line=line, type=given["pause_for"], **own)
     if draft.place == WAIT:
-        return Wait(line=draft.node.line, signal=draft.values["wait_for"], **own)
+        return Wait(line=line, signal=given["wait_for"], **own)
     if draft.place == PARALLEL:
-        return Parallel(line=draft.node.line, branches=_nodes(draft.values["parallel"]), **own)
-    if draft.place == REPEAT:
-        rounds: dict[str, Any] = draft.values["repeat"].values
-        return Repeat(line=draft.node.line, **own, **(rounds | {"steps": _nodes(rounds["steps"])}))
-    return Command(line=draft.node.line, **own)
+        return Parallel(line=line, **own, **_branches(given["parallel"]))
+    if draft.place in (REPEAT, FOREACH):
+        inner: dict[str, Any] = _plain(given[draft.place])
+        kind = Repeat if draft.place == REPEAT else Foreach
+        return kind(line=line, **own, **(inner | {"steps": _nodes(inner["steps"])}))
+    return SubFlow(line=line, **own) if draft.place == SUBFLOW else Command(line=line, **own)
+
+
+def _plain(draft: Draft) -> dict[str, Any]:
+    """The values of a mapping as the fields they are: a condition with its time limit, how to try again."""
+    found: dict[str, Any] = {}
+    for name, value in draft.values.items():
+        if name == "retry":
+            told = value.values
+            found |= {field: told[key] for key, field in _RETRY.items() if key in told}
+        elif name in _CONDITIONS and isinstance(value, Draft):
+            found |= {name: value.values["run"], f"{name}_timeout": value.values.get("timeout")}
+        else:
+            found[name] = value
+    return found
+
+
+def _branches(given: Draft | tuple[Draft, ...]) -> dict[str, Any]:
+    if isinstance(given, Draft):
+        return {"branches": _nodes(given.values["steps"]), "limit": given.values.get("limit", 0)}
+    return {"branches": _nodes(given)}
 
 
 def _nodes(drafts: tuple[Draft, ...]) -> tuple[Node, ...]:

@@ -8,12 +8,13 @@ from typing import Any
 from msgspec import Struct, field
 
 from outlast.flows.yaml import keys
-from outlast.flows.yaml.inputs import ARTICLES, misfit
+from outlast.flows.yaml.inputs import ARTICLES, misfit, unfit_for_a_variable
 from outlast.flows.yaml.keys import CENTRE, EFFECT, MISPLACED, STEP, Key
 from outlast.flows.yaml.model import REQUIRED, Input
 from outlast.flows.yaml.tree import Tree
 from outlast.flows.yaml.values import (
     BAD,
+    COMMAND,
     Kind,
     Problems,
     closest,
@@ -35,7 +36,7 @@ class Draft(Struct, eq=False):
 
     node: Tree
     path: str
-    place: str = ""  # step, effect, pause_for, parallel, repeat; empty: the file, or a node of no clear kind
+    place: str = ""  # one of keys.EVERY; empty: the file, or a node of no clear kind
     values: dict[str, Any] = field(default_factory=dict)
     nodes: dict[str, Tree] = field(default_factory=dict)
 
@@ -53,8 +54,10 @@ class Draft(Struct, eq=False):
 
     def lists(self) -> Iterator[tuple[Draft, ...]]:
         """The lists of nodes directly inside."""
-        rounds = self.get("repeat")
-        yield from (found for found in (self.get("parallel"), rounds and rounds.get("steps")) if found)
+        for found in map(self.get, keys.LISTS):
+            nodes = found.get("steps") if isinstance(found, Draft) else found
+            if nodes:
+                yield nodes
 
     def all(self) -> Iterator[Draft]:
         yield self
@@ -101,11 +104,13 @@ def _note_missing(draft: Draft, missing: list[str], known: Mapping[str, Key], pr
 def _read(key: Key, node: Tree, path: str, problems: Problems) -> Any:
     if isinstance(key.kind, Kind):
         return key.kind.read(node, path, problems)
-    if key.kind == "nodes":
+    if key.kind == "inputs":
+        return _read_inputs(node, path, problems)
+    if key.kind == "nodes" or (key.kind == "parallel" and node.shape != "mapping"):
         return _read_nodes(node, path, problems)
-    return (
-        read_fields(node, path, keys.ROUNDS, problems) if key.kind == "repeat" else _read_inputs(node, path, problems)
-    )
+    if key.kind == "condition" and node.shape != "mapping":
+        return COMMAND.read(node, path, problems)
+    return read_fields(node, path, keys.PARTS[key.kind], problems)
 
 
 def _read_nodes(node: Tree, path: str, problems: Problems) -> Any:
@@ -178,6 +183,10 @@ def check(flow: Draft, problems: Problems) -> None:
     _check_secrets(flow, everything, problems)
     known = {each.id for each in everything if each.id}
     _check_routes(steps, known, problems, in_order=True)
+    for each in everything:
+        _check_retry(each, problems)
+        if isinstance(each.get("foreach"), Draft):
+            _check_items(each.get("foreach"), problems)
     for pause in (each for each in everything if each.place in keys.WAITS):
         _check_wait(pause, problems)
         if pause.get("on_decline") and pause.get("pause_for") in ("approval", None):
@@ -214,7 +223,7 @@ def _check_routes(nodes: tuple[Draft, ...], known: set[str], problems: Problems,
                 advice = f"it may be one of: {', '.join(before)}" if before else "remove it: no step comes before"
                 each.note("resume_to", problems, why, advice)
         for inner in each.lists():
-            _check_routes(inner, known, problems, in_order=each.place != keys.PARALLEL)
+            _check_routes(inner, known, problems, in_order=each.place not in (keys.PARALLEL, keys.FOREACH))
 
 
 def _route_fault(own: str, target: str, at: int, places: Mapping[str, int], known: set[str], *, in_order: bool) -> str:
@@ -223,8 +232,30 @@ def _route_fault(own: str, target: str, at: int, places: Mapping[str, int], know
     if target not in known:
         return f"there is no step {target!r}"
     if target not in places or not in_order:
-        return f"{target!r} is not in the same list of steps: a run goes neither into nor out of a repeat or parallel"
+        return (
+            f"{target!r} is not in the same list of steps: a run goes neither into nor out of a repeat, a parallel or "
+            "a foreach, nor back in one branch or item alone"
+        )
     return f"{target!r} comes later: a run only goes back" if places[target] >= at else ""
+
+
+def _check_retry(node: Draft, problems: Problems) -> None:
+    if "retry" in node.nodes and "retries" in node.nodes:
+        why = f"`retries` in line {node.nodes['retries'].line} says how often to try again, and so does this"
+        node.note("retry", problems, why, "keep one of them: `retry: {max: …}` or `retries: …`")
+
+
+def _check_items(foreach: Draft, problems: Problems) -> None:
+    """A list or a file, and items that a command can be given."""
+    both = [name for name in ("items", "lines") if name in foreach.nodes]
+    if len(both) == 2:
+        foreach.note("lines", problems, "it is either `items` or `lines`, and both are given", "remove one of them")
+    elif not both:
+        problems.note(foreach.node, foreach.path, "`items` is missing", "add `items: […]`, or `lines: FILE`")
+    for at, item in enumerate(foreach.get("items") or ()):
+        if fault := unfit_for_a_variable("OUTLAST_ITEM", item):
+            tree = foreach.nodes["items"].nodes[at]
+            problems.note(tree, inside(inside(foreach.path, "items"), at), f"this item {fault}", "shorten it")
 
 
 def _check_wait(wait: Draft, problems: Problems) -> None:
@@ -250,12 +281,12 @@ def _check_decline(pause: Draft, top: list[str], known: set[str], on_top: bool, 
         return
     others = [name for name in top if name and name != pause.id]
     if not on_top:
-        why = "inside a repeat or parallel, a decline ends the run or goes on"
+        why = "inside a repeat, parallel or foreach, a decline ends the run or goes on"
         pause.note("on_decline", problems, why, "write `continue`, or remove the key")
     elif target not in known:
         pause.note(
             "on_decline", problems, f"there is no step {target!r}", nearest(target, ["continue", *others], "one of")
         )
     elif target not in others:
-        why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat or parallel'}"
+        why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat or parallel or foreach'}"
         pause.note("on_decline", problems, why, f"it may be one of: {', '.join(['continue', *others])}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from outlast.errors import StepInvalid
+from outlast.flows.loading import RECIPES
 from outlast.flows.spec import seconds
 from outlast.flows.yaml.tree import Problem, Tree
 from outlast.values.frozen import NamedTuple
@@ -326,12 +327,37 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "propertyNames": {"pattern": f"^{VARIABLE}$"}, "additionalProperties": values}
 
 
+def _read_folder(node: Tree, path: str, problems: Problems) -> Any:
+    """A folder to run in. Whether it lies in the repository is seen where the file's own place is known."""
+    text = _read_filled(node, path, problems)
+    if text is not BAD and text.startswith(("/", "~")):
+        return problems.note(node, path, f"{shown(text)} is not in the flow's folder", "give a path from that folder")
+    return text
+
+
+def _read_flow_file(node: Tree, path: str, problems: Problems) -> Any:
+    text = _read_folder(node, path, problems)
+    if text is not BAD and not text.endswith(RECIPES):
+        return problems.note(node, path, f"{shown(text)} is no flow file", f"name one that ends with {RECIPES[0]}")
+    return text
+
+
+def _read_items(node: Tree, path: str, problems: Problems) -> Any:
+    found = items(node, path, problems, read_json)
+    if found is not BAD and not found:
+        return problems.note(node, path, "there is nothing in this list", "add an item, or use `lines: FILE`")
+    return found
+
+
 _EXIT = count(1, 255)
 TEXT = Kind(read_text, {"type": "string"})
 NAMED = Kind(_read_name, {"type": "string", "pattern": f"^{NAME}$"})
 COMMAND = Kind(_read_command, _COMMAND)
 COMMANDS = Kind(_one_or_many(_read_command), _listed(_COMMAND))
 PATH = Kind(_read_path, _PATH)
+FOLDER = Kind(_read_folder, _PATH)
+FLOW_FILE = Kind(_read_flow_file, _PATH | {"pattern": r"^(?![/~]).*\.ya?ml$"})
+ITEMS = Kind(_read_items, {"type": "array", "minItems": 1})
 PATTERNS = Kind(_one_or_many(_read_path), _listed(_PATH))
 EXITS = Kind(_one_or_many(_EXIT.read), _listed(_EXIT.schema))
 FLAG = Kind(read_flag, {"type": "boolean"})

@@ -263,11 +263,11 @@ class Replaying(Execution):
 class KnownChild(Child[Any]):
     """A child run as its parent's journal knows it. It is never run."""
 
-    def result(self) -> Any:
+    def take(self, *, park: bool) -> Any:
         self._execution.gate()
         if self._kept is None:
             self._open_wait()
-            self._execution.paused = True
+            self._execution.paused = self._execution.paused or park
             raise Paused
         return self._deliver()
 
@@ -300,6 +300,8 @@ class _NoMirror:
 class OnReceipts(Performance):
     """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
 
+    looks_at_files = False
+
     def without_mirror(self) -> None:
         self.__dict__["mirror"] = _NoMirror()
 
@@ -307,7 +309,7 @@ class OnReceipts(Performance):
         self.without_mirror()
         frame = CURRENT.get()
         assert frame is not None
-        return self._walk(Lane(frame))
+        return self._walk(Lane(frame, self.setting))
 
     def _tidy(self, asked: Asked) -> None:
         """There is nothing to tidy up."""

@@ -6,14 +6,15 @@ far as the file and the receipts tell. A command is taken to succeed, a conditio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from outlast.commands.items import labelled
 from outlast.errors import Paused
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Parallel
+from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
 from outlast.ledger.journal import CALLS, Entry, Row
 from outlast.runs.attempt import Asked
 from outlast.runs.call import Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
@@ -103,6 +104,7 @@ class Rehearsal(OnReceipts):
     """A flow file, gone through without running it."""
 
     asks: Asks
+    looks_at_files = True
 
     def __init__(self, execution: Rehearsing, *rest: Any) -> None:
         super().__init__(execution, *rest)
@@ -140,13 +142,13 @@ class Rehearsal(OnReceipts):
         """What a resume does at this call."""
         match asked.next:
             case Replay(past):
-                return self._note(past, Action("raise_again" if past.ended_badly else "reuse"))
+                return self._acts(past, Action("raise_again" if past.ended_badly else "reuse"))
             case Doubtful(past):
-                return self._note(past, Action("confirm" if asked.spec.confirm is not None else "decide"))
+                return self._acts(past, Action("confirm" if asked.spec.confirm is not None else "decide"))
             case Poisoned(past):
-                return self._note(past, Action("decide", "its process died in it too often"))
+                return self._acts(past, Action("decide", "its process died in it too often"))
             case Changed(past):
-                return self._note(past, Action("decide", f"{READS}, or it is asked for elsewhere in the flow"))
+                return self._acts(past, Action("decide", f"{READS}, or it is asked for elsewhere in the flow"))
             case Fresh():
                 return self._tried(asked)
 
@@ -161,9 +163,9 @@ class Rehearsal(OnReceipts):
                 self.ahead.append(f"{asked.call.scope}{asked.call.step}")
             return Action("decide") if why else Action("retry")
         if why:
-            return self._note(past, Action("decide", f"what it left: {why}"))
+            return self._acts(past, Action("decide", f"what it left: {why}"))
         because = "" if same else BACK if set_aside else READS
-        return self._note(past, Action("redo" if past.finished else "retry", because))
+        return self._acts(past, Action("redo" if past.finished else "retry", because))
 
     def _other_inputs(self, call: Call) -> Past | None:
         """The newest call of this step in this scope, if it had other inputs and nobody has asked for it."""
@@ -178,25 +180,46 @@ class Rehearsal(OnReceipts):
                 found.setdefault(past.call[:2], []).append(past)
         return found
 
-    def _note(self, past: Past, action: Action) -> Action:
+    def _acts(self, past: Past, action: Action) -> Action:
         self.actions[past.call] = action
         return action
 
-    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any]) -> None:
-        spec = self._remark_spec(name)
-        asked = self.execution.ask(lane.frame, spec, ({},), {}, None)
+    def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
+        """Nothing is written."""
+
+    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any], result: Any = None) -> Asked:
+        asked = self.execution.ask(lane.frame, self._remark_spec(name), ({},), {}, None)
         if isinstance(asked.next, Replay):
             self._meets(asked)
+        return asked
 
     def _parallel(self, node: Parallel, lane: Lane) -> None:
-        """Every branch, one after another: each goes as far as it gets."""
-        stopped = False
         lanes = [lane.branch() for _ in node.branches]
-        for branch, own in zip(node.branches, lanes, strict=True):
+        self._each([partial(self._do, branch, own) for branch, own in zip(node.branches, lanes, strict=True)])
+        lane.before = lanes[-1].before
+
+    def _foreach(self, node: Foreach, lane: Lane) -> None:
+        name, items = self._pass_of(node, lane), labelled(self._items(node, lane))
+        lanes = [lane.for_item(f"{name}[{label}]", item) for label, item in items]
+        self._each([partial(self._do, step, own) for own in lanes for step in node.steps])
+        self._over(node, lane, {}, None)
+
+    def _each(self, works: Sequence[Callable[[], object]]) -> None:
+        """One after another what a resume does side by side: each goes as far as it gets."""
+        stopped = False
+        for work in works:
             try:
-                self._do(branch, own)
+                work()
             except (Paused, Exception):
                 stopped = True
         if stopped:
             raise Paused
-        lane.before = lanes[-1].before
+
+    def _subflow(self, node: SubFlow, lane: Lane) -> None:
+        """One that was begun is as its parent knows it; one that was not is taken to succeed."""
+        scope = lane.frame.within(node.id).scope
+        if any(call.scope == scope for call in self.execution.ledger.calls):
+            super()._subflow(node, lane)
+            return
+        self.ahead.append(f"{lane.frame.scope}{node.id}")
+        self._over(node, lane, {}, None)

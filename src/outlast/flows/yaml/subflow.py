@@ -1,0 +1,169 @@
+"""`flow:` in a flow file: which file is meant, whether it can be run with the inputs it is given, and what those are.
+
+Everything is looked at before anything runs: a file that is missing, has mistakes, wants other inputs, or leads back to
+where it came from is a mistake of the file that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outlast.errors import FlowNotFound, RecipeInvalid
+from outlast.flows.loading import RECIPES
+from outlast.flows.yaml.inputs import ARTICLES, bound_to, misfit
+from outlast.flows.yaml.keys import FOREACH, SUBFLOW
+from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
+from outlast.flows.yaml.rules import Draft
+from outlast.flows.yaml.surroundings import leads_out
+from outlast.flows.yaml.tree import Tree
+from outlast.flows.yaml.values import Problems, inside, nearest, shown
+from outlast.values.frozen import NamedTuple
+
+_REFERENCE = re.compile(r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))")
+_WIDER = {("integer", "number")}  # a value of the first is one of the second too
+
+
+class Way(NamedTuple):
+    """How one flow file led to another."""
+
+    above: tuple[str, ...]  # the files whose flows run this one, by their real paths
+    known: dict[str, Recipe]  # those that were read on the way, and are as they should be
+
+    def to(self, file: Path) -> Way:
+        """The same, one file further. The first one remembers for all the others."""
+        return Way((*self.above, os.path.realpath(file)), self.known if self.above else {})
+
+
+FIRST = Way((), {})
+ReadFlow = Callable[[Path, Way], Recipe]
+
+
+def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
+    """What the other flow is started with: values as they stand, and those that stand for one of this flow."""
+    return {name: _meant(value, inputs, item) for name, value in node.inputs.items()}
+
+
+def _meant(value: Any, inputs: Mapping[str, Any], item: Any) -> Any:
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    return item if found[2] is None else next(inputs[name] for name in inputs if name.upper() == found[2])
+
+
+def check_subflows(
+    flow: Draft, steps: Sequence[Draft], file: Path | None, way: Way, read: ReadFlow, problems: Problems
+) -> None:
+    """Note what is wrong with every `flow:` node. `way` is how other files led to this one."""
+    own: Mapping[str, Input] = flow.get("inputs") or {}
+    way = way.to(file) if file is not None else way
+    for draft, in_foreach in _placed(steps, in_foreach=False):
+        _check_references(draft, own, in_foreach, problems)
+        if file is not None and draft.get("flow"):
+            found = _read(draft, file, way, read, problems)
+            if found is not None:
+                _check_inputs(draft, found, own, problems)
+
+
+def _placed(drafts: Sequence[Draft], *, in_foreach: bool) -> Iterator[tuple[Draft, bool]]:
+    for draft in drafts:
+        if draft.place == SUBFLOW:
+            yield draft, in_foreach
+        for inner in draft.lists():
+            yield from _placed(inner, in_foreach=in_foreach or draft.place == FOREACH)
+
+
+# -- the file ----------------------------------------------------------------------------------------
+
+
+def _read(draft: Draft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+    name = draft.get("flow")
+    path = os.path.realpath(file.parent / name)
+    if out := leads_out(name, file):
+        draft.note("flow", problems, f"{shown(name)} leads out of {out}", "name a flow file inside it")
+    elif path in way.above:
+        round = " -> ".join(os.path.basename(each) for each in (*way.above[way.above.index(path) :], path))
+        draft.note("flow", problems, f"this flow would run itself without end: {round}", "remove one of these steps")
+    else:
+        return _read_file(draft, Path(path), way, read, problems)
+    return None
+
+
+def _read_file(draft: Draft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+    name = draft.get("flow")
+    try:
+        if str(path) not in way.known:
+            way.known[str(path)] = read(path, way)
+        return way.known[str(path)]
+    except FlowNotFound:
+        draft.note("flow", problems, f"there is no file {shown(name)}", _other_file(name, path))
+    except RecipeInvalid as error:
+        for each in error.facts["problems"]:
+            place = ", ".join(part for part in (f"line {each.line}" if each.line else "", each.path) if part)
+            draft.note("flow", problems, f"{name} has a mistake: {place}: {each.why}", each.advice)
+    return None
+
+
+def _other_file(name: str, path: Path) -> str:
+    folder = os.path.dirname(name)
+    try:
+        there = sorted(each for each in os.listdir(path.parent) if each.endswith(RECIPES))
+    except OSError:
+        return "name a flow file by its path from this file's folder"
+    return nearest(name, [os.path.join(folder, each) for each in there], "the flow files there are")
+
+
+# -- its inputs --------------------------------------------------------------------------------------
+
+
+def _check_references(draft: Draft, own: Mapping[str, Input], in_foreach: bool, problems: Problems) -> None:
+    known = {name.upper(): name for name in own}
+    for name, node in _written(draft):
+        found = _REFERENCE.fullmatch(node.text) if node.shape == "text" else None
+        if found is None:
+            continue
+        path = inside(inside(draft.path, "inputs"), name)
+        if found[2] is None and not in_foreach:
+            problems.note(node, path, "$OUTLAST_ITEM is there in a `foreach` only", "put this step into one")
+        elif found[2] is not None and found[2] not in known:
+            names = [f"$OUTLAST_INPUT_{each}" for each in known]
+            advice = nearest(node.text, names, "this flow has") if names else "declare it under `inputs` of this flow"
+            problems.note(node, path, f"this flow has no input for {node.text}", advice)
+
+
+def _written(draft: Draft) -> list[tuple[str, Tree]]:
+    """The inputs that a node gives, each with the place of its value."""
+    tree = draft.nodes.get("inputs")
+    if tree is None or tree.shape != "mapping":
+        return []
+    return [(key.text, value) for key, value in zip(tree.nodes[::2], tree.nodes[1::2], strict=True)]
+
+
+def _check_inputs(draft: Draft, recipe: Recipe, own: Mapping[str, Input], problems: Problems) -> None:
+    """Whether the inputs of the other flow are given, and of its types."""
+    given, name = draft.get("inputs") or {}, draft.get("flow")
+    for each, node in _written(draft):
+        path = inside(inside(draft.path, "inputs"), each)
+        if each not in recipe.inputs:
+            advice = nearest(each, recipe.inputs, "its inputs are") if recipe.inputs else "remove it: it has none"
+            problems.note(node, path, f"{name} has no input {shown(each)}", advice)
+        elif each in given and (fault := _fault(recipe.inputs[each], given[each], own)):
+            problems.note(node, path, fault, f"give {ARTICLES[recipe.inputs[each].type]}")
+    for wanted in recipe.inputs.values():
+        if wanted.default is REQUIRED and wanted.name not in given:
+            advice = f"add `inputs: {{{wanted.name}: …}}`"
+            draft.note("flow", problems, f"{name} needs the input {wanted.name!r} ({wanted.type})", advice)
+
+
+def _fault(wanted: Input, value: Any, own: Mapping[str, Input]) -> str:
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        fault = misfit(wanted.type, bound_to(wanted, value))
+        return f"{wanted.name} {fault}" if fault else ""
+    source = next((each for each in own.values() if each.name.upper() == found[2]), None)
+    if source is None or wanted.type in (source.type, "json") or (source.type, wanted.type) in _WIDER:
+        return ""
+    return f"{wanted.name} is {ARTICLES[wanted.type]} there, and {source.name} is {ARTICLES[source.type]} here"

@@ -1,0 +1,263 @@
+"""`foreach` and limits: each item has receipts of its own, keeps no other back, and is known again on resume."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import flow_file
+
+from ..crash.command_folder import KILLED, Folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    found = Folder(tmp_path / "work")
+    yield found
+    found.end()
+
+
+def each(folder: Folder, what: str, run: str = 'printf "%s\\n" "$OUTLAST_ITEM" >> diary', more: str = "") -> Folder:
+    return folder.flow(
+        f"- id: each\n  foreach:\n    {what}\n    steps:\n    - id: do\n      run: |-\n        {run}\n{more}"
+    )
+
+
+def labels(folder: Folder) -> list[str]:
+    return [one.label for one in folder.receipts("do")]
+
+
+def test_the_steps_run_once_for_each_item_of_a_list_in_its_order(folder: Folder) -> None:
+    assert each(folder, 'items: [a, two words, "", 3, {b: [1]}]').run().status == "succeeded"
+    assert folder.lines() == ["a", "two words", "", "3", '{"b": [1]}']
+    assert folder.facts("each") == [{"items": 5}]
+
+
+def test_the_lines_of_a_file_are_items_and_empty_ones_are_not(folder: Folder) -> None:
+    (folder.path / "list.txt").write_bytes("a\r\n\n  b c  \n   \n'ü' 😀\n".encode())
+    assert each(folder, "lines: list.txt").run().status == "succeeded"
+    assert folder.lines() == ["a", "  b c  ", "'ü' 😀"]
+
+
+def test_an_item_has_a_receipt_of_its_own_and_a_label_that_names_it(folder: Folder) -> None:
+    long = "x" * 10_000
+    given = ["a.txt", "src/a.txt", "src_a.txt", "../x", "a b", long, "a.txt"]
+    assert each(folder, f"items: {json.dumps(given)}").run().status == "succeeded"
+    found = labels(folder)
+    assert found[0] == "each[a.txt]/do"
+    assert found[2] == "each[src_a.txt]/do"
+    assert found[6] == "each[a.txt#2]/do"
+    assert found[1].startswith("each[src_a.txt#")
+    assert len(set(found)) == 7
+    assert all(len(label) < 80 and label.count("/") == 1 for label in found)
+    assert folder.lines() == given
+
+
+def test_one_bad_item_keeps_no_other_from_being_done_and_a_resume_does_that_one_alone(folder: Folder) -> None:
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != b -a $OUTLAST_ITEM != c -o -f mended"
+    each(folder, "items: [a, b, c, d]", run)
+    outcome = folder.run()
+    assert outcome.status == "failed"
+    assert "2 items of each failed" in str(outcome.error)
+    assert folder.lines() == ["a", "b", "c", "d"]
+    plan = folder.outlast.plan(folder.run_id)
+    assert plan.of("retry") == ("each[b]/do", "each[c]/do")
+    assert plan.of("reuse") == ("each[a]/do", "each[d]/do")
+    folder.write("mended", "")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["a", "b", "c", "d", "b", "c"]
+
+
+def test_an_item_can_be_skipped_by_its_label(folder: Folder) -> None:
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != b/b -o -f mended"
+    each(folder, "items: [a, b/b, c]", run)
+    assert folder.run().status == "failed"
+    (label,) = folder.outlast.plan(folder.run_id).of("retry")
+    folder.outlast.skip(folder.run_id, label, why="not needed")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["a", "b/b", "c"]
+
+
+def test_a_changed_list_replays_the_items_that_are_equal(folder: Folder) -> None:
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != bad"
+    assert each(folder, "items: [a, b, bad]", run).run().status == "failed"
+    assert each(folder, "items: [new, b, a]", run).run().status == "succeeded"
+    assert folder.lines() == ["a", "b", "bad", "new"]
+
+
+def test_changed_lines_replay_the_items_that_are_equal(folder: Folder) -> None:
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != bad"
+    folder.write("list", "a\nbad\nb\n")
+    assert each(folder, "lines: list", run).run().status == "failed"
+    folder.write("list", "new\nb\na\n")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["a", "bad", "b", "new"]
+
+
+def test_lines_of_a_file_that_is_gone_are_what_they_were(folder: Folder) -> None:
+    folder.write("list", "a\nb\n")
+    each(folder, "lines: list", more="- {id: last, run: rm -f list; test -f ok}")
+    assert folder.run().status == "failed"
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["a", "b"]
+    assert folder.outlast.replay(folder.run_id).divergences == ()
+
+
+def test_lines_that_the_flow_itself_writes_stay_as_they_were_read(folder: Folder) -> None:
+    folder.flow(
+        "- {id: make, run: seq 2 > list, writes: list}\n"
+        "- {id: each, foreach: {lines: list, steps: [{id: do, run: echo $OUTLAST_ITEM >> diary}]}}\n"
+        "- {id: more, run: seq 9 > list; test -f ok, writes: list}"
+    )
+    assert folder.run().status == "failed"
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "No such file"), (b"a\n\xff\n", "line 2 is not UTF-8"), (b"a\n\nb\0\n", "line 3 holds a NUL"),
+     (b"x" * 140_000, "line 1 has 140,000 bytes"), (b"1\n" * 100_001, "100,001 lines")],
+)  # fmt: skip
+def test_a_file_that_gives_no_items_fails_the_run_and_says_why(folder: Folder, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (folder.path / "list").write_bytes(content)
+    outcome = each(folder, "lines: list").run()
+    assert (outcome.status, outcome.error["type"]) == ("failed", "outlast.errors:ItemsUnreadable")
+    assert why in str(outcome.error)
+    folder.write("list", "fine\n")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["fine"]
+
+
+TOGETHER = (
+    "mkdir lock.$$; ls -d lock.* | wc -l >> seen; "
+    "for i in $(seq 200); do test $(ls -d lock.* | wc -l) -ge {least} && break; sleep 0.02; done; "
+    "ls -d lock.* | wc -l >> seen; rmdir lock.$$"
+)
+
+
+def at_once(folder: Folder) -> int:
+    return max(map(int, folder.lines("seen")))
+
+
+def test_no_more_items_than_the_limit_are_worked_on_at_once(folder: Folder) -> None:
+    script = folder.write("work.sh", TOGETHER.format(least=3) + "\n")
+    assert each(folder, "items: [a, b, c, d, e, f, g, h]\n    limit: 3", f"sh {script}").run().status == "succeeded"
+    assert at_once(folder) == 3
+
+
+def test_without_a_limit_one_item_comes_after_the_other(folder: Folder) -> None:
+    script = folder.write("work.sh", TOGETHER.format(least=1) + "\n")
+    assert each(folder, "items: [a, b, c]", f"sh {script}").run().status == "succeeded"
+    assert at_once(folder) == 1
+
+
+def test_no_more_branches_than_the_limit_run_at_once(folder: Folder) -> None:
+    script = folder.write("work.sh", TOGETHER.format(least=2) + "\n")
+    steps = "".join(f"    - {{id: b{at}, run: sh {script}}}\n" for at in range(5))
+    folder.flow(f"- id: all\n  parallel:\n    limit: 2\n    steps:\n{steps}")
+    assert folder.run().status == "succeeded"
+    assert at_once(folder) == 2
+    assert len(folder.receipts()) == 5
+
+
+def test_an_item_that_waits_keeps_no_other_back_and_goes_on_when_it_is_answered(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [a, b]\n    steps:\n"
+        "    - {id: ask, pause_for: decision, when: test $OUTLAST_ITEM = a}\n"
+        "    - {id: do, run: 'echo $OUTLAST_ITEM $(cat $OUTLAST_ANSWER) >> diary'}"
+    )
+    outcome = folder.run()
+    assert outcome.status == "waiting"
+    assert folder.lines() == ["b"]
+    (wait,) = outcome.interrupts
+    assert "each[a]" in wait.step
+    folder.outlast.answer(wait.id, 7)
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["b", "a 7"]
+
+
+def test_a_probe_and_the_conditions_of_an_item_know_it(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [a, b]\n    steps:\n"
+        '    - {id: e, effect: true, run: exit 9, confirm: \'echo "\\"$OUTLAST_ITEM\\""\'}\n'
+        "    - id: r\n      repeat:\n        max: 1\n        until: test $OUTLAST_ITEM\n"
+        "        steps: [{id: do, run: echo $OUTLAST_ITEM >> diary}]"
+    )
+    assert folder.run().status == "succeeded"
+    assert [one.result for one in folder.receipts("e") if one.delivered] == ["a", "b"]
+    assert folder.lines() == ["a", "b"]
+
+
+def test_a_loop_in_an_item_and_an_item_in_a_loop_keep_apart(folder: Folder) -> None:
+    folder.flow(
+        "- id: out\n  repeat:\n    max: 2\n    until: test $OUTLAST_ITERATION = 2\n    steps:\n"
+        "    - id: each\n      foreach:\n        items: ['1', '2']\n        steps:\n"
+        "        - {id: do, run: 'echo $OUTLAST_ITERATION.$OUTLAST_ITEM >> diary; test -f ok -o $OUTLAST_ITEM = 1'}"
+    )
+    assert folder.run().status == "failed"
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["1.1", "1.2", "1.2", "2.1", "2.2"]
+
+
+def test_the_results_of_the_items_are_the_result_of_the_foreach_in_their_order(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [3, 1, 2]\n    limit: 3\n    steps:\n"
+        "    - {id: wait, run: 'sleep 0.0$OUTLAST_ITEM'}\n"
+        "    - {id: do, run: test $OUTLAST_ITEM = 1 || echo $OUTLAST_ITEM > $OUTLAST_RESULT}\n"
+        "- {id: last, run: 'cp $OUTLAST_HANDOFF given; test -f ok'}"
+    )
+    assert folder.run().status == "failed"
+    handed = json.loads(folder.read("given"))
+    assert (handed["step"], handed["result"]) == ("each", [3, None, 2])
+    folder.write("ok", "")
+    assert folder.run().result == {"each": [3, None, 2]}
+    assert json.loads(folder.read("given")) == handed
+    assert folder.receipts("each")[0].result == [3, None, 2]
+
+
+def test_outside_of_a_foreach_no_command_has_an_item(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_ITEM", "of somebody else")
+    folder.flow("- {id: a, run: 'echo ${OUTLAST_ITEM-none} >> diary'}")
+    assert folder.run().status == "succeeded"
+    assert folder.lines() == ["none"]
+
+
+def test_items_have_files_of_their_own_in_the_mirror(folder: Folder) -> None:
+    assert each(folder, "items: [a, b/c]", "echo $OUTLAST_ITEM > $OUTLAST_RESULT.x").run().status == "succeeded"
+    names = sorted(path.name for path in (folder.path / ".outlast").glob("runs/*/build/receipts/do*"))
+    assert names[0] == "do~a-main.json"
+    assert len(names) == 2
+
+
+def test_items_in_items_have_files_of_their_own_in_the_mirror_too(folder: Folder) -> None:
+    inner = "{id: in, foreach: {items: [c, b.c], steps: [{id: do, run: 'true'}]}}"
+    folder.flow(f"- {{id: out, foreach: {{items: [a.b, a], steps: [{inner}]}}}}")
+    assert folder.run().status == "succeeded"
+    names = {path.name for path in (folder.path / ".outlast").glob("runs/*/build/receipts/do*")}
+    assert len(names) == 4
+
+
+@pytest.mark.crash
+def test_a_foreach_that_is_killed_repeats_only_the_items_that_were_under_way(folder: Folder) -> None:
+    die = "touch second; kill -9 $RUNTIME; sleep 60"
+    run = f"echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM != c -o -f second || {{ {die}; }}"
+    each(folder, "items: [a, b, c, d]", run)
+    assert folder.cli("run", "flow.yaml").code == KILLED
+    assert folder.cli("run", "flow.yaml").code == 0
+    assert folder.lines() == ["a", "b", "c", "c", "d"]
+
+
+def test_many_items_cost_little_more_each_on_resume(folder: Folder) -> None:
+    folder.write("list", "".join(f"item {at}\n" for at in range(60)))
+    each(folder, "lines: list\n    limit: 4", ": $OUTLAST_ITEM", "- {id: last, run: test -f ok}")
+    assert folder.run().status == "failed"
+    folder.write("ok", "")
+    outcome = folder.outlast.run(flow_file(folder.path / "flow.yaml"))
+    assert outcome.status == "succeeded"
+    assert len(folder.receipts("do")) == 60
