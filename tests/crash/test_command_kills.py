@@ -59,7 +59,7 @@ WRITER = """\
   writes: [one, two]
   on_partial: {on_partial}
   run: |
-    echo $$ > pid; cat one > found; cp "$OUTLAST_PREVIOUS" previous 2> /dev/null; echo attempt $OUTLAST_ATTEMPT
+    echo $$ > pid; cat one > found; cp "$OUTLAST_PREVIOUS" previous 2> /dev/null || true; echo attempt $OUTLAST_ATTEMPT
     echo half > one
     test -f died || {{ touch died; {heard}; kill -9 $RUNTIME; sleep 300; }}
     echo whole > one; echo whole > two
