@@ -440,8 +440,21 @@ async def hears_and_sends(run: AsyncRun) -> list[Any]:
     return await asyncio.gather(hears_on(), sends())
 
 
-def test_a_branch_that_may_not_go_on_leaves_the_effect_of_another_to_its_end(place: Place) -> None:
-    run = begun(place, hears_and_sends)
+@flow
+async def hears_and_sends_in_a_group(run: AsyncRun) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hears_on())
+        group.create_task(sends())
+
+
+both_hear = pytest.mark.parametrize(
+    "body", [hears_and_sends, hears_and_sends_in_a_group], ids=lambda flow: flow.__name__
+)
+
+
+@both_hear
+def test_a_branch_that_may_not_go_on_leaves_the_effect_of_another_to_its_end(place: Place, body: Any) -> None:
+    run = begun(place, body)
     await_it("hearing")
     await_it("sending")
     place.outlast.stop()
@@ -451,8 +464,9 @@ def test_a_branch_that_may_not_go_on_leaves_the_effect_of_another_to_its_end(pla
     assert place.statuses("sends") == ["succeeded"]
 
 
-def test_one_that_is_to_stop_now_does_not_wait_for_it(place: Place) -> None:
-    run = begun(place, hears_and_sends)
+@both_hear
+def test_one_that_is_to_stop_now_does_not_wait_for_it(place: Place, body: Any) -> None:
+    run = begun(place, body)
     await_it("hearing")
     await_it("sending")
     place.outlast.stop(now=True)

@@ -187,9 +187,16 @@ def end(runtime: Runtime, execution: Execution, result: Any, error: BaseExceptio
         if not isinstance(severed, LeaseLost):
             raise severed or cut from None
         return _aborted(runtime, execution, severed)
-    if outcome.status == "interrupted" and error is not None and not isinstance(error, Stopped | Severed):
+    if outcome.status == "interrupted" and error is not None and not _is_stop(error):
         raise error
     return outcome
+
+
+def _is_stop(error: BaseException) -> bool:
+    """Whether it is our own word that ended a body; `asyncio.TaskGroup` puts what its tasks end with into a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_stop, error.exceptions))
+    return isinstance(error, Stopped | Severed)
 
 
 class Ended(NamedTuple):
@@ -246,7 +253,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
     error = ended.error
     left = _left_over(execution) if ended.status == "succeeded" else {}
     changed = [label for label, past in left.items() if past.call.step in execution.ran]
-    kept = failure.record(error) if error is not None and not isinstance(error, Stopped) else None
+    kept = failure.record(error) if error is not None and not _is_stop(error) else None
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
     stored = _stored_result(runtime, ended.raw) if ended.raw is not None else None
     stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""

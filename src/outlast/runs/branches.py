@@ -265,7 +265,8 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
         waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
         try:
-            await _let_calls_end(execution, main)
+            if execution.called_off_at or (main.done() and isinstance(_outcome(main), Stopped)):
+                await let_calls_end(execution)
         finally:
             await _end(branches, main)
         _outcome(main)  # asked for: else asyncio says that nobody did, of a body that was called off
@@ -280,13 +281,8 @@ async def _settle(branches: Branches) -> None:
         await branches.changed.wait()
 
 
-async def _let_calls_end(execution: Execution, main: asyncio.Task[Any]) -> None:
-    """A body that was asked to stop ends with the first of its branches that would begin another call.
-
-    The calls under way in the others end first, for as long as they are given; of a run that was called off, effects.
-    """
-    if not execution.called_off_at and not (main.done() and isinstance(_outcome(main), Stopped)):
-        return
+async def let_calls_end(execution: Execution) -> None:
+    """Of a run that is to stop: the calls under way, for as long as they are given; if it was called off, effects."""
     while not execution.stopping_now and any(_is_let_end(execution, each) for each in list(execution.open.values())):
         await asyncio.sleep(_LOOK_SECONDS)
 

@@ -29,7 +29,7 @@ from outlast.runs.attempt import (
     Raised,
     Returned,
 )
-from outlast.runs.branches import Branches, watch_tasks
+from outlast.runs.branches import Branches, let_calls_end, watch_tasks
 from outlast.runs.call import Changed, Past, Replay
 from outlast.runs.call_logic import drive
 from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
@@ -56,8 +56,20 @@ def call_async(
     The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
-    made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
+    if execution.stopping and execution.pen.severed is None:
+        made = _end_with_others(execution)
+    else:
+        made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
     return execution.made.add(made, spec.name, depth)
+
+
+async def _end_with_others(execution: Execution) -> None:
+    """A run that is to stop begins no further call: this branch ends here, once the calls of the others have.
+
+    Ending at once it would take them along, as `asyncio.TaskGroup` cancels what runs beside a task that fails.
+    """
+    await let_calls_end(execution)
+    execution.gate()
 
 
 async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) -> Any:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import LeaseLost, OutlastError, Severed, StoreFailed
 from outlast.ledger.lease import Beat
-from outlast.runs.call_off import call_off
-from outlast.runs.call_off import look as look_at_call_off
 from outlast.runs.stops import PERSON
 from outlast.values.threads import begin
 
@@ -66,6 +64,8 @@ class Heart:
             self._look_for_the_store()
 
     def _tend(self, execution: Execution) -> None:
+        from outlast.runs import call_off  # late: who only looks has no heart that beats
+
         runtime = self._runtime
         late = execution.late_starts()
         if late is not None:
@@ -84,8 +84,8 @@ class Heart:
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
-            call_off(execution, execution.pen.severed)
-        look_at_call_off(execution)
+            call_off.call_off(execution, execution.pen.severed)
+        call_off.look(execution)
         if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
             execution.ask_to_stop(PERSON)
             execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks
