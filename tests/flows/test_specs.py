@@ -207,3 +207,12 @@ def test_waits_between_attempts_double_up_to_a_minute_with_jitter() -> None:
     for failures in range(1, 2_000):
         full = min(0.5 * 2.0 ** min(failures - 1, 1_000), 60.0)
         assert [spec.retry.delay(failures, luck) for luck in (0.0, 0.5, 1.0)] == [full, full * 0.75, full / 2]
+
+
+def test_one_file_that_a_step_writes_is_one_and_not_its_letters() -> None:
+    assert step(writes="out.txt")(plain).spec.writes == ("out.txt",)
+    assert step(writes=["a", "b"])(plain).spec.writes == ("a", "b")
+
+
+def plain() -> None:
+    """A step that does nothing."""

@@ -477,7 +477,7 @@ def test_a_plan_knows_what_the_flow_s_own_code_makes_without_loading_it(place: P
     subprocess.run([sys.executable, script, place.home], timeout=60)
     assert place.outlast.plan(place.run_id).verdict.word != "contested"
     assert place.outlast.plan(place.run_id).resources == ("own",)
-    script.write_text(script.read_text().replace("class Own", "class Other"))
+    script.write_text(script.read_text().replace("@resource('own')", "@resource('other')"))
     reasons = place.outlast.plan(place.run_id).verdict.reasons
     assert [reason.subject for reason in reasons if reason.code == "resource_missing"] == ["own"]
 

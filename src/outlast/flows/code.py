@@ -56,16 +56,6 @@ def is_equal_code(one: str, other: str) -> bool:
     return None not in trees and list(_lines(trees[0])) == list(_lines(trees[1]))
 
 
-def defines(tree: ast.Module, qualname: str) -> bool:
-    """Whether a parsed module has a function or class of that qualified name."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    scopes: list[ast.AST] = [tree]
-    for part in qualname.split("."):
-        inside = (node for scope in scopes for node in _scope(scope))
-        scopes = [node for node in inside if isinstance(node, kinds) and node.name == part]
-    return bool(scopes)
-
-
 def function_in(tree: ast.Module, qualname: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The function of that qualified name in a parsed module; None if it is not there."""
     found = _find(tree, [part for part in qualname.split(".") if part != "<locals>"])
@@ -74,7 +64,7 @@ def function_in(tree: ast.Module, qualname: str) -> ast.FunctionDef | ast.AsyncF
 
 def assigns(tree: ast.Module, name: str) -> bool:
     """Whether a parsed module gives something that name: `report = flow(make_report)`, or an import."""
-    for node in _scope(tree):
+    for node in scope_of(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [(each.asname or each.name).partition(".")[0] for each in node.names]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
@@ -90,7 +80,7 @@ def assigns(tree: ast.Module, name: str) -> bool:
 def _find(tree: ast.AST, path: list[str]) -> _Function | None:
     """The last definition of that name wins, as it does when the module is imported."""
     found: ast.AST | None = None
-    for node in _scope(tree):
+    for node in scope_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == path[0]:
             found = node
     if found is None:
@@ -100,12 +90,12 @@ def _find(tree: ast.AST, path: list[str]) -> _Function | None:
     return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
 
-def _scope(tree: ast.AST) -> Iterator[ast.AST]:
+def scope_of(tree: ast.AST) -> Iterator[ast.AST]:
     """Definitions of one scope, also those under `if`, `try`, `with`."""
     for node in ast.iter_child_nodes(tree):
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
-            yield from _scope(node)
+            yield from scope_of(node)
 
 
 def _lines(node: Any) -> Iterator[str]:

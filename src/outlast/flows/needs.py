@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outlast.flows.code import parse
+from outlast.flows.code import parse, scope_of
 from outlast.values.frozen import NamedTuple
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -28,6 +28,16 @@ def provided_by(file: Path) -> dict[str, frozenset[str]]:
     sources = _Sources(file.parent)
     module = sources.module(file)
     return sources.provided(module) if module else {}
+
+
+def registers(file: Path, key: str) -> bool:
+    """Whether a file says `resource("key")` anywhere: as a decorator, or called with a function."""
+    try:
+        tree = parse(file.read_bytes())
+    except OSError:
+        return False
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
+    return any(ast.unparse(call.func) in ("resource", "outlast.resource") and _key_of(call) == key for call in calls)
 
 
 class _Module(NamedTuple):
@@ -58,7 +68,7 @@ class _Sources:
 
     def _read(self, tree: ast.Module, file: Path) -> _Module:
         found = _Module({}, {}, {}, {})
-        for node in tree.body:
+        for node in scope_of(tree):
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     found.functions[node.name] = node

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
-from outlast.flows.code import defines, digest_function, parse
+from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_recipe
 from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
 from outlast.ledger.verdict import Reason
@@ -247,7 +247,7 @@ def _not_in_source(runtime: Runtime, found: Found, source: Source | None, missin
         if key in provided:
             below = runtime.resources.missing(provided[key])
             left |= {each: by or key for each, by in below.items() if each not in seen}
-        elif not _is_made_by_code(runtime, found.run, found.ledger.makers.get(key)):
+        elif not _is_made_by_code(runtime, found.run, key, found.ledger.makers.get(key)):
             still[key] = needed_by
     return still
 
@@ -256,12 +256,6 @@ def _for(needed_by: str) -> str:
     return f" (resource {needed_by!r} needs it)" if needed_by else ""
 
 
-def _is_made_by_code(runtime: Runtime, run: RunRow, place: list[str] | None) -> bool:
-    """Whether the file that registered it has its function still: whoever resumes will load it."""
-    if not place:
-        return False
-    try:
-        tree = parse(file_now(runtime, run, place[0]).read_bytes())
-    except (OSError, ValueError):
-        return False
-    return tree is not None and defines(tree, place[1])
+def _is_made_by_code(runtime: Runtime, run: RunRow, key: str, place: list[str] | None) -> bool:
+    """Whether the file that registered it does so still: whoever resumes will load it."""
+    return place is not None and needs.registers(file_now(runtime, run, place[0]), key)
