@@ -34,6 +34,7 @@ from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -43,14 +44,18 @@ if TYPE_CHECKING:
 def prepare(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Execution, Verdict | None]:
     """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
     is_new = claimed.found == "new"
+    verdict: Verdict | None
     try:
         runtime.heart.start()  # first: without it the lease would run out while the run goes on
         if is_new:
-            return Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False), None
-        execution, verdict = _recover(runtime, claimed, accept)
+            execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
+            verdict = None
+        else:
+            execution, verdict = _recover(runtime, claimed, accept)
     except BaseException:
         claims.release(runtime, claimed, "interrupted" if is_new else claimed.found)
         raise
+    execution.task, execution.flow = claimed.run.task, claimed.run.flow
     return execution, verdict
 
 
@@ -238,6 +243,10 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "by": stopped_by,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
+    if ended.status == "failed" and kept is not None:
+        from outlast.runs import log  # late: most runs never need it
+
+        log.say_failed(execution, kept)
     return Outcome(
         execution.id,
         ended.status,
@@ -248,7 +257,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         unasked=tuple(left),
         inputs_changed=tuple(changed),
         stopped_by=stopped_by,
-        exception=error if isinstance(error, Exception) else None,
+        exception=folded(error) if isinstance(error, Exception) else None,
     )
 
 

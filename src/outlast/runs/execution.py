@@ -64,6 +64,7 @@ class Execution:
         self.settings = runtime.settings
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
+        self.task = self.flow = ""  # for who is told what goes wrong
         self.pen = Pen(runtime.store, runtime.clock, hold, trace_id, runtime.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
@@ -355,7 +356,10 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
+        from outlast.runs import log
+
         self.open_wait(attempt.asked.call, "in_doubt", {"attempt": attempt.number, **shown(attempt.asked)})
+        log.say_waits(self, attempt.asked, "in_doubt", attempt.number)
         self.paused = True
 
     @contextmanager

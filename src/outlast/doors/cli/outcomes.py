@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from pathlib import Path
 from signal import SIGHUP, SIGINT
 from typing import Any
 
@@ -17,8 +15,8 @@ from outlast.doors.cli.ways import say_waits
 from outlast.errors import CommandFailed, OutlastError, StepTimedOut
 from outlast.python.shown import outcome_json
 from outlast.runs.run import Outcome
+from outlast.values.tracebacks import own_place
 
-PACKAGE = str(Path(__file__).parents[2])
 
 
 def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
@@ -102,7 +100,7 @@ def _say_failure(door: Door, outcome: Outcome[Any]) -> None:
     several = isinstance(outcome.exception, ExceptionGroup)
     for each in outcome.exception.exceptions if isinstance(outcome.exception, ExceptionGroup) else ():
         say(f"  {each.detail if isinstance(each, OutlastError) else each}", prose=True)
-    place = _place(outcome.exception)
+    place = own_place(outcome.exception)
     if place and not several:
         say(f"at: {place}")
     for step in _commands(outcome):
@@ -114,12 +112,5 @@ def _commands(outcome: Outcome[Any]) -> list[str]:
     """The steps whose commands made the run fail."""
     error = outcome.exception
     failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-    kinds = CommandFailed if _place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
+    kinds = CommandFailed if own_place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
     return [str(each.step) for each in failures if isinstance(each, kinds)] or failed_command(outcome.error or {})
-
-
-def _place(error: BaseException | None) -> str:
-    """The innermost line of the user's own code."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
-    return f"{own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
