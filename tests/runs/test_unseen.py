@@ -36,6 +36,7 @@ def asking(run: Run) -> None:
 
 
 def warned(work: Callable[[], object]) -> list[str]:
+    gc.collect()  # what other tests left
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         work()

@@ -27,6 +27,16 @@ class Call(NamedTuple):
     inputs: str
     occurrence: int
 
+    @property
+    def path(self) -> str:
+        """Where people find it: its scope, without what only tells branches apart, and its step."""
+        return known_scope(self.scope) + self.step
+
+
+def known_scope(scope: str) -> str:
+    """The parts of a scope that somebody named: `draft/` of `~draft:f3353d29/draft/`."""
+    return "".join(f"{part}/" for part in scope.split("/")[:-1] if part[:1] != "~") if "~" in scope else scope
+
 
 def id_of(call: Call) -> str:
     """A call in a word: the same in its receipts, events and waits, on every attempt and in every process."""
@@ -292,16 +302,15 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 
 def labels(rows: Iterable[Row]) -> dict[Call, str]:
-    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front."""
+    """What people call a call: its path, and `~2` and so on for later calls."""
     names: dict[Call, str] = {}
-    counts: dict[tuple[str, str], int] = {}
+    counts: dict[str, int] = {}
     for row in rows:
         header = decode_header(row.header)
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         if header.kind not in (*CALLS, TESTIMONY) or call in names:
             continue
-        place = (header.scope, header.name)
-        counts[place] = counts.get(place, 0) + 1
-        suffix = f"~{counts[place]}" if counts[place] > 1 else ""
-        names[call] = f"{header.scope}{header.name}{suffix}"
+        counts[call.path] = counts.get(call.path, 0) + 1
+        suffix = f"~{counts[call.path]}" if counts[call.path] > 1 else ""
+        names[call] = f"{call.path}{suffix}"
     return names

@@ -365,7 +365,7 @@ class Execution:
     @contextmanager
     def asking(self, attempt: Attempt) -> Iterator[None]:
         """A probe is asked about this attempt."""
-        label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+        label = attempt.asked.call.path
         self.probing[id(attempt)] = (label, time.monotonic())
         try:
             yield

@@ -17,7 +17,8 @@ class Labels:
         self._lock = threading.Lock()
         self._seq = 0  # how far the journal was read
         self._names: dict[Call, str] = {}
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[str, int] = {}
+        self._told: dict[Call, str] = {}  # of calls that have no entry yet
 
     def of(self, call: Call) -> str:
         """What people call this call: as its receipts do, or will."""
@@ -25,8 +26,11 @@ class Labels:
             self._catch_up()
             known = self._names.get(call)
             if known is not None or call.step.startswith("run."):
-                return known or f"{call.scope}{call.step}"
-            return _label(call, self._counts.get((call.scope, call.step), 0) + 1)
+                return known or call.path
+            if call not in self._told:  # it has no entry yet: branches that come here at the same time differ too
+                told = sum(1 for each in self._told if each.path == call.path)
+                self._told[call] = _label(call, self._counts.get(call.path, 0) + told + 1)
+            return self._told[call]
 
     def _catch_up(self) -> None:
         for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
@@ -34,10 +38,10 @@ class Labels:
             header = decode_header(row.header)
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             if header.kind in (*CALLS, TESTIMONY) and call not in self._names:
-                place = (header.scope, header.name)
-                self._counts[place] = self._counts.get(place, 0) + 1
-                self._names[call] = _label(call, self._counts[place])
+                self._told.pop(call, None)
+                self._counts[call.path] = self._counts.get(call.path, 0) + 1
+                self._names[call] = _label(call, self._counts[call.path])
 
 
 def _label(call: Call, number: int) -> str:
-    return f"{call.scope}{call.step}" + (f"~{number}" if number > 1 else "")
+    return call.path + (f"~{number}" if number > 1 else "")

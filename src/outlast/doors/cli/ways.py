@@ -20,15 +20,14 @@ WIDEST = 300  # columns of one thing that a person is shown; --json has all of i
 
 
 def asks(wait: Interrupt) -> str:
-    """The wait in one line: in the flow's own words, without what only tells branches apart."""
-    step = "/".join(part for part in wait.step.split("/") if part[:1] != "~") or wait.step
+    """The wait in one line: in the flow's own words."""
     if wait.type in QUESTIONS:
         return wait.says
+    own = wait.step.partition("~")[0] == wait.type
     asked = wait.payload.get("question") or wait.payload.get("message")
     if isinstance(asked, str) and asked:
-        return f"{step}: {asked}"
-    own = step.partition("~")[0] == wait.type
-    return f"waits for your {wait.type}" if own else wait.says.replace(wait.step, step, 1)
+        return f"{wait.type if own else wait.step}: {asked}"
+    return f"waits for your {wait.type}" if own else wait.says
 
 
 def is_overdue(wait: Interrupt) -> bool:
