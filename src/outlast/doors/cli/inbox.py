@@ -92,9 +92,9 @@ def _say_inbox(door: Door, found: Sequence[InboxItem], tops: Mapping[str, str], 
     for item in found[:limit]:
         wait = item.interrupt
         say()
-        say(asks(wait), "yellow", prose=True)
+        say(asks(wait), "yellow")
         say(f"  run {wait.run_id}, {brief(clean(item.task), 40)}, {ago(wait.opened_at)}", "dim")
-        say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim", prose=True)
+        say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim")
         say_shown(wait)
         say_ways(ways(door, wait, resume=True, top=tops.get(wait.run_id, "")))
     if len(found) > limit:

@@ -81,7 +81,7 @@ def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> No
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
         if reason.code not in unsaid:
-            say(f"{reason.code} {reason.subject}: {reason.advice}", prose=True)
+            say(f"{reason.code} {reason.subject}: {reason.advice}")
 
 
 def _status(step: PlanStep) -> str:

@@ -118,7 +118,7 @@ def say_ways(found: Iterable[Way]) -> None:
 def say_shown(wait: Interrupt) -> None:
     """What a person is to look at before deciding."""
     for line in shown(wait):
-        say(f"  {line}", prose=True)
+        say(f"  {line}")
 
 
 def shown(wait: Interrupt) -> list[str]:
@@ -166,9 +166,9 @@ def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     with door.open() as outlast:
         found, top = with_children(outlast, waits), top_of(outlast, outlast.get(run_id)).id
     for wait in found:
-        say(whose(wait, run_id), "yellow", prose=True)
+        say(whose(wait, run_id), "yellow")
         if told_when := until_when(wait):
-            say(f"  {'; '.join(told_when)}", prose=True)
+            say(f"  {'; '.join(told_when)}")
         say_shown(wait)
         say_ways(ways(door, wait, top=top))
     if any((is_for_people(wait.type) or wait.type == "signal") and not is_overdue(wait) for wait in found):
