@@ -80,7 +80,7 @@ LOOKS: dict[str, Callable[[Outcome[Any]], object]] = {
     "exception": lambda outcome: outcome.exception,
     "unwrap": raised,
     "repr": repr,
-    "eq": lambda outcome: outcome == outcome,  # noqa: PLR0124
+    "eq": lambda outcome: outcome == outcome,
     "replace": lambda outcome: dataclasses.replace(outcome, notes=("x",)),
     "copy": copy.copy,
     "asdict": lambda outcome: dataclasses.asdict(dataclasses.replace(outcome, exception=None)),

@@ -1,7 +1,8 @@
 """What goes wrong in runs, said by Python's `logging` to whoever listens there: the logger is `outlast.runs`.
 
 An ERROR is a run that failed; a WARNING is a retry, a takeover, an effect in doubt, a crash loop. Run, task, flow, step
-and attempt are fields of the record. Nothing of it holds a secret. Handlers are the program's: without any it is silent.
+and attempt are fields of the record. Nothing of it holds a secret. Handlers are the program's: without any
+it is silent.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def say_waits(execution: Execution, asked: Asked, kind: str, attempt: int) -> No
 
 def say_taken(runtime: Runtime, run: RunRow, holder: str, why: str) -> None:
     """A run goes on here that was another process's: it died, or the run was taken from it."""
-    said = f"the run is taken from {holder}: {why}" if holder else "the run is taken over: the process that ran it is gone"
+    said = (
+        f"the run is taken from {holder}: {why}" if holder else "the run is taken over: the process that ran it is gone"
+    )
     _say(runtime, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
 
 

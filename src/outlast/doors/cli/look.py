@@ -49,7 +49,10 @@ def runs(door: Door, status: str | None, limit: int) -> int:
     from outlast.values.codec import jsonable
 
     if status is not None and status not in STATUSES:
-        raise click.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+        from outlast.values.nearest import meant
+
+        known = f"{status!r} is none of {', '.join(STATUSES)}"
+        raise click.BadParameter(f"{known}; {meant(status, STATUSES)}".rstrip("; "), param_hint="--status")
     with door.open() as outlast:
         found = [run for run in outlast.runs(status=status, limit=limit) if door.scope in (None, run.scope)]
     if door.json:

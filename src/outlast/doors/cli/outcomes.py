@@ -8,6 +8,7 @@ from dataclasses import replace
 from signal import SIGHUP, SIGINT
 from typing import Any
 
+from outlast.doors.cli.document import document, has_lines
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
 from outlast.doors.cli.render import STYLES, as_json, counted, emit, say, say_all, terminal_columns, width
@@ -16,7 +17,6 @@ from outlast.errors import CommandFailed, OutlastError, StepTimedOut
 from outlast.python.shown import outcome_json
 from outlast.runs.run import Outcome
 from outlast.values.tracebacks import own_place
-
 
 
 def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:
@@ -73,6 +73,9 @@ def say_result(result: Any) -> None:
     if isinstance(result, str) and "\n" in result:
         say("result:")
         say_all(result, "  ")
+    elif has_lines(result):
+        for line in document("result", result):
+            say(line)
     elif result not in (None, {}):  # a flow of commands none of which gave a result
         say(f"result: {result if isinstance(result, str) else as_json(result)}")
 
@@ -121,5 +124,7 @@ def _commands(outcome: Outcome[Any]) -> list[str]:
     """The steps whose commands made the run fail."""
     error = outcome.exception
     failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-    kinds = CommandFailed if own_place(error) else (CommandFailed, StepTimedOut)  # without code of the user: of commands
+    kinds = (
+        CommandFailed if own_place(error) else (CommandFailed, StepTimedOut)
+    )  # without code of the user: of commands
     return [str(each.step) for each in failures if isinstance(each, kinds)] or failed_command(outcome.error or {})

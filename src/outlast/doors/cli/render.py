@@ -97,7 +97,7 @@ def note_all(text: str) -> None:
         note(line if line.startswith(" ") else f"  {line}")
 
 
-def paragraph(text: str, first: str = "", then: str = "") -> None:
+def paragraph(text: str, first: str = "", then: str | None = None) -> None:
     """A note of one or several lines, broken between words wherever it goes."""
     print("\n".join(wrapped(clean(text), terminal_columns(), first, then)), file=sys.stderr, flush=True)
 
@@ -163,7 +163,7 @@ def _padded(cell: str, wanted: int) -> str:
 
 
 def _shown_table(heads: Sequence[str], cells: list[list[str]], beside: bool) -> None:
-    """A table for a terminal. The last columns, where it is not wide enough for them, follow each row with their heads."""
+    """A table for a terminal. Columns that it has no room for follow each row, with their heads."""
     count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
     while widths is None and count > 1:
         count -= 1
@@ -196,7 +196,7 @@ def _show_cells(parts: Sequence[tuple[str, int, str]], style: str, beside: bool)
         return
     from rich.text import Text
 
-    line = Text((" " * GAP)).join(Text(text, style=each) for text, each in zip(texts, styles, strict=True))
+    line = Text(" " * GAP).join(Text(text, style=each) for text, each in zip(texts, styles, strict=True))
     line.rstrip()
     console(beside).print(line, soft_wrap=True)
 
