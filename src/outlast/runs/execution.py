@@ -82,6 +82,7 @@ class Execution:
         self.needs = Needs(runtime, self.pen, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
+        self.maps: dict[str, tuple[int, int]] = {}  # by path: how many items, and of those done before
         self.made = Unawaited(self.id, runtime.project)
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
@@ -170,6 +171,8 @@ class Execution:
                 one.next = next_call(one.call, spec.kind, self.ledger, limit)
                 if one.next is FIRST:
                     self._look_elsewhere(one)
+        if asked:
+            self.maps[asked[0].call.path] = (len(asked), sum(isinstance(one.next, Replay) for one in asked))
         return asked
 
     def turns(self) -> list[int]:

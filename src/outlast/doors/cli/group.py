@@ -102,9 +102,8 @@ class Commands(click.Group):
         from outlast.values.nearest import closest
 
         groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), Commands)}
-        found = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
-        found = found or closest(word, self.lines)
-        named = " or ".join(f"`{ctx.command_path} {each}`" for each in found)
+        inner = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
+        named = " or ".join(f"`{ctx.command_path} {each}`" for each in inner or closest(word, self.lines))
         return f"did you mean {named}?" if named else ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

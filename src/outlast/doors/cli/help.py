@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import click
 
@@ -34,8 +34,9 @@ class Formatter(click.HelpFormatter):
             for line in lines:
                 self._lines(line.replace("\b", ""))
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = LEFT, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = LEFT, col_spacing: int = 2) -> None:
         """A list of names and what they mean."""
+        rows = list(rows)
         if self.width < NARROW:
             for name, text in rows:
                 self._lines(name.rstrip(), then=" " * (self.current_indent + 4))

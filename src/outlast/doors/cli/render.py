@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from outlast.doors.cli.wrap import columns_of, width, wrapped
+from outlast.doors.cli.wrap import columns_of, wrapped
+from outlast.doors.cli.wrap import width as width
 from outlast.values.visible import visible
 
 if TYPE_CHECKING:
