@@ -26,7 +26,7 @@ class Terminal:
         self._child = subprocess.Popen(
             [sys.executable, "-m", "outlast", *words],
             cwd=cli.folder,
-            env=cli.environment(COLUMNS="80", TERM="dumb", **env),
+            env=cli.environment(**{"COLUMNS": "80", "TERM": "dumb"} | env),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -61,7 +61,7 @@ def dying(run: Run) -> str:
 
 
 class Listener(logging.Handler):
-    """A program's own handler, on the root as most are."""
+    """A program's own handler."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,9 +74,9 @@ class Listener(logging.Handler):
 @pytest.fixture
 def said() -> Iterator[list[logging.LogRecord]]:
     listener = Listener()
-    logging.getLogger().addHandler(listener)
+    logging.getLogger("outlast.runs").addHandler(listener)
     yield listener.records
-    logging.getLogger().removeHandler(listener)
+    logging.getLogger("outlast.runs").removeHandler(listener)
 
 
 def fields(record: logging.LogRecord) -> tuple[object, ...]:

@@ -82,7 +82,7 @@ class _Lines:
         """A command: on one line if that is possible."""
         room = self._columns - width(self._line)
         if not self._empty and width(text) > room:
-            self._end("" if not self._line.endswith("`") else "`")
+            self._end(self._line.rpartition(" ")[2])
         words = _WORDS.findall(text)
         for number, word in enumerate(words):
             needs = width(word) + (0 if number == len(words) - 1 else len(CONTINUED))
