@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
 from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
 from outlast.doors.cli.render import as_json, note, paragraph, table
 from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
 from outlast.runs.waits.interrupt import is_for_people
-from outlast.runs.waits.schema import APPROVAL as APPROVAL_SCHEMA
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
@@ -171,9 +171,10 @@ def _approval(said: str) -> dict[str, Any] | None:
             return {"approved": False, "comment": why}
         note("  it needs a reason")
         return None
-    given = read_answer(said, APPROVAL_SCHEMA, tell=False) if said[:1] == "{" else None
-    if given is None:
+    if said[:1] != "{":
         note(f"  {said} is none of y, n, l")
+        return None
+    given = read_answer(said, APPROVAL_SCHEMA)
     return given.value if given is not None else None
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from outlast.doors.cli.render import as_json, clean, note, paragraph, terminal_columns
 from outlast.doors.cli.wrap import wrapped
+from outlast.runs.waits.schema import APPROVAL as APPROVAL
 from outlast.runs.waits.schema import resolved, wrong_with
 
 Schema = Mapping[str, Any]
@@ -63,13 +64,13 @@ def ask_answer(schema: Schema | None) -> Given | None:
         return None
 
 
-def read_answer(text: str, schema: Schema | None, *, tell: bool = True) -> Given | None:
+def read_answer(text: str, schema: Schema | None) -> Given | None:
     """What was typed, as the answer that it stands for; None when it is none, which is said.
 
     Where one field is all that an answer has, or needs, its value is enough.
     """
     found, wrong = _answer(text, schema or {})
-    if wrong and tell:
+    if wrong:
         note(f"  {wrong}")
     return None if wrong else Given(found)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
-_WORDS = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|\S)+""")  # of a shell: quoted blanks belong to their word
+_WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
 
 
 def width(text: str) -> int:
@@ -84,6 +84,7 @@ class _Lines:
         if not self._empty and width(text) > room:
             self._end(self._line.rpartition(" ")[2])
         words = _WORDS.findall(text)
+        words = words if " ".join(words) == text else text.split(" ")  # prose after all
         for number, word in enumerate(words):
             needs = width(word) + (0 if number == len(words) - 1 else len(CONTINUED))
             if not self._empty and number and width(self._line) + 1 + needs > self._columns:
