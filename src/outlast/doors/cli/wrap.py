@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
+_NARROW = "…–—█░"  # signs of ours that need no table of widths
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
 _WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
 
 
 def width(text: str) -> int:
     """The columns a text takes: two for each character of East Asia and for most emoji."""
-    if text.isascii():
+    if text.isascii() or all(char < "\u0300" or char in _NARROW for char in text):
         return len(text)
     from rich.cells import cell_len
 
