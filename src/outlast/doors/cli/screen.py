@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -18,6 +19,7 @@ from outlast.doors.cli.render import clean, fit, is_raw, terminal_columns
 from outlast.doors.cli.wrap import wrapped
 
 LINE_BYTES = 8192  # of a line without end, before it is shown as it is
+AWAY_SECONDS = 0.5  # of the moving line, after somebody printed or typed
 PATIENCE_SECONDS = 0.5  # for a lock that is never given back in a process that the flow forked
 _CLEAR = "\r\x1b[2K"
 
@@ -33,6 +35,7 @@ class Screen:
         self.moves = not quiet and sys.stderr.isatty()
         self._status = ""
         self._drawn = False
+        self._away_until = 0.0  # who prints or types now goes on with it, perhaps
         self._rest: dict[str, bytes] = {}
         self._lock = threading.RLock()
         self._open = False  # somebody else's line has not ended
@@ -77,7 +80,9 @@ class Screen:
     def status(self, text: str) -> None:
         """The line that moves: what is done now."""
         with self._lock:
-            if self.moves and (text != self._status or not self._drawn):
+            if time.monotonic() < self._away_until:
+                self._status = text
+            elif self.moves and (text != self._status or not self._drawn):
                 self._wipe()
                 self._status = text
                 self._draw()
@@ -116,6 +121,7 @@ class Screen:
             with self._lock:
                 self._typing -= 1
                 self._open = False  # what was typed has ended the line
+                self._away_until = time.monotonic() + AWAY_SECONDS
                 later, self._later = self._later, []
             for text in later:
                 self.line(text)
@@ -129,6 +135,7 @@ class Screen:
             if text:
                 stream.flush()
                 self._open = not text.endswith("\n")
+                self._away_until = time.monotonic() + AWAY_SECONDS
             return written  # the moving line comes back with its next change: who prints much is not slowed down
         finally:
             if held:
