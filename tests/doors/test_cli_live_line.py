@@ -121,12 +121,13 @@ def test_how_far_a_map_is_is_a_bar_with_numbers(watched: "Cli", at_terminal: Ope
 def test_an_item_that_fails_has_its_line_and_is_counted(watched: "Cli", at_terminal: Open) -> None:
     screen = at_terminal("run", "live.py:bad")
     assert screen.end() == 1
-    assert any("failed: ValueError: seven is no good" in line for line in screen_of(screen.seen))
+    failed = re.compile(r"fetch failed( in \d+ ms)?: ValueError: seven is no good")
+    assert any(failed.search(line) for line in screen_of(screen.seen))
 
 
 def test_where_nothing_moves_each_item_has_its_line(watched: "Cli") -> None:
     answer = watched("run", "live.py:bad")
-    assert answer.err.count("succeeded") == 2
+    assert answer.err.count("fetch succeeded") == 2, answer.err
     assert "█" not in answer.err
 
 
