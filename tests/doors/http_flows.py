@@ -118,3 +118,8 @@ async def until_written(path: str) -> str:
 async def both(run: AsyncRun, path: str) -> str:
     answer, text = await asyncio.gather(run.pause_for("approval", {"question": "well?"}), until_written(path))
     return f"{text} {answer['approved']}"
+
+
+@flow
+def failing(run: Run) -> None:
+    raise ValueError("no luck")

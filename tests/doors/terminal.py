@@ -26,7 +26,7 @@ class Terminal:
         self._child = subprocess.Popen(
             [sys.executable, "-m", "outlast", *words],
             cwd=cli.folder,
-            env=cli.environment(COLUMNS="80", TERM="dumb", **env),
+            env=cli.environment(**{"COLUMNS": "80", "TERM": "dumb"} | env),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -43,6 +43,12 @@ class Terminal:
         self._read_to = self.seen.index(after, self._read_to) + len(after)
         os.write(self._ours, line.encode())
 
+    def watch(self, seconds: float) -> None:
+        """Look on, without typing: what should not come may come now."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self._read(left):
+            pass
+
     def interrupt(self, *, after: str) -> None:
         self.type("", after=after)
         self._child.send_signal(signal.SIGINT)
@@ -54,8 +60,8 @@ class Terminal:
             assert time.monotonic() < deadline, self.seen
         return self._child.wait(60)
 
-    def _read(self) -> bool:
-        if not select.select([self._ours], [], [], 1)[0]:
+    def _read(self, seconds: float = 1) -> bool:
+        if not select.select([self._ours], [], [], seconds)[0]:
             return True
         try:
             more = os.read(self._ours, 65536)

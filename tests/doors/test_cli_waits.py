@@ -337,7 +337,7 @@ def at_terminal(cli: "Cli") -> Iterator[Open]:
         terminal.close()
 
 
-MENU = "[e]nter an answer, [c]ancel the question, [l]eave it: "
+MENU = "[c]ancel the question, [l]eave it: "
 
 
 def test_each_field_is_asked_for_and_checked_at_once(at_terminal: Open) -> None:

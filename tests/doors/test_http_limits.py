@@ -447,6 +447,17 @@ def test_what_asyncio_says_is_of_a_kind_by_its_words() -> None:
     assert len(lines) == OF_A_KIND
 
 
+def test_a_run_that_fails_is_in_the_servers_log_with_its_fields(tmp_path: Path) -> None:
+    from .http_flows import failing
+
+    with served(tmp_path / "home") as server, server.opened() as outlast:
+        outcome = outlast.run(failing, task="nightly")
+        assert outcome.status == "failed"
+        (told,) = [each for each in server.log() if each.get("logger") == "outlast.runs"]
+    assert (told["level"], told["run"], told["task"]) == ("error", outcome.run_id, "nightly")
+    assert "ValueError: no luck" in told["message"]
+
+
 # -- settings ----------------------------------------------------------------------------------------
 
 

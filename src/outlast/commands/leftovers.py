@@ -278,7 +278,7 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
 
 def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
     """What a restore is about to displace is kept and on the record before any file is touched."""
-    label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+    label = attempt.asked.call.path
     facts = {"step": label, "files": {text(path): blob for path, blob in saved.items()}}
     made = execution.pen.fact("run", "displaced", facts)
     with execution.pen.lock:

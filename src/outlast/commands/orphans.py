@@ -26,7 +26,7 @@ class Orphan(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.past.call.scope}{self.past.call.step}"
+        return self.past.call.path
 
 
 def orphans_of(runtime: Runtime, ledger: Ledger) -> list[Orphan]:

@@ -223,7 +223,7 @@ class CommandAttempt:
     ) -> None:
         self.work, self.execution, self.attempt, self.folder = work, execution, attempt, folder
         self.exit: int | None = None
-        label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+        label = attempt.asked.call.path
         sink = execution.runtime.sink
         shown = (lambda out: sink(label, out)) if sink else None
         self._transcript = Transcript(folder / TAIL, work.secrets, shown, execution.runtime.secret_rules)

@@ -21,11 +21,12 @@ from outlast.errors import CommandNotStarted, HandoffInvalid, Stopped
 from outlast.files.changes import readable
 from outlast.files.rules import broken_rule, inside
 from outlast.handoffs.contract import Command, command_of, rule_of
-from outlast.handoffs.forms import kind_of, nearest
+from outlast.handoffs.forms import kind_of
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
 from outlast.handoffs.verdict import label_of
 from outlast.home.process import this_place
 from outlast.values.frozen import NamedTuple
+from outlast.values.nearest import nearest
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:

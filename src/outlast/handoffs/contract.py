@@ -23,7 +23,6 @@ from outlast.handoffs.forms import (
     FileRule,
     command_of,
     kind_of,
-    nearest,
     read_check,
     read_must,
     read_path,
@@ -36,6 +35,7 @@ from outlast.handoffs.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, MAX_REFS,
 from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
 from outlast.values.durations import duration
 from outlast.values.json_text import depth_of, is_deeper
+from outlast.values.nearest import nearest
 
 __all__ = ["Command", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal, NoReturn, get_args
 
 from outlast.errors import HandoffInvalid
@@ -16,6 +16,7 @@ from outlast.files.patterns import never
 from outlast.handoffs.handoff import Form
 from outlast.values.durations import duration
 from outlast.values.frozen import dataclass
+from outlast.values.nearest import nearest
 
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -73,15 +74,6 @@ def rule_of(form: Form) -> FileRule | None:
 
 def refuse(path: str, why: str, remedy: str) -> NoReturn:
     raise HandoffInvalid(path, why, remedy)
-
-
-def nearest(word: str, known: Iterable[str], what: str) -> str:
-    """The advice for a name that is not known: the one that was meant, else all there are."""
-    from difflib import get_close_matches  # late: nobody needs it who makes no mistake
-
-    names = list(known)
-    close = get_close_matches(word[:100], names, 1)
-    return f"did you mean `{close[0]}`?" if close else f"{what}: {', '.join(names)}"
 
 
 _KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "text"}

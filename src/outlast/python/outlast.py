@@ -17,7 +17,7 @@ from outlast.home.place import FoundHome
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.python.started import AsyncStarted, Started
 from outlast.runs.options import Options as Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, unseen
 from outlast.values.threads import begin
 
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
@@ -110,9 +110,9 @@ class Outlast(Shared):
         from outlast.runs.delivery import given, receiving
 
         if isinstance(begun, Outcome):
-            return given(self._runtime, begun)
+            return unseen(given(self._runtime, begun))
         with receiving(self._runtime, begun.run.id):
-            return given(self._runtime, self._runtime.go_on_here(begun, spec, accept))
+            return unseen(given(self._runtime, self._runtime.go_on_here(begun, spec, accept)))
 
     def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
@@ -371,9 +371,9 @@ class AsyncOutlast(Shared):
         from outlast.runs.delivery import given, receiving
 
         if isinstance(begun, Outcome):
-            return given(self._runtime, begun)
+            return unseen(given(self._runtime, begun))
         with receiving(self._runtime, begun.run.id):
-            return given(self._runtime, await self._runtime.go_on_async(begun, spec, accept))
+            return unseen(given(self._runtime, await self._runtime.go_on_async(begun, spec, accept)))
 
     async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""

@@ -431,6 +431,11 @@ class Shared:
         self._runtime.sink = output
         self._runtime.tell = notes or nobody
 
+    def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
+        """The maps of a run that is executed here, by the path of their calls: all items, and those done before."""
+        found = self._runtime.live.get(run_id)
+        return dict(found.maps) if found is not None else {}
+
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
 

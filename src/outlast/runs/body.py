@@ -36,6 +36,7 @@ from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
@@ -52,13 +53,15 @@ def prepare(
     try:
         runtime.heart.start()  # first: without it the lease would run out while the run goes on
         if is_new:
-            execution, verdict = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False), None
+            execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
+            verdict = None
         else:
             execution, verdict = _recover(runtime, claimed, accept, spec)
         execution.flow_code = spec.code if spec is not None else ""
     except BaseException:
         claims.release(runtime, claimed, "interrupted" if is_new else claimed.found)
         raise
+    execution.task, execution.flow = claimed.run.task, claimed.run.flow
     return execution, verdict
 
 
@@ -270,6 +273,10 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "by": stopped_by,
     }
     _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
+    if ended.status == "failed" and kept is not None:
+        from outlast.runs import log  # late: most runs never need it
+
+        log.say_failed(execution, kept)
     return Outcome(
         execution.id,
         ended.status,
@@ -280,7 +287,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         unasked=tuple(left),
         inputs_changed=tuple(changed),
         stopped_by=stopped_by,
-        exception=error if isinstance(error, Exception) else None,
+        exception=folded(error) if isinstance(error, Exception) else None,
     )
 
 

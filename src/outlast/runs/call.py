@@ -6,7 +6,7 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import copy
 from typing import Any
 
@@ -27,6 +27,16 @@ class Call(NamedTuple):
     step: str
     inputs: str
     occurrence: int
+
+    @property
+    def path(self) -> str:
+        """Where people find it: its scope, without what only tells branches apart, and its step."""
+        return known_scope(self.scope) + self.step
+
+
+def known_scope(scope: str) -> str:
+    """The parts of a scope that somebody named: `draft/` of `~draft:f3353d29/draft/`."""
+    return "".join(f"{part}/" for part in scope.split("/")[:-1] if part[:1] != "~") if "~" in scope else scope
 
 
 def id_of(call: Call) -> str:
@@ -310,7 +320,7 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 
 def labels(rows: Iterable[Row]) -> dict[Call, str]:
-    """What people call a call: its step's name, `~2` and so on for later calls, its scope in front.
+    """What people call a call: its path, and `~2` and so on for later calls.
 
     The number of a map's call is that of its item; of an item with a key it is the key.
     """
@@ -333,29 +343,26 @@ class Naming:
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         if header.kind not in (*CALLS, TESTIMONY) or call in self.names:
             return
-        path = call.scope + call.step
-        number = self._number(path, header.item)
-        self._taken.setdefault(path, set()).add(number)
-        self.names[call] = _label(call, header.item, number)
+        number = self.number(call, header.item)
+        self._taken.setdefault(call.path, set()).add(number)
+        self.names[call] = label(call, header.item, number)
 
-    def of(self, call: Call, item: int) -> str:
-        """The label that a call without entries will have, if it is the next one."""
-        return _label(call, item, self._number(call.scope + call.step, item))
-
-    def _number(self, path: str, item: int) -> int:
-        """That of its item; else, or when another call has that, the next one."""
-        taken = self._taken.get(path, ())
-        if item and item not in taken:
+    def number(self, call: Call, item: int, told: Collection[int] = ()) -> int:
+        """That of its item; else, or when another call has that or was told of, the next one."""
+        taken = self._taken.get(call.path, ())
+        if item and item not in taken and item not in told:
             return item
-        number = self._free.get(path, 1)
+        number = self._free.get(call.path, 1)
         while number in taken:
             number += 1
-        self._free[path] = number
+        self._free[call.path] = number
+        while number in taken or number in told:
+            number += 1
         return number
 
 
-def _label(call: Call, item: int, number: int) -> str:
-    path = call.scope + call.step
+def label(call: Call, item: int, number: int) -> str:
+    """What the call with this number in its path is called."""
     if item and call.inputs[:1] == "=":
-        return f"{path}~{call.inputs[1:]}"
-    return f"{path}~{number}" if number > 1 else path
+        return f"{call.path}~{call.inputs[1:]}"
+    return f"{call.path}~{number}" if number > 1 else call.path

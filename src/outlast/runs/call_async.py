@@ -39,6 +39,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
 from outlast.runs.stops import listen
 from outlast.values.threads import begin
+from outlast.values.tracebacks import folded
 from outlast.values.user_code import calls_user_code
 
 
@@ -117,6 +118,8 @@ async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) 
                 answer = None
     except StopIteration as end:
         return end.value
+    except Exception as error:
+        raise folded(error)  # noqa: B904
     finally:
         if branches is not None:
             branches.in_flight -= 1

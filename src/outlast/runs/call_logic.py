@@ -114,8 +114,16 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), call)
-    yield SLEEP, attempt
+    yield from _retried(execution, attempt, error)
     return None
+
+
+def _retried(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
+    """Wait for the next attempt, and let it be known that there is one."""
+    from outlast.runs import log  # late: most runs never need it
+
+    log.say_retried(execution, attempt, error)
+    yield SLEEP, attempt
 
 
 def _unless_stopped(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
@@ -197,12 +205,15 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
         return None
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), attempt.asked.call)
-    yield SLEEP, attempt
+    yield from _retried(execution, attempt, error)
     return None
 
 
 def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
+    from outlast.runs import log  # late: most runs never need it
+
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
+    log.say_waits(execution, asked, kind, payload.get("attempt", 0))
     yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 

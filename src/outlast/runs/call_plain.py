@@ -46,6 +46,7 @@ from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.stops import listen
 from outlast.values.threads import begin
+from outlast.values.tracebacks import folded
 from outlast.values.user_code import calls_user_code
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
@@ -107,7 +108,10 @@ def call_plain(
 ) -> Any:
     """Make a call from a plain body, blocking until its outcome is durable."""
     execution = frame.execution
-    return drive_plain(execution, execution.ask(frame, spec, args, kwargs, call_id))
+    try:
+        return drive_plain(execution, execution.ask(frame, spec, args, kwargs, call_id))
+    except Exception as error:
+        raise folded(error)  # noqa: B904
 
 
 def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any:

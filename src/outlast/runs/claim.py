@@ -42,6 +42,7 @@ class Claim(NamedTuple):
     token: str = ""  # the claim that it was taken under
     notes: tuple[str, ...] = ()  # what who started it should know
     death: str = ""  # of one that was found crashed: why that is no step's doing alone (`deaths.py`)
+    taken_from: str = ""  # who held it, and may live
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
@@ -100,9 +101,14 @@ def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
             tx.append(hold, [_taken(runtime, hold, row, held, take)])
             death = deaths.TAKEN if found == "crashed" else ""
         runtime.claimed.add(run_id)
-        return Claim(hold, row, found, silent_at, token, death=death)
+        return Claim(hold, row, found, silent_at, token, death=death, taken_from=held)
 
-    return runtime.store.write(work)
+    claimed = runtime.store.write(work)
+    if claimed.found == "crashed" or claimed.taken_from:
+        from outlast.runs import log  # late: most runs never need it
+
+        log.say_taken(runtime, claimed.run, claimed.taken_from, take)
+    return claimed
 
 
 def refuse_taken(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:

@@ -386,9 +386,11 @@ def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call
 
 def _named(run: RunRow, rows: list[Row], names: dict[Call, str], step: str) -> Call:
     """By its label; else by the bare name of its step, if one call has it or one of those is unfinished."""
-    exact = next((call for call, name in names.items() if name == step), None)
-    if exact is not None:
-        return exact
+    exact = [call for call, name in names.items() if name == step]
+    if len(exact) > 1:
+        raise StepAmbiguous(run.id, step, ", ".join(names.values()))
+    if exact:
+        return exact[0]
     alike = [call for call in names if call.step == step]
     if not alike:
         raise StepNotFound(run.id, step, ", ".join([*names.values()][-8:]) or "none yet")

@@ -67,6 +67,7 @@ class Execution:
         self.settings = runtime.settings
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
+        self.task = self.flow = ""  # for who is told what goes wrong
         self.pen = Pen(runtime.store, runtime.clock, hold, trace_id, runtime.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
@@ -84,6 +85,7 @@ class Execution:
         self.needs = Needs(runtime, self.pen, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
+        self.maps: dict[str, tuple[int, int]] = {}  # by path: how many items, and of those done before
         self.made = Unawaited(self.id, runtime.project)
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
@@ -190,6 +192,8 @@ class Execution:
                 one.next = next_call(one.call, spec.kind, self.ledger, limit)
                 if one.next is FIRST:
                     self._look_elsewhere(one)
+        if asked:
+            self.maps[asked[0].call.path] = (len(asked), sum(isinstance(one.next, Replay) for one in asked))
         return asked
 
     def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> Asked:
@@ -414,14 +418,17 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
+        from outlast.runs import log
+
         asked = attempt.asked
         self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)
+        log.say_waits(self, asked, "in_doubt", attempt.number)
         self.paused = True
 
     @contextmanager
     def asking(self, attempt: Attempt) -> Iterator[None]:
         """A probe is asked about this attempt."""
-        label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
+        label = attempt.asked.call.path
         self.probing[id(attempt)] = (label, time.monotonic())
         try:
             yield

@@ -12,6 +12,7 @@ from typing import Any
 from outlast.errors import OutlastError, StepFailed, StepTimedOut
 from outlast.flows.loading import script_named, type_name
 from outlast.values.codec import decode, encode
+from outlast.values.tracebacks import text_of
 
 TRACE_CHARACTERS = 8_000
 
@@ -117,10 +118,7 @@ def _text(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    import traceback
-
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = text_of(error).encode("utf-8", "backslashreplace").decode()
     if len(text) <= TRACE_CHARACTERS:
         return text
     left_out = len(text) - TRACE_CHARACTERS

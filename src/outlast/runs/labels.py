@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from outlast.ledger.journal import decode_header
-from outlast.runs.call import Call, Naming
+from outlast.runs.call import Call, Naming, label
 from outlast.store.contract import Store
 
 
@@ -17,6 +17,7 @@ class Labels:
         self._lock = threading.Lock()
         self._seq = 0  # how far the journal was read
         self._named = Naming()
+        self._told: dict[Call, tuple[int, str]] = {}  # of calls that have no entry yet
 
     def of(self, call: Call, item: int = 0) -> str:
         """What people call this call (of a map: of this item): as its receipts do, or will."""
@@ -24,10 +25,16 @@ class Labels:
             self._catch_up()
             known = self._named.names.get(call)
             if known is not None or call.step.startswith("run."):
-                return known or f"{call.scope}{call.step}"
-            return self._named.of(call, item)
+                return known or call.path
+            if call not in self._told:  # it has no entry yet: branches that come here at the same time differ too
+                others = [number for each, (number, _) in self._told.items() if each.path == call.path]
+                number = self._named.number(call, item, others)
+                self._told[call] = number, label(call, item, number)
+            return self._told[call][1]
 
     def _catch_up(self) -> None:
         for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
             self._seq = row.seq
             self._named.add(decode_header(row.header))
+        if self._told:
+            self._told = {call: told for call, told in self._told.items() if call not in self._named.names}

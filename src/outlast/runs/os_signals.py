@@ -231,7 +231,7 @@ def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
 def under_way(runtime: Runtime) -> str:
     """The steps under way, for the line that is written: whatever can be told without a lock."""
     found = [attempt.asked for execution in list(runtime.live.values()) for attempt in list(execution.open.values())]
-    names = [f"{asked.call.scope}{asked.spec.name}" for asked in found]
+    names = [asked.call.path for asked in found]
     shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
     more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""
     return visible(shown) + more

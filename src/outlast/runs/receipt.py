@@ -12,7 +12,7 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
-from outlast.runs.call import Call, id_of, labels
+from outlast.runs.call import Call, id_of, known_scope, labels
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 
@@ -222,7 +222,7 @@ def _event(run_id: str, row: Row, header: Header, trace_id: str) -> Event:
         kind="progress" if said and header.mark == "progress" else "fact",
         name=_name(header),
         at=moment(header.ended_at or header.started_at),
-        step=f"{header.scope}{header.name}" if called else header.agent if said else "",
+        step=known_scope(header.scope) + header.name if called else header.agent if said else "",
         attempt=header.attempt,
         trace_id=header.trace_id or trace_id,
         body=payload.error if called else _told(header, payload),

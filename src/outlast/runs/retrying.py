@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.runs import failure
+from outlast.runs import failure, log
 from outlast.runs.call import Call
 from outlast.runs.call_logic import is_ours
 from outlast.runs.waits.interrupt import RETRY
@@ -35,6 +35,7 @@ def try_later(execution: Execution, error: BaseException) -> bool:
     shown = {"due": moment(due).isoformat(timespec="seconds"), "retry": number, "of": execution.retry.retries}
     shown["error"] = f"{kept['type'].rpartition(':')[2]}: {kept['message'][:200]}"
     execution.open_wait(call, "timer", shown, due)
+    log.say_tried_again(execution, kept, number, execution.retry.retries)
     return True
 
 

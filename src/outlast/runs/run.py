@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -67,8 +68,55 @@ class RunRecord:
         return self.status in FINISHED
 
 
+class _Unseen:
+    """Room for what an outcome tells, until somebody asks for it: a failure that nobody looks at must not be silent.
+
+    The slots of its fields are empty meanwhile, so that asking for one comes here; every other outcome costs nothing.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in LOOKED_AT:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        for each, value in (object.__getattribute__(self, "_kept") or {}).items():
+            object.__setattr__(self, each, value)
+        object.__setattr__(self, "_kept", None)
+        return object.__getattribute__(self, name)
+
+    def __del__(self) -> None:
+        kept = getattr(self, "_kept", None)
+        if kept is not None and not sys.is_finalizing():
+            _warn(str(object.__getattribute__(self, "run_id")), kept["error"] or {})
+
+
+def _warn(run_id: str, error: dict[str, Any]) -> None:
+    """As Python does of a coroutine that was never awaited: where the outcome was dropped."""
+    import warnings
+
+    from outlast.secrets.find import mask
+
+    kind = str(error.get("type", "")).rpartition(":")[2]
+    said = mask(f"{kind}: {error.get('message', '')}")
+    told = f"run {run_id} failed, and nobody looked at its outcome ({said}); unwrap() raises it, .status tells"
+    warnings.warn(told, RuntimeWarning, stacklevel=3)
+
+
+def unseen(outcome: Outcome[T]) -> Outcome[T]:
+    """The same outcome, for a caller who is to look at it: one that failed warns if it is dropped unseen."""
+    if outcome.status == "failed":
+        kept = {name: getattr(outcome, name) for name in LOOKED_AT}
+        for name in LOOKED_AT:
+            object.__delattr__(outcome, name)
+        object.__setattr__(outcome, "_kept", kept)
+    return outcome
+
+
+LOOKED_AT = ("status", "result", "error", "exception")  # by whoever wants to know how a run stands
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class Outcome(_Unseen, Generic[T]):
     """How a run stands after `run` or `resume` returned."""
 
     run_id: str

@@ -79,7 +79,7 @@ def kept_by(attempt: Attempt | None) -> Kept:
 def source_in(execution: Execution, attempt: Attempt, source: Source) -> Source:
     """Who it is from, with the run, the step and the attempt."""
     call = attempt.asked.call
-    return Source(source.actor, execution.id, f"{call.scope}{call.step}", attempt.number, source.origin)
+    return Source(source.actor, execution.id, call.path, attempt.number, source.origin)
 
 
 def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:

@@ -129,7 +129,7 @@ class _Story:
         self._told.add(facts.get("interrupt", ""))
         at = moment(header.ended_at)
         status = "reuse" if header.mark == "reused" else "skip" if header.status == "skipped" else header.status
-        name = self._names.get(call, f"{call.scope}{call.step}")
+        name = self._names.get(call, call.path)
         made = self._made(seq, header, "decision", name, call=call, status=status, note=_by(facts))
         began = wait.opened_at if wait is not None else at
         self._put(replace(made, started_at=began, ended_at=at, interrupt=facts.get("interrupt", "")))
@@ -138,7 +138,7 @@ class _Story:
         self._told.add(facts.get("interrupt", ""))
         status = "answered" if header.status == "succeeded" else header.status
         note = ", ".join(part for part in (str(facts.get("type", "")), _by(facts)) if part)
-        made = self._made(seq, header, "wait", f"{call.scope}{call.step}", call=call, status=status, note=note)
+        made = self._made(seq, header, "wait", call.path, call=call, status=status, note=note)
         self._put(replace(made, interrupt=facts.get("interrupt", "")))
 
     def _span(self, seq: int, header: Header, call: Call, payload: Payload, facts: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ class _Story:
         known = self._places.get(call)
         over = bool(facts.get("over")) or bool(header.status)
         child = str(facts.get("child", ""))
-        kind, name = ("child", child) if header.kind == "spawn" else ("sleep", f"{call.scope}{call.step}")
+        kind, name = ("child", child) if header.kind == "spawn" else ("sleep", call.path)
         made = self._made(seq, header, kind, name, call=call, status=header.status or ("over" if over else "started"))
         if known is not None:
             made = replace(made, seq=self.items[known].seq, started_at=self.items[known].started_at)

@@ -73,7 +73,7 @@ class Looked:
         return self.run.status in FINISHED
 
     def label(self, past: Past) -> str:
-        return self.names.get(past.call, f"{past.call.scope}{past.call.step}")
+        return self.names.get(past.call, past.call.path)
 
 
 def look_at(runtime: Runtime, run_id: str) -> Looked:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.cli.fields import ask_answer, read_line
-from outlast.doors.cli.render import as_json, fit, note, paragraph, table
+from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
+from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
+from outlast.doors.cli.render import as_json, note, paragraph, table
 from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
 from outlast.runs.waits.interrupt import is_for_people
@@ -34,9 +35,10 @@ KEYS = {
     "abort": ("a", "[a]bort"),
 }
 LEAVE = "[l]eave it"
-TOLD = f"[e]nter an answer, [c]ancel the question, {LEAVE}"
+TOLD = f"the answer, or [e]nter it field by field, [c]ancel the question, {LEAVE}"
+YES = ("y", "yes", "approve", "approved", "ok", "true")
+NO = ("n", "no", "decline", "declined", "false")
 APPROVAL = f"[y]es, approve, [n]o, decline, {LEAVE}"
-SHOWN = 800  # columns of what a call was given
 
 
 def can_ask(door: Door) -> bool:
@@ -101,20 +103,23 @@ def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
 
 
 def _ask_told(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
-    """What the flow asks for, field by field; or the end of the question, with a reason."""
+    """What the flow asks for: the answer itself, or field by field; or the end of the question, with a reason."""
     _show(wait)
-    while (word := _line(f"  {TOLD}: ").lower()) not in ("", "l", "leave"):
-        if word in ("e", "enter"):
+    while (word := _line(f"  {TOLD}: ")) not in ("", "l", "leave") or is_answer(word, wait.schema):
+        given = None
+        if is_answer(word, wait.schema):
+            given = read_answer(word, wait.schema)
+        elif word in ("e", "enter"):
             given = ask_answer(wait.schema)
-            if given is not None:
-                note(f"  answer: {as_json(given.value)}")
-                return outlast.answer(wait.id, given.value, shown=wait.digest)
         elif word in ("c", "cancel"):
             if why := _line("  why? it is on the record: "):
                 return outlast.cancel(wait.id, why)
             note("  it needs a reason")
         else:
-            note(f"  {word} is none of e, c, l")
+            given = read_answer(word, wait.schema)
+        if given is not None:
+            note(f"  answer: {as_json(given.value)}")
+            return outlast.answer(wait.id, given.value, shown=wait.digest)
     return None
 
 
@@ -122,18 +127,12 @@ def _show(wait: Interrupt) -> None:
     note("")
     paragraph(asks(wait), "? ", "  ")
     for line in (*until_when(wait), *shown(wait)):
-        paragraph(line, "  ", "    ")
+        paragraph(line, "  ")
 
 
 def _ask(wait: Interrupt) -> dict[str, Any] | None:
     """The answer of a person; None when they leave the question open."""
-    note("")
-    paragraph(asks(wait), "? ", "  ")
-    if wait.inputs:
-        paragraph(f"its inputs: {fit(wait.inputs, SHOWN)}", "  ", "    ")
-    for line in shown(wait):
-        if not line.startswith("its inputs: "):
-            paragraph(line, "  ", "    ")
+    _show(wait)
     keys = {KEYS[choice][0]: choice for choice in wait.choices}
     words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
     while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
@@ -153,18 +152,30 @@ def _ask_approval(outlast: Outlast, wait: Interrupt) -> dict[str, Any] | None:
     _show(wait)
     for line in file_lines(outlast, wait):
         note(f"  | {line}")
-    while (word := _line(f"  {APPROVAL}: ").lower()) not in ("", "l", "leave"):
-        if word in ("y", "yes", "approve"):
-            comment = _line("  a comment, or Enter: ")
-            return {"approved": True} | ({"comment": comment} if comment else {})
-        if word in ("n", "no", "decline"):
-            why = _line("  why? it is on the record: ")
-            if why:
-                return {"approved": False, "comment": why}
-            note("  it needs a reason")
-        else:
-            note(f"  {word} is none of y, n, l")
+    while (word := _line(f"  {APPROVAL}: ")).lower() not in ("", "l", "leave"):
+        answer = _approval(word)
+        if answer is not None:
+            return answer
     return None
+
+
+def _approval(said: str) -> dict[str, Any] | None:
+    """Yes or no as somebody says it: in a word, with what they add to it, or as JSON. None when it is neither."""
+    first, _, rest = said.partition(" ")
+    word, comment = first.lower().rstrip(",.;:!"), rest.strip()
+    if word in YES:
+        comment = comment or (_line("  a comment, or Enter: ") if not rest else "")
+        return {"approved": True} | ({"comment": comment} if comment else {})
+    if word in NO:
+        if why := comment or _line("  why? it is on the record: "):
+            return {"approved": False, "comment": why}
+        note("  it needs a reason")
+        return None
+    if said[:1] != "{":
+        note(f"  {said} is none of y, n, l")
+        return None
+    given = read_answer(said, APPROVAL_SCHEMA)
+    return given.value if given is not None else None
 
 
 def _complete(choice: str) -> dict[str, Any] | None:

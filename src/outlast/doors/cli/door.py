@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.exits import MAKE_A_HOME
+from outlast.doors.cli.help import Context
 from outlast.doors.cli.render import RAW, note
 from outlast.errors import HomeNotFound, OutlastError
 from outlast.values.frozen import dataclass
@@ -89,6 +90,12 @@ class Door:
         return shlex.join(["outlast", *words[:end], *options, *words[end:]])
 
 
+class Command(click.Command):
+    """A command whose help is written as ours is."""
+
+    context_class = Context
+
+
 def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], click.Command]:
     """Make a function a command: it gets the door and its own parameters, and gives the exit code."""
 
@@ -101,7 +108,7 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], click.
         for option in reversed(SHARED):
             callback = option(callback)
         callback.__dict__["__click_params__"].extend(own)  # click shows the last ones first
-        made_of: Callable[[Callable[..., int]], click.Command] = click.command(name, **settings)
+        made_of: Callable[[Callable[..., int]], click.Command] = click.command(name, cls=Command, **settings)
         return made_of(callback)
 
     return made

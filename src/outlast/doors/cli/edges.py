@@ -6,6 +6,7 @@ Only click and the errors are imported before a command is known, so that `outla
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -90,13 +91,25 @@ def _usage(error: click.ClickException, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     advice = f"see `{context.command_path if context else 'outlast'} --help`"
     if as_json:
-        emit({"error": {"code": "usage", "detail": error.format_message(), "advice": advice, "path": None}})
+        emit({"error": {"code": "usage", "detail": _said(error), "advice": advice, "path": None}})
     elif isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     else:
-        note(f"error: {error.format_message()}")
+        note(f"error: {_said(error)}")
         note(advice)
     return error.exit_code
+
+
+def _said(error: click.ClickException) -> str:
+    """What is wrong with the words that were given; of a word that is none of some, the one that was meant."""
+    said = error.format_message()
+    kind = getattr(getattr(error, "param", None), "type", None)
+    found = re.search(r"'([^']*)' is not one of ", said)
+    if not isinstance(kind, click.Choice) or found is None:
+        return said
+    from outlast.values.nearest import meant
+
+    return f"{said} {meant(found[1], map(str, kind.choices))}".rstrip()
 
 
 def _forget_output() -> None:

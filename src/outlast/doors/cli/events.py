@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 LONGEST = 240  # of a line that goes into a pipe
+INDENT = " " * 7  # of the lines after the first of an event
 
 
 @command("events")
@@ -53,7 +53,7 @@ def _read(outlast: Outlast, run_id: str, after: int) -> Iterator[Event]:
 def _say_all(found: Iterator[Event]) -> int:
     count = 0
     for count, event in enumerate(found, 1):  # noqa: B007
-        say(_line(event))
+        say(_line(event), then=INDENT)
     return count
 
 
@@ -75,7 +75,7 @@ def _emit_all(run_id: str, found: Iterator[Event]) -> int:
 def _follow(door: Door, outlast: Outlast, run_id: str, after: int) -> None:
     """Print events as they come, until a run that nobody runs any more has no further ones."""
     for event in outlast.follow_events(run_id, after=after):
-        emit(_plain(event)) if door.json else say(_line(event))
+        emit(_plain(event)) if door.json else say(_line(event), then=INDENT)
         sys.stdout.flush()
     if not door.json:
         note(f"run {run_id} is {outlast.get(run_id).status}; see `{door.command('show', run_id)}`")
@@ -93,7 +93,7 @@ def _line(event: Event) -> str:
     masked = f"({event.masked} masked)" if event.masked else ""
     carries = "  ".join(part for part in (clean(step), masked, clean(_body(event.body))) if part)
     line = f"{event.seq:>5}  {event.at:%Y-%m-%d %H:%M:%S}  {clean(event.name):<16}  {carries}".rstrip()
-    return fit(line, shutil.get_terminal_size().columns if sys.stdout.isatty() else LONGEST)
+    return fit(line, LONGEST)
 
 
 def _body(body: Any) -> str:

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from outlast.doors.cli.render import as_json, clean, note, paragraph
+from outlast.doors.cli.render import as_json, clean, note, paragraph, terminal_columns
+from outlast.doors.cli.wrap import wrapped
+from outlast.runs.waits.schema import APPROVAL as APPROVAL
 from outlast.runs.waits.schema import resolved, wrong_with
 
 Schema = Mapping[str, Any]
@@ -39,7 +41,8 @@ class Left(Exception):
 def read_line(prompt: str) -> str | None:
     """What is typed after the prompt; None at the end of the input."""
     sys.stdout.flush()
-    sys.stderr.write(clean(prompt))
+    plain = clean(prompt)
+    sys.stderr.write("\n".join(wrapped(plain, terminal_columns())) + plain[len(plain.rstrip()) :])
     sys.stderr.flush()
     typed = sys.stdin.buffer.readline()
     if not typed:
@@ -59,6 +62,40 @@ def ask_answer(schema: Schema | None) -> Given | None:
             note(f"  {wrong}; once more")
     except Left:
         return None
+
+
+def read_answer(text: str, schema: Schema | None) -> Given | None:
+    """What was typed, as the answer that it stands for; None when it is none, which is said.
+
+    Where one field is all that an answer has, or needs, its value is enough.
+    """
+    found, wrong = _answer(text, schema or {})
+    if wrong:
+        note(f"  {wrong}")
+    return None if wrong else Given(found)
+
+
+def is_answer(text: str, schema: Schema | None) -> bool:
+    """Whether a word is one of those that the schema lists: then it is never taken for a command of ours."""
+    listed = resolved(schema, schema).get("enum", ()) if schema else ()
+    return bool(text) and text in listed
+
+
+def _answer(text: str, schema: Schema) -> tuple[Any, str]:
+    found, wrong = value_of(text, "answer", schema, schema)
+    field = _one_field(schema) if wrong else ""
+    if not field:
+        return found, wrong
+    value, wrong = value_of(text, field, resolved(schema, schema)["properties"][field], schema)
+    return ({field: value}, wrong_with(schema, {field: value})) if not wrong else (None, wrong)
+
+
+def _one_field(schema: Schema) -> str:
+    """The only field that an answer must have; empty when there is no such one."""
+    whole = resolved(schema, schema)
+    fields, needed = whole.get("properties", {}), [*whole.get("required", ())]
+    names = needed or [*fields]
+    return names[0] if len(names) == 1 and names[0] in fields else ""
 
 
 def _fill(schema: Schema) -> Given:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outlast.doors.cli.help import Context
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -72,6 +74,8 @@ PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in s
 class Commands(click.Group):
     """A group that knows its commands by name and imports the one that is called."""
 
+    context_class = Context
+
     def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.sections = sections
@@ -87,6 +91,23 @@ class Commands(click.Group):
         found: Any = getattr(import_module(f"outlast.doors.cli.{module}"), name)
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.lines and args[0][:1] != "-" and not ctx.resilient_parsing:
+            hint = self._meant(ctx, args[0])
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; {hint}" if hint else ""))
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str) -> str:
+        """The command that somebody may have meant: one of these, or one of that name in a group of them."""
+        from outlast.values.nearest import closest
+
+        groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), Commands)}
+        inner = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
+        named = " or ".join(f"`{ctx.command_path} {each}`" for each in inner or closest(word, self.lines))
+        return f"did you mean {named}?" if named else ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -111,7 +132,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 @click.group(cls=Commands, sections=SECTIONS, context_settings=_SETTINGS)

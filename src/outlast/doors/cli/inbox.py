@@ -32,6 +32,7 @@ def inbox(door: Door, assignee: str | None, kind: str | None, limit: int | None)
 
     with door.open() as outlast:
         found = [item for item in outlast.inbox(assignee=assignee, type=kind) if door.scope in (None, item.scope)]
+        hint = "" if found or door.json else _meant(outlast, assignee, kind)
         late = {item.interrupt.run_id for item in found if is_overdue(item.interrupt)}
         tops = {run: top_of(outlast, outlast.get(run)).id for run in late}
         going = _can_go_on(door, outlast)
@@ -41,12 +42,24 @@ def inbox(door: Door, assignee: str | None, kind: str | None, limit: int | None)
     if found:
         _say_inbox(door, found, tops, limit or SHOWN)
     elif assignee or kind:
-        say("nothing of that kind waits; `outlast inbox` lists every wait")
+        say(f"nothing of that kind waits; {hint or '`outlast inbox` lists every wait'}")
     elif not going:
         say("no run waits for anything; `outlast runs` lists them all")
     if going:
         _say_going(door, going)
     return 0
+
+
+def _meant(outlast: Outlast, assignee: str | None, kind: str | None) -> str:
+    """What somebody may have meant who asked for waits of which there are none."""
+    from outlast.runs.waits.interrupt import CHOICES
+    from outlast.values.nearest import meant
+
+    every = [item.interrupt for item in outlast.inbox()] if assignee or kind else []
+    kinds = {*CHOICES, "approval", "signal", *(wait.type for wait in every)}
+    if kind and kind not in kinds:
+        return meant(kind, kinds)
+    return meant(assignee, {wait.assignee for wait in every if wait.assignee}) if assignee else ""
 
 
 def _can_go_on(door: Door, outlast: Outlast) -> list[str]:
@@ -92,10 +105,10 @@ def _say_inbox(door: Door, found: Sequence[InboxItem], tops: Mapping[str, str], 
     for item in found[:limit]:
         wait = item.interrupt
         say()
-        say(asks(wait), "yellow", prose=True)
+        say(asks(wait), "yellow")
         say(f"  run {wait.run_id}, {brief(clean(item.task), 40)}, {ago(wait.opened_at)}", "dim")
-        say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim", prose=True)
-        say_shown(wait)
+        say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim")
+        say_shown(door, wait)
         say_ways(ways(door, wait, resume=True, top=tops.get(wait.run_id, "")))
     if len(found) > limit:
         say()

@@ -7,6 +7,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
@@ -14,30 +15,88 @@ from typing import Any
 import msgspec
 
 from outlast.doors.cli.render import note
-from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import here, is_recipe, load
+from outlast.errors import FlowNotFound, InputsInvalid, OutlastError
+from outlast.flows.loading import RECIPES, here, is_recipe, load, load_module
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.place import find_home, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
 from outlast.python.shared import url_of
 from outlast.values.codec import decoder, encode
+from outlast.values.nearest import meant
 
+SUFFIXES = (".py", *RECIPES)
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
 def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
     """The flow that `flow.yaml`, `module:name` or `file.py:name` names, from here or from the project.
 
-    Raises FlowNotFound, RecipeInvalid.
+    A file or module that has one flow stands for it. Raises FlowNotFound, SeveralFlows, RecipeInvalid.
     """
-    project = None if url_of(home) else project_of(find_home(home, tell=note))
-    folders = [here(), *([project] if project else [])]
-    if is_recipe(name):
-        return flow_file(name, *folders)
-    found = load(name, *folders)
+    folders = folders_of(home)
+    try:
+        if is_recipe(name):
+            return flow_file(name, *folders)
+        if ":" not in name:
+            return _only(name, flows_in(name, *folders))
+        found = load(name, *folders)
+    except FlowNotFound as error:
+        raise _meant(error, name, folders) from error
     if not isinstance(found, Flow):
         raise FlowNotFound(name, f"{name.rpartition(':')[2]} is not a flow (decorate it with @flow)")
     return found
+
+
+class SeveralFlows(FlowNotFound):
+    """Raised when a file or a module has more flows than one; it lists them."""
+
+    code = "choose_one"
+    says = "{flow} has {count} flows"
+    advice = "name one of them: {names}"
+
+    def __init__(self, flow: str, names: Sequence[str]) -> None:
+        OutlastError.__init__(self, flow=flow, count=len(names), names=", ".join(f"{flow}:{name}" for name in names))
+
+
+def folders_of(home: str | None) -> list[Path]:
+    """Where flows are looked for: here, then in the project."""
+    project = None if url_of(home) else project_of(find_home(home, tell=note))
+    return [here(), *([project] if project else [])]
+
+
+def flows_in(place: str, *folders: Path) -> dict[str, Flow[..., Any]]:
+    """The flows that a file or a module defines, by their names there; those it only imports if it has no other."""
+    module = load_module(place, *folders)
+    found = {name: each for name, each in vars(module).items() if isinstance(each, Flow)}
+    own = {name: each for name, each in found.items() if each.function.__module__ == module.__name__}
+    return own or found
+
+
+def _only(place: str, flows: Mapping[str, Flow[..., Any]]) -> Flow[..., Any]:
+    if not flows:
+        raise FlowNotFound(place, "it has no flow (decorate one with @flow)")
+    if len(flows) > 1:
+        raise SeveralFlows(place, list(flows))
+    return next(iter(flows.values()))
+
+
+def _meant(error: FlowNotFound, name: str, folders: Sequence[Path]) -> FlowNotFound:
+    """The same error; where something of nearly that name is there, it says so."""
+    place, _, wanted = name.rpartition(":") if ":" in name else (name, "", "")
+    hint = ""
+    if not isinstance(error, SeveralFlows):
+        with suppress(OutlastError):
+            hint = meant(wanted, flows_in(place, *folders)) if wanted and not is_recipe(name) else ""
+        hint = hint or meant(Path(place).name, _files_beside(place, folders))
+    return FlowNotFound(error.facts["flow"], f"{error.facts['why']}; {hint}") if hint else error
+
+
+def _files_beside(place: str, folders: Sequence[Path]) -> list[str]:
+    """What lies where a file of flows was looked for, and could be one."""
+    if not place.endswith((".py", *RECIPES)) or any((folder / place).exists() for folder in folders):
+        return []
+    around = [(folder / place).parent for folder in folders]
+    return [each.name for folder in around if folder.is_dir() for each in folder.iterdir() if each.suffix in SUFFIXES]
 
 
 def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str, Any]:
@@ -55,6 +114,15 @@ def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str
     inputs = {name: _typed(spec, name, value, hints, typed) for name, value in given.items()}
     spec.bind((), inputs)
     return inputs
+
+
+def inputs_line(flow: Flow[..., Any]) -> str:
+    """What a flow is given, as words of a command: `topic=… [count=…]`."""
+    words = [
+        f"{each.name}=…" if each.default is Parameter.empty else f"[{each.name}=…]"
+        for each in _parameters(flow.spec).values()
+    ]
+    return " ".join(words)
 
 
 def refusal(spec: FlowSpec, why: str) -> InputsInvalid:

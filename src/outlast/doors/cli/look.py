@@ -22,12 +22,11 @@ from outlast.doors.cli.render import (
     facts,
     note,
     say,
-    say_all,
     table,
     took,
     width,
 )
-from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
+from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_bad_steps, say_steps, step_json, told
 
 if TYPE_CHECKING:
     from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
@@ -50,7 +49,10 @@ def runs(door: Door, status: str | None, limit: int) -> int:
     from outlast.values.codec import jsonable
 
     if status is not None and status not in STATUSES:
-        raise click.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+        from outlast.values.nearest import meant
+
+        known = f"{status!r} is none of {', '.join(STATUSES)}"
+        raise click.BadParameter(f"{known}; {meant(status, STATUSES)}".rstrip("; "), param_hint="--status")
     with door.open() as outlast:
         found = [run for run in outlast.runs(status=status, limit=limit) if door.scope in (None, run.scope)]
     if door.json:
@@ -100,9 +102,9 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
         told = {"mirror": mirror or None, "displaced": [displaced_json(one) for one in gave_way]}
         emit(_show_json(run, plan, steps, waits) | told)
         return 0
+    _say_failed(door, run, steps)
     _say_run(run, mirror)
     say_steps(run, steps)
-    say_outputs(door, run, steps)
     say_displaced(door, run.id, gave_way)
     _say_standing(door, run, plan, waits)
     return 0
@@ -148,9 +150,22 @@ def _show_json(
     }
 
 
-def _say_run(run: RunRecord, mirror: str) -> None:
-    from outlast.doors.cli.outcomes import say_aborted, say_error, say_result
+def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
+    """What went wrong, before anything else: the error, where it came from, and the steps that ended badly."""
+    from outlast.doors.cli.outcomes import say_error, say_trace
     from outlast.flows.loading import is_recipe
+
+    if run.error and run.status not in ("succeeded", "aborted"):
+        say(f"run {run.id} {run.status}", STYLES.get(run.status, ""))
+        say_error(run.error)
+        if not is_recipe(run.flow):  # of commands it would be our own code
+            say_trace(run.error)
+    if say_bad_steps(door, run, steps) or run.error:
+        say()
+
+
+def _say_run(run: RunRecord, mirror: str) -> None:
+    from outlast.doors.cli.outcomes import say_aborted, say_result
 
     facts(
         [
@@ -174,10 +189,6 @@ def _say_run(run: RunRecord, mirror: str) -> None:
         say_result(run.result)
     elif run.status == "aborted":
         say_aborted(run.status, run.error)
-    elif run.error:
-        say_error(run.error)
-        if not is_recipe(run.flow):  # of commands it would be our own code
-            say_all(str(run.error.get("trace", "")).rstrip(), "  ")
 
 
 def _say_standing(door: Door, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
@@ -248,7 +259,7 @@ def _left(receipt: Receipt) -> str:
 
 
 def _say_receipt(receipt: Receipt) -> None:
-    from outlast.doors.cli.outcomes import say_error, say_result
+    from outlast.doors.cli.outcomes import say_error, say_result, say_trace
 
     say(f"{receipt.label} (attempt {receipt.attempt}) {told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
@@ -270,6 +281,6 @@ def _say_receipt(receipt: Receipt) -> None:
     if receipt.error:
         say_error(receipt.error)
         if "transcript" not in receipt.facts:
-            say_all(str(receipt.error.get("trace", "")).rstrip(), "  ")
+            say_trace(receipt.error)
     else:
         say_result(receipt.result)

@@ -187,4 +187,4 @@ def _say(found: Configuration) -> None:
         say(f"{'or write' if found.commands else 'write'} into {each.path}:")
         say_all(each.content.rstrip("\n"), "  ")
     for text in found.notes:
-        say(f"note: {text}", prose=True)
+        say(f"note: {text}")

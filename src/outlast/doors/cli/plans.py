@@ -52,9 +52,9 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
     undecided = plan.of("decide")
     refused = [reason for reason in plan.verdict.contesting if reason.code not in SETTLED]
     if plan.refused is not None and plan.refused.code != "contested":
-        say(f"a resume is refused ({plan.refused.code}): {plan.refused.detail}", "yellow", prose=True)
+        say(f"a resume is refused ({plan.refused.code}): {plan.refused.detail}", "yellow")
         if plan.refused.advice:
-            say(plan.refused.advice, prose=True)
+            say(plan.refused.advice)
     elif refused:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
@@ -78,9 +78,9 @@ def say_actions(plan: Plan) -> None:
     table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
     for step in shown:
         if step.why:
-            say(f"{step.label}: {step.why}", prose=True)
+            say(f"{step.label}: {step.why}")
     ahead = [*plan.ahead[:SHOWN], f"{len(plan.ahead) - SHOWN:,} more"] if len(plan.ahead) > SHOWN else plan.ahead
-    say(f"then run: {', '.join(ahead)}" if ahead else "then run what comes after them", prose=True)
+    say(f"then run: {', '.join(ahead)}" if ahead else "then run what comes after them")
 
 
 def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> None:
@@ -91,7 +91,7 @@ def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> No
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
         if reason.code not in unsaid:
-            say(f"{reason.code} {reason.subject}: {reason.advice}", prose=True)
+            say(f"{reason.code} {reason.subject}: {reason.advice}")
 
 
 def _status(step: PlanStep) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 LINES_A_POLL = 20  # of a run faster than people read, the rest is counted
+BAR_COLUMNS = 20
+BAR, BAR_IN_ASCII = ("█", "░"), ("#", "-")
 
 
 class Watch:
@@ -26,10 +29,12 @@ class Watch:
     def __init__(self, outlast: Outlast, run_id: str = "", *, quiet: bool = False) -> None:
         self.outlast, self.run_id = outlast, run_id
         self.screen = Screen(quiet=quiet)
+        self._shared = self.screen.shared()
+        self._maps: dict[str, Map] = {}
         self._since = datetime.now(UTC)
         self._after = -1
         self._done = 0
-        self._running: dict[tuple[str, int], datetime] = {}
+        self._running: dict[tuple[str, int, str], datetime] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="outlast-progress", daemon=True)
         self._signals = outlast.signals()
@@ -37,11 +42,13 @@ class Watch:
     def __enter__(self) -> Watch:
         self.outlast.listen(self.screen.output, self.screen.line)
         self._signals.__enter__()
+        self._shared.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
+            self._shared.__exit__(None, None, None)
             self._over.set()
             self._thread.join()
             self._look()
@@ -64,12 +71,11 @@ class Watch:
 
     def _status(self) -> str:
         """What is done now, for how long, and what is behind us."""
-        parts = [
-            f"{step}{_again(attempt)} {took(began, datetime.now(UTC))}"
-            for (step, attempt), began in list(self._running.items())[:3]
-        ]
-        more = f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
-        now = ", ".join(parts) + more if parts else "between steps"
+        bars = [each.shown(path) for path, each in self._maps.items() if not each.told]
+        steps = [(step, began) for step, began in self._running.items() if step[0] not in self._maps]
+        parts = [f"{step}{_again(attempt)} {took(began, datetime.now(UTC))}" for (step, attempt, _), began in steps[:3]]
+        more = f" and {len(steps) - 3} more" if len(steps) > 3 else ""
+        now = ", ".join([*bars, *parts]) + more if bars or parts else "between steps"
         stop = "; stopping after it" if self.signal else ""
         return f"· {now} · {self._done} done{stop}"
 
@@ -78,6 +84,7 @@ class Watch:
             self.run_id = self.run_id or self._own_run()
             if self.run_id:
                 self._tell(self._news())
+                self._tell_maps()
         except OutlastError:
             self._over.set()  # progress is for people; the run itself reports what is wrong
 
@@ -102,29 +109,80 @@ class Watch:
         return 0
 
     def _tell(self, events: list[Event]) -> None:
+        if self.screen.moves:  # elsewhere each item has its lines
+            for path, (total, known) in self.outlast._maps(self.run_id).items():
+                self._maps.setdefault(path, Map(total, known))
         before = set(self._running)
         lines = [line for event in events if (line := self._line(event))]
-        begun = [step for step in self._running if step not in before]
+        begun = [step for step in self._running if step not in before and step[0] not in self._maps]
         for line in lines[:LINES_A_POLL]:
             self.screen.line(line)
         if len(lines) > LINES_A_POLL:
             self.screen.line(f"  … {len(lines) - LINES_A_POLL} more steps")
-        for step, attempt in begun[:LINES_A_POLL]:
+        for step, attempt, _ in begun[:LINES_A_POLL]:
             self.screen.line(f"  {step} …{_again(attempt)}")
+
+    def _tell_maps(self) -> None:
+        """A line that stays, for each map that is through."""
+        for path, each in self._maps.items():
+            if each.is_through and not each.told:
+                each.told = True
+                self.screen.line(f"  {each.counted(path)} in {took(each.began, datetime.now(UTC))}")
 
     def _line(self, event: Event) -> str:
         kind, _, status = event.name.partition(".")
         if event.kind != "fact" or event.emitted or kind not in ("step", "effect"):
             return ""
-        place = (event.step, event.attempt)
+        place = (event.step, event.attempt, event.call)
+        found = self._maps.get(event.step)
         if status == "started":
             self._running[place] = event.at
             return ""
         began = self._running.pop(place, None)
         self._done += status in ("succeeded", "skipped")
+        if found is not None:
+            found.ended(event.call, status)
+            if status in ("succeeded", "skipped"):
+                return ""
         length = f" in {took(began, event.at)}" if began else ""
         why = f": {_trouble(event.body)}" if isinstance(event.body, dict) else ""
         return f"  {event.step} {status}{length}{_again(event.attempt)}{why}"
+
+
+class Map:
+    """How far a map is, as the events of its items tell."""
+
+    def __init__(self, total: int, before: int) -> None:
+        self.total, self._before = total, before
+        self.began = datetime.now(UTC)
+        self.told = False  # that it is through
+        self._good: set[str] = set()
+        self._bad: set[str] = set()
+
+    def ended(self, call: str, status: str) -> None:
+        """An item has ended; one that failed may be tried again."""
+        self._bad.discard(call)
+        (self._good if status in ("succeeded", "skipped") else self._bad).add(call)
+
+    @property
+    def done(self) -> int:
+        return min(self._before + len(self._good), self.total)
+
+    @property
+    def is_through(self) -> bool:
+        return self.done >= self.total
+
+    def counted(self, path: str) -> str:
+        """Its name and how far it is: `fetch 312/500, 2 failed`."""
+        failed = f", {len(self._bad)} failed" if self._bad else ""
+        return f"{path.rpartition('/')[2]} {self.done}/{self.total}{failed}"
+
+    def shown(self, path: str) -> str:
+        """The same with a bar."""
+        full, empty = BAR if "utf" in (sys.stderr.encoding or "").lower() else BAR_IN_ASCII
+        name, _, count = self.counted(path).partition(" ")
+        filled = self.done * BAR_COLUMNS // self.total
+        return f"{name} {full * filled}{empty * (BAR_COLUMNS - filled)} {count}"
 
 
 def _again(attempt: int) -> str:

@@ -8,8 +8,11 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from outlast.doors.cli.wrap import columns_of, wrapped
+from outlast.doors.cli.wrap import width as width
 from outlast.values.visible import visible
 
 if TYPE_CHECKING:
@@ -33,7 +36,8 @@ STYLES = {
 COMPACT = (",", ":")
 RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
 CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
-SHORT = 20  # a column of a table that is no wider is never broken; the wider ones give way
+GAP = 2  # blanks between the columns of a table
+MOST_INDENT = 16  # of the lines after the first of a value
 
 
 def clean(text: object) -> str:
@@ -41,20 +45,35 @@ def clean(text: object) -> str:
     return visible(text)
 
 
-def say(text: str = "", style: str = "", *, prose: bool = False) -> None:
-    """A line of output. Prose is broken between words to fit a terminal; a command to copy must not be."""
-    if sys.stdout.isatty():
-        from rich.text import Text
-
-        console().print(Text(clean(text), style=style), soft_wrap=not prose)
-    else:
+def say(text: str = "", style: str = "", *, then: str | None = None) -> None:
+    """A line of output. On a terminal it is broken between words, its next lines begin with `then`."""
+    if not sys.stdout.isatty():
         sys.stdout.write(clean(text) + "\n")
+        return
+    for line in wrapped(clean(text), terminal_columns(), then=then):
+        _show(line, style)
 
 
 def say_all(text: str, indent: str = "") -> None:
     """A text of several lines."""
     for line in text.splitlines() or [""]:
         say(indent + line.replace("\t", "    "))
+
+
+def terminal_columns() -> int:
+    """How wide the terminal is."""
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def _show(line: str, style: str, *, beside: bool = False) -> None:
+    if not style:
+        (sys.stderr if beside else sys.stdout).write(line + "\n")
+        return
+    from rich.text import Text
+
+    console(beside).print(Text(line, style=style), soft_wrap=True)
 
 
 def is_raw() -> bool:
@@ -66,8 +85,9 @@ def is_raw() -> bool:
 
 
 def note(text: str) -> None:
-    """A line beside the output: progress, errors."""
-    print(clean(text), file=sys.stderr, flush=True)
+    """A line beside the output: progress, errors. On a terminal it is broken between words."""
+    lines = wrapped(clean(text), terminal_columns()) if sys.stderr.isatty() else [clean(text)]
+    print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def note_all(text: str) -> None:
@@ -78,14 +98,9 @@ def note_all(text: str) -> None:
         note(line if line.startswith(" ") else f"  {line}")
 
 
-def paragraph(text: str, first: str = "", then: str = "") -> None:
-    """A note of one or several lines, broken between words to fit the terminal."""
-    import shutil
-    import textwrap
-
-    columns = shutil.get_terminal_size().columns
-    for line in textwrap.wrap(clean(text), columns, initial_indent=first, subsequent_indent=then):
-        note(line)
+def paragraph(text: str, first: str = "", then: str | None = None) -> None:
+    """A note of one or several lines, broken between words wherever it goes."""
+    print("\n".join(wrapped(clean(text), terminal_columns(), first, then)), file=sys.stderr, flush=True)
 
 
 def emit(value: Any) -> None:
@@ -120,11 +135,11 @@ def content_out() -> BinaryIO:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:
-    """Rows in columns, or `beside` the output. In a terminal what is long wraps inside its column."""
+    """Rows in columns, or `beside` the output. In a terminal what is long is broken between words."""
     cells = [[clean(cell) for cell in row] for row in rows]
     stream = sys.stderr if beside else sys.stdout
     if stream.isatty():
-        _rich_table(heads, cells, beside)
+        _shown_table(heads, cells, beside)
     else:
         stream.writelines(line + "\n" for line in _plain_table(heads, cells))
 
@@ -132,9 +147,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line; empty values are left out."""
     shown = [(name, value) for name, value in pairs if value not in ("", None)]
-    width = max((len(name) for name, _ in shown), default=0)
+    widest = max((width(name) for name, _ in shown), default=0)
     for name, value in shown:
-        say(f"{name:<{width}}  {value}", STYLES.get(str(value), ""))
+        indent = " " * min(widest + 2, 2 + MOST_INDENT)
+        say(f"{_padded(name, widest)}  {value}", STYLES.get(str(value), ""), then=indent)
 
 
 def _plain_table(heads: Sequence[str], cells: list[list[str]]) -> list[str]:
@@ -147,25 +163,43 @@ def _padded(cell: str, wanted: int) -> str:
     return cell + " " * (wanted - width(cell))
 
 
-def width(text: str) -> int:
-    """The columns a text takes: two for each character of East Asia and for most emoji."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
+def _shown_table(heads: Sequence[str], cells: list[list[str]], beside: bool) -> None:
+    """A table for a terminal. Columns that it has no room for follow each row, with their heads."""
+    count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
+    while widths is None and count > 1:
+        count -= 1
+        widths = columns_of(heads[:count], [row[:count] for row in cells], terminal_columns(), GAP)
+    widths = widths or [terminal_columns()]
+    _show_row(heads[:count], widths, "dim", beside)
+    for row in cells:
+        _show_row(row[:count], widths, "", beside)
+        _show_rest(heads[count:], row[count:], beside)
 
-    return cell_len(text)
+
+def _show_row(row: Sequence[str], widths: Sequence[int], style: str, beside: bool) -> None:
+    columns = [wrapped(cell, wide, then="") for cell, wide in zip(row, widths, strict=True)]
+    for parts in zip_longest(*columns, fillvalue=""):
+        _show_cells(list(zip(parts, widths, row, strict=True)), style, beside)
 
 
-def _rich_table(heads: Sequence[str], cells: list[list[str]], beside: bool) -> None:
-    from rich.table import Table
+def _show_rest(heads: Sequence[str], row: Sequence[str], beside: bool) -> None:
+    widest = max(map(width, heads), default=0)
+    for head, cell in zip(heads, row, strict=True):
+        for line in wrapped(f"    {_padded(head, widest)}  {cell}", terminal_columns(), then=" " * 6) if cell else ():
+            _show(line, STYLES.get(cell, ""), beside=beside)
+
+
+def _show_cells(parts: Sequence[tuple[str, int, str]], style: str, beside: bool) -> None:
+    styles = [style or STYLES.get(cell, "") for _, _, cell in parts]
+    texts = [_padded(part, wide) for part, wide, _ in parts]
+    if not any(styles):
+        _show((" " * GAP).join(texts).rstrip(), "", beside=beside)
+        return
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head, column in zip(heads, zip(*cells, strict=True), strict=True):
-        made.add_column(head, no_wrap=max(map(width, column)) <= SHORT, overflow="fold")
-    for row in cells:
-        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    console(beside).print(made)
+    line = Text(" " * GAP).join(Text(text, style=each) for text, each in zip(texts, styles, strict=True))
+    line.rstrip()
+    console(beside).print(line, soft_wrap=True)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import click
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import USAGE, is_declined
-from outlast.errors import RepeatsEffects, RunFinished, RunHeld
+from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
@@ -61,19 +61,22 @@ def run(
 
     With --task it happens once: after its success the same command gives the outcome.
 
-    FLOW is `flow.yaml`, `module:name` or `file.py:name`. Its inputs are words `name=value`, or one JSON object: as it
-    is, from @FILE, or from standard input (-).
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`; a file with one flow stands for it. Its inputs are words
+    `name=value`, or one JSON object: as it is, from @FILE, or from standard input (-).
 
     \b
       outlast run build.yaml ticket=T-12
       outlast run report.py:daily_report topic=ai
       outlast run report.py:daily_report '{"topic": "ai"}'
     """
-    from outlast.doors.cli.inputs import find_flow, inputs_of
+    from outlast.doors.cli.inputs import SeveralFlows, find_flow, inputs_of
     from outlast.python.shared import Options
 
-    with turned_away(door.json):
-        found = find_flow(flow, door.home)
+    try:
+        with turned_away(door.json):
+            found = find_flow(flow, door.home)
+    except SeveralFlows as error:
+        return _say_flows(door, flow, error)
     given = inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
     repeats = Options(task, fresh, again=again, yes=yes, effects=named)
@@ -84,6 +87,23 @@ def run(
         return say_dry_run(door, found, given, options, [flow, *inputs])
     with door.open(make=True) as outlast:
         return _start(door, outlast, found, given, options, until_done)
+
+
+def _say_flows(door: Door, place: str, error: OutlastError) -> int:
+    """The flows of a file that has several, each with its inputs and the command that runs it."""
+    from outlast.doors.cli.inputs import flows_in, folders_of, inputs_line
+    from outlast.doors.cli.render import emit, note, say
+
+    if door.json:
+        emit({"error": error.to_dict()})
+        return USAGE
+    note(f"error: {error.detail}; name one of them [{error.code}]")
+    for name, flow in flows_in(place, *folders_of(door.home)).items():
+        words = inputs_line(flow)
+        say(f"  {door.command('run', f'{place}:{name}')}{f' {words}' if words else ''}")
+        if about := (flow.__doc__ or "").strip().partition("\n")[0]:
+            say(f"      {about}", "dim")
+    return USAGE
 
 
 def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool) -> int:

@@ -1,16 +1,26 @@
-"""What is shown while a run executes: lines that stay, what commands print, and on a terminal one line that moves."""
+"""What is shown while a run executes: lines that stay, what commands print, and on a terminal one line that moves.
+
+What the flow itself prints, and where it reads a line (`input`, a debugger), goes past the moving line: it is wiped
+before, is not drawn where somebody else's line has not ended, and is not there at all while somebody types.
+"""
 
 from __future__ import annotations
 
-import shutil
+import builtins
 import sys
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 from outlast.doors.cli.live import NamedLines
-from outlast.doors.cli.render import clean, fit, is_raw
+from outlast.doors.cli.render import clean, fit, is_raw, terminal_columns
+from outlast.doors.cli.wrap import wrapped
 
 LINE_BYTES = 8192  # of a line without end, before it is shown as it is
+AWAY_SECONDS = 0.5  # of the moving line, after somebody printed or typed
+PATIENCE_SECONDS = 0.5  # for a lock that is never given back in a process that the flow forked
 _CLEAR = "\r\x1b[2K"
 
 
@@ -21,20 +31,31 @@ class Screen:
         self.quiet = quiet
         self._raw = is_raw()
         self._named: dict[str, NamedLines] = {}
-        self._moves = not quiet and sys.stderr.isatty()
+        self._out, self._beside = sys.stdout, sys.stderr
+        self.moves = not quiet and sys.stderr.isatty()
         self._status = ""
+        self._drawn = False
+        self._away_until = 0.0  # who prints or types now goes on with it, perhaps
         self._rest: dict[str, bytes] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._open = False  # somebody else's line has not ended
+        self._typing = 0  # how many read a line just now
+        self._later: list[str] = []  # lines that came meanwhile
 
     def line(self, text: str) -> None:
-        """A line for people, which stays."""
+        """A line for people, which stays. While somebody types it waits."""
         if self.quiet:
             return
         with self._lock:
+            if self._typing:
+                self._later.append(text)
+                return
             self._wipe()
+            self._end_line()
+            lines = wrapped(clean(text), terminal_columns(), then="    ") if self.moves else [clean(text)]
             with suppress(OSError, ValueError):
-                sys.stderr.write(f"{clean(text)}\n")
-                sys.stderr.flush()
+                self._beside.write("".join(f"{line}\n" for line in lines))
+                self._beside.flush()
             self._draw()
 
     def output(self, step: str, data: bytes) -> None:
@@ -54,22 +75,81 @@ class Screen:
             with suppress(OSError, ValueError):
                 self._print(list(left.items()))
             self._wipe()
-            self._moves = False
+            self.moves = False
 
     def status(self, text: str) -> None:
         """The line that moves: what is done now."""
         with self._lock:
-            if self._moves and text != self._status:
+            if time.monotonic() < self._away_until:
+                self._status = text
+            elif self.moves and (text != self._status or not self._drawn):
                 self._wipe()
                 self._status = text
                 self._draw()
+
+    # -- what the flow itself prints and reads ---------------------------------------------------
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """For as long as the block lasts, what the flow prints and reads at the terminal goes past the moving line."""
+        if not self.moves:
+            yield
+            return
+        kept, read = (sys.stdout, sys.stderr), builtins.input
+        sys.stdout, sys.stderr = (_Past(each, self) if each.isatty() else each for each in kept)
+        builtins.input = self._reading(read)
+        try:
+            yield
+        finally:
+            (sys.stdout, sys.stderr), builtins.input = kept, read
+
+    def _reading(self, read: Any) -> Any:
+        def input(prompt: object = "", /) -> str:
+            with self._quiet():
+                return str(read(prompt))
+
+        return input
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        with self._lock:
+            self._wipe()
+            self._typing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._typing -= 1
+                self._open = False  # what was typed has ended the line
+                self._away_until = time.monotonic() + AWAY_SECONDS
+                later, self._later = self._later, []
+            for text in later:
+                self.line(text)
+
+    def write_past(self, stream: TextIO, text: str) -> int:
+        """Write what the flow prints, without the moving line in it."""
+        held = self._lock.acquire(timeout=PATIENCE_SECONDS)
+        try:
+            self._wipe()
+            written = stream.write(text)
+            if text:
+                stream.flush()
+                self._open = not text.endswith("\n")
+                self._away_until = time.monotonic() + AWAY_SECONDS
+            return written  # the moving line comes back with its next change: who prints much is not slowed down
+        finally:
+            if held:
+                self._lock.release()
+
+    # -- writing ---------------------------------------------------------------------------------
 
     def _print(self, lines: list[tuple[str, bytes]]) -> None:
         if not lines:
             return
         self._wipe()
-        sys.stdout.write("".join(f"{self._shown(step, line.decode('utf-8', 'replace'))}\n" for step, line in lines))
-        sys.stdout.flush()
+        self._end_line()
+        self._out.write("".join(f"{self._shown(step, line.decode('utf-8', 'replace'))}\n" for step, line in lines))
+        self._out.flush()
         self._draw()
 
     def _shown(self, step: str, line: str) -> str:
@@ -77,15 +157,42 @@ class Screen:
             return f"{step} | {line.rstrip(chr(13))}"
         return self._named.setdefault(step, NamedLines(step)).line(line)
 
-    def _wipe(self) -> None:
-        if self._moves and self._status:
+    def _end_line(self) -> None:
+        """A line of ours begins where a line begins."""
+        if self.moves and self._open:
+            self._open = False
             with suppress(OSError, ValueError):
-                sys.stderr.write(_CLEAR)
-                sys.stderr.flush()
+                self._beside.write("\n")
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            with suppress(OSError, ValueError):
+                self._beside.write(_CLEAR)
+                self._beside.flush()
 
     def _draw(self) -> None:
-        if self._moves and self._status:
-            width = shutil.get_terminal_size().columns - 1
+        if self.moves and self._status and not (self._open or self._typing):
+            self._drawn = True
             with suppress(OSError, ValueError):
-                sys.stderr.write(fit(clean(self._status), width))
-                sys.stderr.flush()
+                self._beside.write(fit(clean(self._status), terminal_columns() - 1))
+                self._beside.flush()
+
+
+class _Past:
+    """A stream of the terminal as the flow sees it: all of the real one, but what is written goes past our line."""
+
+    def __init__(self, stream: TextIO, screen: Screen) -> None:
+        self._stream, self._screen = stream, screen
+
+    def write(self, text: str) -> int:
+        return self._screen.write_past(self._stream, text)
+
+    def writelines(self, lines: Any) -> None:
+        self.write("".join(lines))
+
+    def __iter__(self) -> Any:
+        return iter(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

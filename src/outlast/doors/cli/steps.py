@@ -16,6 +16,7 @@ NOTES = 12
 WRITTEN = 5  # files that are named
 UNPROVEN = "testimony (unproven)"
 BAD = ("failed", "timed_out")
+BAD_SHOWN = 10  # steps that failed, of those with a line of their own
 WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
 
 
@@ -112,7 +113,7 @@ def _say_notes(steps: Sequence[Receipt]) -> None:
     """Why steps were left out, how loops ended, what unfinished attempts left."""
     lines = [f"{clean(step.label)}: {text}" for step in steps for text in (_note(step), _masked(step)) if text]
     for line in lines[-NOTES:]:
-        say(line, "dim", prose=True)
+        say(line, "dim")
     if len(lines) > NOTES:
         say(f"… and {len(lines) - NOTES:,} more notes, in `outlast receipts`")
 
@@ -142,14 +143,18 @@ def _note(step: Receipt) -> str:
     return ""
 
 
-def say_outputs(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
-    """Where to look when a command failed or did not end."""
-    if run.finished or run.holder:
-        return
-    for step in steps:
-        ended_badly = step.status in BAD and "transcript" in step.facts
-        if ended_badly or (step.status == "started" and "group" in step.facts):
-            say(f"its output: {door.command('logs', run.id, step.label)}")
+def say_bad_steps(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> bool:
+    """The steps that ended badly or not at all, each with what it died of; and where to read what it printed."""
+    bad = [] if run.finished or run.holder else [step for step in steps if step.status in (*BAD, "started")]
+    for step in bad[:BAD_SHOWN]:
+        again = f", attempt {step.attempt}" if step.attempt > 1 else ""
+        why = f": {brief(str(step.error.get('message', '')), 200)}" if step.error else ""
+        say(f"{step.kind} {clean(step.label)} {status_of(run, step)}{again}{why}", "red", then="  ")
+        if ("transcript" if step.status in BAD else "group") in step.facts:
+            say(f"  its output: {door.command('logs', run.id, step.label)}")
+    if len(bad) > BAD_SHOWN:
+        say(f"… and {len(bad) - BAD_SHOWN:,} more; `outlast receipts {run.id}` lists them all")
+    return bool(bad)
 
 
 def left_line(left: dict[str, Any], most: int = 3) -> str:

@@ -138,9 +138,9 @@ def _say(door: Door, outlast: Outlast, one: Woken, why: str) -> None:
     stands = STANDS.get(one.status, f"it is {one.status}")
     say(f"run {one.run_id} {why}; now {stands}", STYLES.get(one.status, ""))
     if one.said:
-        say(f"  {one.said}", prose=True)
+        say(f"  {one.said}")
     for wait in with_children(outlast, one.interrupts):
-        say(f"  {asks(wait)}", prose=True)
+        say(f"  {asks(wait)}")
         if wait.type not in ("timer", "child"):
             say_ways(ways(door, wait, top=one.run_id))
     if one.status in ("failed", "waiting", "interrupted"):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.cli.render import STYLES, at, clean, emit, fit, say, span
+from outlast.doors.cli.render import STYLES, at, clean, emit, say, span, terminal_columns
 
 if TYPE_CHECKING:
     from outlast import RunRecord, TimelineItem
 
 BAR = 16  # columns
+LEAST = 60  # columns of a terminal that has room for it
 FINE = ("succeeded", "over", "answered", "")  # what is not worth a word
 IDLE = ("wait", "decision", "sleep", "run")  # kinds in which nothing was worked on
 
@@ -27,10 +27,9 @@ def say_timeline(run: RunRecord, items: Sequence[TimelineItem]) -> None:
     end = max([item.ended_at or item.started_at for item in items])
     end = datetime.now(UTC) if run.status == "running" and run.holder else end
     say(f"run {run.id} of {run.flow} {run.status}; began {at(start)}, {span(end - start)} in all")
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    drawn = not sys.stdout.isatty() or terminal_columns() >= LEAST
     for item in items:
-        line = _line(item, start, end - start)
-        say(fit(line, columns) if columns else line, STYLES.get(item.status, ""))
+        say(_line(item, start, end - start, drawn=drawn), STYLES.get(item.status, ""), then=" " * 19)
 
 
 def timeline_json(run: RunRecord, items: Sequence[TimelineItem]) -> dict[str, Any]:
@@ -44,10 +43,11 @@ def emit_timeline(run: RunRecord, items: Sequence[TimelineItem]) -> None:
     emit(timeline_json(run, items))
 
 
-def _line(item: TimelineItem, start: datetime, whole: timedelta) -> str:
+def _line(item: TimelineItem, start: datetime, whole: timedelta, *, drawn: bool) -> str:
     began = f"+{span(item.started_at - start)}"
     length = span(item.ended_at - item.started_at) if item.ended_at and item.ended_at != item.started_at else ""
-    return f"{began:>8}  {length:>7}  {_bar(item, start, whole)}  {_words(item)}".rstrip()
+    bar = f"{_bar(item, start, whole)}  " if drawn else ""
+    return f"{began:>8}  {length:>7}  {bar}{_words(item)}".rstrip()
 
 
 def _bar(item: TimelineItem, start: datetime, whole: timedelta) -> str:

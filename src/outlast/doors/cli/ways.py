@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from outlast.doors.cli.document import ALL, SOME, document, has_lines
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
 from outlast.doors.cli.render import as_json, at, clean, facts, fit, say, span
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
     from outlast import Outlast
 
 Way = tuple[str, str]
-WIDEST = 300  # columns of one thing that a person is shown; --json has all of it
+WIDEST = 300  # columns of what is said of an answer; --json has all of it
+INPUTS, INPUTS_OF_ONE = 60, 800  # columns of what a call was given: in a list, and for whoever decides now
 
 
 def asks(wait: Interrupt) -> str:
-    """The wait in one line: in the flow's own words, without what only tells branches apart."""
-    step = "/".join(part for part in wait.step.split("/") if part[:1] != "~") or wait.step
+    """The wait in one line: in the flow's own words."""
     if wait.type in QUESTIONS:
         return wait.says
+    own = wait.step.partition("~")[0] == wait.type
     asked = wait.payload.get("question") or wait.payload.get("message")
     if isinstance(asked, str) and asked:
-        return f"{step}: {asked}"
-    own = step.partition("~")[0] == wait.type
-    return f"waits for your {wait.type}" if own else wait.says.replace(wait.step, step, 1)
+        return f"{wait.type if own else wait.step}: {asked}"
+    return f"waits for your {wait.type}" if own else wait.says
 
 
 def is_overdue(wait: Interrupt) -> bool:
@@ -118,19 +119,17 @@ def say_ways(found: Iterable[Way]) -> None:
     facts((f"  {words}:", command) for words, command in found)
 
 
-def say_shown(wait: Interrupt) -> None:
-    """What a person is to look at before deciding."""
-    for line in shown(wait):
-        say(f"  {line}", prose=True)
+def say_shown(door: Door, wait: Interrupt) -> None:
+    """What a person is to look at before deciding, as much as has room in a list."""
+    for line in shown(wait, SOME, door.command("answer", wait.id)):
+        say(f"  {line}")
 
 
-def shown(wait: Interrupt) -> list[str]:
+def shown(wait: Interrupt, most: int = ALL, command: str = "") -> list[str]:
     """What a wait says besides its question: inputs, what it shows, files that were left, a condition."""
-    lines = [f"its inputs: {wait.inputs if len(wait.inputs) <= 60 else f'{wait.inputs[:59]}…'}"] if wait.inputs else []
+    lines = _inputs(wait, most, command)
     if wait.type not in RESERVED:
-        lines += [
-            fit(f"{name}: {value if isinstance(value, str) else as_json(value)}", WIDEST) for name, value in told(wait)
-        ]
+        lines += [line for name, value in told(wait) for line in document(name, value, most, command)]
     if wait.schema is not None:
         lines.append(fit(f"takes: {fields_line(wait.schema)}", WIDEST))
         if has_placeholder(example_of(wait.schema)) and not is_overdue(wait):
@@ -140,6 +139,14 @@ def shown(wait: Interrupt) -> list[str]:
     if wait.type == "partial" and isinstance(wait.payload.get("left"), dict):
         lines.append(left_line(wait.payload["left"]))
     return lines
+
+
+def _inputs(wait: Interrupt, most: int, command: str) -> list[str]:
+    given = wait.payload.get("inputs", "")
+    if has_lines(given):
+        return document("its inputs", given, most, command)
+    widest = INPUTS if most < ALL else INPUTS_OF_ONE
+    return [f"its inputs: {fit(wait.inputs, widest)}"] if wait.inputs else []
 
 
 def told(wait: Interrupt) -> list[tuple[str, Any]]:
@@ -169,10 +176,10 @@ def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     with door.open() as outlast:
         found, top = with_children(outlast, waits), top_of(outlast, outlast.get(run_id)).id
     for wait in found:
-        say(whose(wait, run_id), "yellow", prose=True)
+        say(whose(wait, run_id), "yellow")
         if told_when := until_when(wait):
-            say(f"  {'; '.join(told_when)}", prose=True)
-        say_shown(wait)
+            say(f"  {'; '.join(told_when)}")
+        say_shown(door, wait)
         say_ways(ways(door, wait, top=top))
     if any((is_for_people(wait.type) or wait.type == "signal") and not is_overdue(wait) for wait in found):
         say(f"then continue: {door.command('resume', top)}")

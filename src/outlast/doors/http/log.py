@@ -27,6 +27,7 @@ IN_ALL = {"info": 3000}  # by level; of the others
 OTHERS_IN_ALL = 500
 KINDS = 500  # that are told apart within a window; all further ones count as one
 TEXT_LENGTH, TRACE_LENGTH = 1000, 6000
+OF_RUNS = ("run", "task", "flow", "step", "attempt")  # what our own records carry as fields
 
 
 def to_stderr(line: bytes) -> None:
@@ -137,4 +138,5 @@ class Handler(logging.Handler):
         if record.exc_info and record.exc_info[1] is not None:
             self._log.failed(record.exc_info[1], logger=record.name, kind=kind, message=said)
         else:
-            self._log.line(record.levelname.lower(), logger=record.name, kind=kind, message=said)
+            fields = {name: getattr(record, name, "") for name in OF_RUNS}
+            self._log.line(record.levelname.lower(), logger=record.name, kind=kind, message=said, **fields)

@@ -106,9 +106,9 @@ class Server(uvicorn.Server):
 
 
 def _take_logging(log: Log) -> None:
-    """What uvicorn and asyncio have to say goes into the same log, from warnings on."""
+    """What uvicorn, asyncio and our own runs have to say goes into the same log, from warnings on."""
     handler = Handler(log)
-    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+    for name in ("uvicorn", "uvicorn.error", "asyncio", "outlast.runs"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from outlast.errors import Invalid
+from outlast.values.nearest import closest
 
 Form = str | dict[str, Any]
 A = TypeVar("A", bound="Arguments")
@@ -42,7 +42,7 @@ def arguments_of(tool: str, kind: type[A], raw: dict[str, Any]) -> A:
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     unknown = [name for name in raw if name not in fields]
     if unknown:
-        near = get_close_matches(unknown[0], fields, n=1)
+        near = closest(unknown[0], fields)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ArgumentsInvalid(
             unknown[0],

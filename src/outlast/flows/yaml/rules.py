@@ -17,9 +17,7 @@ from outlast.flows.yaml.values import (
     COMMAND,
     Kind,
     Problems,
-    closest,
     inside,
-    nearest,
     pairs,
     read_flag,
     read_variable,
@@ -27,6 +25,7 @@ from outlast.flows.yaml.values import (
     wrong,
 )
 from outlast.runs.waits.schema import APPROVAL, wrong_with
+from outlast.values.nearest import closest, nearest
 
 RESERVED = ("when", "until", "continue")  # receipts of conditions have the first two; the third is no step to go to
 

@@ -20,8 +20,9 @@ from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
 from outlast.flows.yaml.rules import Draft
 from outlast.flows.yaml.surroundings import leads_out
 from outlast.flows.yaml.tree import Tree
-from outlast.flows.yaml.values import Problems, inside, nearest, shown
+from outlast.flows.yaml.values import Problems, inside, shown
 from outlast.values.frozen import NamedTuple
+from outlast.values.nearest import nearest
 
 _REFERENCE = re.compile(r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))")
 _WIDER = {("integer", "number")}  # a value of the first is one of the second too

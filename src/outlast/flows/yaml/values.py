@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.errors import StepInvalid
@@ -16,6 +16,7 @@ from outlast.flows.spec import seconds
 from outlast.flows.yaml.tree import Problem, Tree
 from outlast.values.frozen import NamedTuple
 from outlast.values.json_text import doubled
+from outlast.values.nearest import nearest
 
 BAD: Any = object()  # stands for a value that could not be read; the reason is among the problems
 LONGEST = (1 << 17) - 1  # bytes: Linux takes no longer single argument, and no longer NAME=value
@@ -55,19 +56,6 @@ class Kind(NamedTuple):
 def shown(text: str) -> str:
     """A text for a message: quoted, and cut with its length told when it is long."""
     return repr(text) if len(text) <= 80 else f"{text[:60]!r}… ({len(text):,} characters)"
-
-
-def nearest(word: str, known: Iterable[str], what: str) -> str:
-    """Advice for a word that is not known."""
-    close = closest(word, known)
-    return f"did you mean `{close[0]}`?" if close else f"{what}: {', '.join(known)}"
-
-
-def closest(word: str, known: Iterable[str]) -> list[str]:
-    """The known word that somebody may have meant; none when none is close."""
-    from difflib import get_close_matches  # late: a file without mistakes needs it never
-
-    return get_close_matches(word[:100], list(known), 1)
 
 
 def wrong(node: Tree, path: str, problems: Problems, wanted: str) -> Any:

@@ -33,17 +33,17 @@ class OnRecord(Replaying):
         self._task, self._at = task, "" if removed else f"{moment(runtime.row(outcome.run_id).updated_at):%Y-%m-%d}"
 
     def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
-        self._refuse(f"{asked.spec.kind} {asked.call.scope}{asked.spec.name}")
+        self._refuse(f"{asked.spec.kind} {asked.call.path}")
 
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
         """What is said once more is on record already, or is said to nobody."""
         self.gate()
 
     def open_wait(self, call: Call, *_: Any, **__: Any) -> None:
-        self._refuse(f"{call.scope}{call.step}")
+        self._refuse(call.path)
 
     def end_at(self, call: Call, kind: str) -> NoReturn:
-        self._refuse(f"{call.scope}{call.step}")
+        self._refuse(call.path)
 
     def resource(self, key: str) -> Any:
         return Execution.resource(self, key)

@@ -63,7 +63,7 @@ class Lacking:
 
     @property
     def label(self) -> str:
-        return f"{self.call.scope}{self.call.step}"
+        return self.call.path
 
 
 def lane_of(scope: str) -> str:

@@ -292,7 +292,7 @@ def _left_before(recorded: Recorded) -> set[str]:
 
 
 def _unasked(past: Past, names: dict[Call, str]) -> Divergence:
-    label = names.get(past.call, f"{past.call.scope}{past.call.step}")
+    label = names.get(past.call, past.call.path)
     return Divergence("unasked", label, f"{past.kind} {past.last.status}".strip(), "not asked for")
 
 
@@ -347,7 +347,7 @@ def _waiting(recorded: Recorded, spec: FlowSpec, execution: Replaying, ended: En
     missed = [call for call in recorded.waits if call not in execution.lacking]
     if not missed and ended.how == "waits":
         return []
-    expected = "waits at " + (", ".join(f"{call.scope}{call.step}" for call in missed) or "a call")
+    expected = "waits at " + (", ".join(call.path for call in missed) or "a call")
     others = ", ".join(one.label for one in execution.lacking.values())
     found = f"waits at {others}" if ended.how == "waits" else end_of(spec, ended).told
     return [Divergence("end_differs", spec.name, expected, found)]

@@ -176,8 +176,8 @@ def _refuse_unknown(fields: Mapping[str, Any]) -> None:
     from dataclasses import fields as fields_of_class
 
     from outlast.errors import HandoffInvalid
-    from outlast.handoffs.forms import nearest
     from outlast.handoffs.handoff import Contract
+    from outlast.values.nearest import nearest
 
     known = [*(each.name for each in fields_of_class(Contract)), *GIVEN_TO_STORE]
     for name in fields:

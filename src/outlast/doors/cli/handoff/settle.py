@@ -65,9 +65,9 @@ def _say_settled(door: Door, done: Settlement) -> None:
     for each in done.evidence:
         say(f"  {label_of(each.check)}: {outcome_of(each)}")
     if done.override:
-        say(f"overridden: {done.override}", "yellow", prose=True)
+        say(f"overridden: {done.override}", "yellow")
     for text in done.missing:
-        say(f"it lacked: {text}", prose=True)
+        say(f"it lacked: {text}")
     say(f"its score was {done.score} of 100")
     if done.outcome == "completed":
         say(f"storing under it opens it again; its story: {command_for(door, 'history', done.anchor)}")

@@ -72,7 +72,7 @@ def say_reasons(verdict: Verdict) -> None:
     for reason in sorted(verdict.reasons, key=lambda each: [*MARKS].index(each.weight)):
         found = fit(reason.found, FOUND)
         text = f"{MARKS[reason.weight]} {reason.code} {reason.subject}: {found} (expected: {brief(reason.expected)})"
-        say(f"  {text}", styles.get(reason.weight, "dim"), prose=True)
+        say(f"  {text}", styles.get(reason.weight, "dim"))
         say(f"    {reason.advice}")
 
 
@@ -96,7 +96,7 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     """What is to be done: the words, the files and checks, the musts, the way back; then the packets."""
     stored = getattr(handoff, "baseline", ())
     say()
-    say(handoff.summary, "bold", prose=True)
+    say(handoff.summary, "bold")
     if handoff.handoff_text.strip() not in ("", handoff.summary, handoff.next_action):
         say_all(handoff.handoff_text, "  ")
     say()
@@ -189,8 +189,8 @@ def say_lint(lint: Lint) -> None:
 def say_findings(lint: Lint) -> None:
     """What would make it better, each with a better wording."""
     for finding in lint.findings:
-        say(f"  {finding.code} ({finding.path}): {finding.says}", prose=True)
-        say(f"    better: {finding.better}", prose=True)
+        say(f"  {finding.code} ({finding.path}): {finding.says}")
+        say(f"    better: {finding.better}")
 
 
 def say_claim(door: Door, claim: HandoffClaim) -> None:

@@ -57,7 +57,7 @@ def _say_context(door: Door, found: TaskContext) -> None:
     for run in found.runs:
         say(f"run {run.id}: {run.status}, {run.flow}, {ago(run.updated_at)}", STYLES.get(run.status, ""))
     for wait in found.waits:
-        say(f"waits: {wait.says} (run {wait.run_id}); outlast answer {wait.id} JSON", prose=True)
+        say(f"waits: {wait.says} (run {wait.run_id}); outlast answer {wait.id} JSON")
     say("what may be done:")
     rows = [(each.name, "yes" if each.allowed else "no", each.why) for each in found.allowed_actions]
     table(("ACTION", "ALLOWED", "WHY NOT, OR WHAT IT NEEDS"), rows)
@@ -71,7 +71,7 @@ def _say_handoff(door: Door, found: TaskContext) -> None:
     from outlast.handoffs.reading import headline
 
     if found.trouble:
-        say(f"handoff: {found.trouble}", "red", prose=True)
+        say(f"handoff: {found.trouble}", "red")
     elif found.handoff is None:
         say("handoff: none")
     else:

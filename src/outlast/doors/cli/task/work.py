@@ -133,7 +133,7 @@ def _say_paused(door: Door, paused: TaskPaused) -> None:
     say_lint(handoff.lint)
     say(f"bound to {bound_to(handoff.binding)}")
     for note in paused.notes:
-        say(note, "yellow", prose=True)
+        say(note, "yellow")
     say(f"resume it: {door.command('task', 'resume', paused.task)}")
 
 
@@ -171,7 +171,7 @@ def _say_resumed(door: Door, got: TaskResumed) -> None:
     word = str(got.recovered.verdict)
     say(f"task {got.task} resumed; verdict: {word}", STYLES.get(word, ""))
     for reason in got.recovered.reasons:
-        say(f"  {reason.code} ({reason.subject}): {reason.found}", prose=True)
+        say(f"  {reason.code} ({reason.subject}): {reason.found}")
     say_entry(got.recovered.handoff)
     say_contract(got.recovered.handoff, got.recovered.evidence)
     say(f"claimed: {got.claim.id}, until {at(got.claim.expires_at)}; every use renews it", "green")
@@ -222,9 +222,9 @@ def _say_completed(door: Door, done: TaskCompleted) -> None:
     if done.shown_by:
         say(f"shown by run {done.shown_by}")
     if done.override:
-        say(f"overridden: {done.override}", "yellow", prose=True)
+        say(f"overridden: {done.override}", "yellow")
     for note in done.notes:
-        say(note, "yellow", prose=True)
+        say(note, "yellow")
 
 
 @command("event")

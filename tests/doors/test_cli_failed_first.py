@@ -1,0 +1,63 @@
+"""`outlast show` begins with what failed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import outlast
+
+if TYPE_CHECKING:
+    from tests.doors.conftest import Cli
+
+FLOW = """
+import os
+from outlast import Run, flow, step
+
+@step(retries=1, backoff=0)
+def take(number: int) -> int:
+    if number == 3:
+        raise ValueError("three is no good")
+    return number
+
+@flow
+def counted(run: Run) -> list[int]:
+    done = [take(number) for number in range(3)]
+    return [*done, *run.map(take, range(3, 90), concurrency=1)]
+"""
+COMMANDS = "flow: build\nsteps:\n- {id: first, run: 'true'}\n- {id: second, run: 'echo no; exit 3'}\n"
+
+
+@pytest.fixture
+def failed(cli: "Cli") -> str:
+    (cli.folder / "failing.py").write_text(FLOW)
+    assert cli("run", "failing.py").code == 1
+    return cli("show", cli.run_id).out
+
+
+def test_the_error_is_the_first_thing_then_where_it_came_from_then_the_steps(cli: "Cli", failed: str) -> None:
+    lines = failed.splitlines()
+    assert lines[0] == f"run {cli.run_id} failed"
+    assert lines[1] == "error: ValueError: three is no good"
+    assert lines[2] == "  Traceback (most recent call last):"
+    places = [failed.index(word) for word in ("in counted", "in take", "failed, attempt 2", "started  ", "STEP ")]
+    assert places == sorted(places)
+
+
+def test_a_trace_has_no_line_of_ours(failed: str) -> None:
+    assert str(Path(outlast.__file__).parent) not in failed
+    assert " calls inside outlast]" in failed
+
+
+def test_a_command_that_failed_is_named_with_the_command_that_shows_what_it_printed(cli: "Cli") -> None:
+    (cli.folder / "build.yaml").write_text(COMMANDS)
+    assert cli("run", "build.yaml").code == 1
+    shown = cli("show", cli.run_id).out
+    head = shown[: shown.index("task  ")]
+    assert "step second failed" in head
+    assert f"  its output: outlast logs {cli.run_id} second" in head
+
+
+def test_a_run_that_went_well_begins_with_its_facts(cli: "Cli") -> None:
+    assert cli("run", "flows.py:report", "topic=ai").code == 0
+    assert cli("show", cli.run_id).out.startswith(f"run      {cli.run_id}\nstatus   succeeded\n")

@@ -1,0 +1,167 @@
+"""The moving line of a run at a real pseudo-terminal: how far a map is; out of the way of who prints or types."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .terminal import Open
+
+if TYPE_CHECKING:
+    from tests.doors.conftest import Cli
+
+CLEAR = "\r\x1b[2K"
+FLOW = """
+import pdb, sys, time
+from pathlib import Path
+from outlast import Run, AsyncRun, flow, step
+
+@step
+def fetch(number: int) -> int:
+    while number >= 250 and not Path("go").exists():
+        time.sleep(0.01)
+    if number == 7:
+        raise ValueError("seven is no good")
+    return number
+
+@flow
+def many(run: Run) -> int:
+    return len(run.map(fetch, [n for n in range(500) if n != 7], concurrency=2))
+
+@flow
+async def many_async(run: AsyncRun) -> int:
+    return len(await run.map(fetch, [n for n in range(500) if n != 7], concurrency=2))
+
+@flow
+def bad(run: Run) -> None:
+    run.map(fetch, [5, 6, 7], concurrency=1)
+
+@step
+def stop_here() -> int:
+    found = 41
+    breakpoint()
+    return found
+
+@step
+def set_trace() -> int:
+    found = 41
+    pdb.set_trace()
+    return found
+
+@step(timeout="1h")
+def in_thread() -> int:
+    found = 41
+    breakpoint()
+    return found
+
+@step
+def ask() -> int:
+    return int(input("a number? "))
+
+@step
+def say() -> int:
+    sys.stdout.write("half a line, ")
+    sys.stdout.flush()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    print("and the other half", flush=True)
+    print("beside", file=sys.stderr)
+    return 42
+
+@flow
+def debugged(run: Run) -> int:
+    time.sleep(0.3)
+    return stop_here()
+
+@flow
+def traced(run: Run) -> int:
+    time.sleep(0.3)
+    return set_trace()
+
+@flow
+def threaded(run: Run) -> int:
+    time.sleep(0.3)
+    return in_thread()
+
+@flow
+def asked(run: Run) -> int:
+    time.sleep(0.3)
+    return ask()
+
+@flow
+def said(run: Run) -> int:
+    time.sleep(0.3)
+    return say()
+"""
+
+
+@pytest.fixture
+def watched(cli: "Cli") -> "Cli":
+    (cli.folder / "live.py").write_text(FLOW)
+    return cli
+
+
+def screen_of(seen: str) -> list[str]:
+    """What is left on a screen when all is over: lines that were wiped are gone."""
+    return [line.rpartition(CLEAR)[2].replace("\r", "") for line in seen.split("\n")]
+
+
+@pytest.mark.parametrize("flow", ["many", "many_async"])
+def test_how_far_a_map_is_is_a_bar_with_numbers(watched: "Cli", at_terminal: Open, flow: str) -> None:
+    screen = at_terminal("run", f"live.py:{flow}", PYTHONIOENCODING="utf-8")
+    screen.type("", after="fetch █████████░░░░░░░░░░░ 249/499")
+    (watched.folder / "go").touch()
+    assert screen.end() == 0
+    left = screen_of(screen.seen)
+    assert [line for line in left if re.match(r"  fetch 499/499 in ", line)]
+    assert not [line for line in left if "fetch[0]" in line]  # no line for each item
+    assert len(left) < 15
+
+
+def test_an_item_that_fails_has_its_line_and_is_counted(watched: "Cli", at_terminal: Open) -> None:
+    screen = at_terminal("run", "live.py:bad")
+    assert screen.end() == 1
+    failed = re.compile(r"fetch failed( in \d+ ms)?: ValueError: seven is no good")
+    assert any(failed.search(line) for line in screen_of(screen.seen))
+
+
+def test_where_nothing_moves_each_item_has_its_line(watched: "Cli") -> None:
+    answer = watched("run", "live.py:bad")
+    assert answer.err.count("fetch succeeded") == 2, answer.err
+    assert "█" not in answer.err
+
+
+@pytest.mark.parametrize("flow", ["debugged", "traced", "threaded"])
+def test_a_debugger_has_the_terminal_to_itself(watched: "Cli", at_terminal: Open, flow: str) -> None:
+    screen = at_terminal("run", f"live.py:{flow}")
+    screen.type("", after="(Pdb) ")
+    screen.watch(seconds=1)  # many looks of the watcher
+    screen.type("p found + 1\n", after="")
+    at = len(screen.seen)
+    screen.type("c\n", after="(Pdb) ")
+    assert screen.end() == 0
+    assert "42" in screen_of(screen.seen[at:])
+    talk = screen.seen[screen.seen.index("(Pdb) ") : screen.seen.index("p found + 1")]
+    assert talk == "(Pdb) "  # nothing came while somebody thought about what to type
+    assert "result: 41" in screen.seen
+
+
+def test_a_step_that_reads_a_line_is_not_written_over(watched: "Cli", at_terminal: Open) -> None:
+    screen = at_terminal("run", "live.py:asked")
+    screen.type("4", after="a number? ")
+    screen.watch(seconds=1)  # many looks of the watcher
+    screen.type("2\n", after="4")
+    assert screen.end() == 0
+    assert "a number? 42\r\n" in screen.seen
+    assert "result: 42" in screen.seen
+
+
+def test_what_a_step_prints_is_whole_and_stays(watched: "Cli", at_terminal: Open) -> None:
+    screen = at_terminal("run", "live.py:said")
+    screen.type("", after="half a line, ")
+    (watched.folder / "go").touch()
+    assert screen.end() == 0
+    left = screen_of(screen.seen)
+    assert any(line.startswith("half a line, ") for line in left)
+    assert "beside" in left
+    assert "half a line, and the other half" in "".join(left)
