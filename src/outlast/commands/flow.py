@@ -250,14 +250,15 @@ class Performance:
                 ended[at] = error
 
         threads = [threading.Thread(target=work, args=(at,), daemon=True) for at in range(len(lanes))]
-        for at, thread in enumerate(threads):
-            try:
-                begin(thread, "a branch")
-            except NoThread as error:  # those that have begun end first
-                ended[at] = error
-        for thread in threads:
-            while thread.is_alive():  # in short waits: a signal must find the main thread awake
-                thread.join(_LOOK_SECONDS)
+        with self.execution.side_by_side():
+            for at, thread in enumerate(threads):
+                try:
+                    begin(thread, "a branch")
+                except NoThread as error:  # those that have begun end first
+                    ended[at] = error
+            for thread in threads:
+                while thread.is_alive():  # in short waits: a signal must find the main thread awake
+                    thread.join(_LOOK_SECONDS)
         _raise_first(node, [error for error in ended if error is not None])
         lane.before = lanes[-1].before
 

@@ -14,13 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outlast.commands.writers import Writers
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import partial
-from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, text
+from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, changes, judge, text
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
-from outlast.runs.call import Call, Past
+from outlast.runs.call import GOOD, Call, Past
 from outlast.values.codec import decode, encode
 from outlast.values.digest import identity
 
@@ -64,16 +65,22 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
     try:
         if isinstance(ended, Returned):
             if attempt.asked.spec.writes:
-                _note(execution, attempt, "files", _kept_files(execution, attempt))
+                _note_files(execution, attempt, "files", _kept_files(execution, attempt))
         else:
             left = _left(execution, attempt, ended)
             attempt.asked.left = left
-            _note(execution, attempt, "left", left.to_dict())
+            _note_files(execution, attempt, "left", left.to_dict())
     except Unavailable as error:
         execution.pen.sever(error)
     except OSError as error:  # the files cannot be looked at: what it did is not known
         return ended if isinstance(ended, Raised) else Raised(error)
     return ended
+
+
+def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
+    _note(execution, attempt, name, value)
+    if execution.writers is not None:
+        execution.writers.wrote(root_of(execution.runtime, attempt.asked.spec), {name: value})
 
 
 def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, str]:
@@ -125,6 +132,8 @@ def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     past = execution.previous_of(asked)
     attempt.previous = asked.left or previous_of(execution.runtime, execution.id, past)
     before = _before(execution, attempt, past)
+    if past is not None and past.aside and before is not None:
+        before = _before_aside(execution, attempt, before)
     wish = _wish(execution, asked, past)
     if attempt.previous is not None and attempt.previous.judgement != "none" and before is not None:
         if wish == "ask":
@@ -140,6 +149,26 @@ def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     attempt.before = before
     _remember(execution, attempt)
     return None
+
+
+def _before_aside(execution: Execution, attempt: Attempt, before: dict[str, Seen]) -> dict[str, Seen]:
+    """How the files were before work that was set aside; what is left of it is what the attempt is shown."""
+    left, spec, runtime = attempt.previous, attempt.asked.spec, execution.runtime
+    if left is None or attempt.asked.left is not None:
+        return before
+    root, secrets = root_of(runtime, spec), spec.work.secrets if spec.work is not None else ()
+    now = partial.look_and_keep(root, spec.writes, runtime.blobs, secrets=secrets)
+    before = _writers(execution).before(root, before, now)
+    told = replace(left, judgement=judge(spec.writes, before, now), files=changes(before, now))
+    attempt.previous = _as_told(told, said_done=left.status in GOOD)
+    return before
+
+
+def _writers(execution: Execution) -> Writers:
+    found: Writers | None = execution.writers
+    if found is None:
+        found = execution.writers = Writers(execution, lambda payload: facts_of(execution.runtime, payload))
+    return found
 
 
 def _note_crashed(execution: Execution, left: Left, past: Past) -> None:
@@ -174,6 +203,8 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
     if past is None or past.finished:
         return None
     facts = facts_of(runtime, past.payload)
+    if past.last.status in GOOD:
+        return _done(runtime, past, facts)
     if past.last.status != "started" or "declared" not in facts:
         return Left.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(runtime, run_id, past.call, past.attempts)
@@ -192,6 +223,31 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
     return _as_told(left, said_done=(folder / "result.json").is_file())
 
 
+def _done(runtime: Runtime, past: Past, facts: dict[str, Any]) -> Left | None:
+    """What an attempt made that succeeded and was set aside since."""
+    begun = facts_of(runtime, past.begun)
+    if "declared" not in begun:
+        return None
+    return partial.judged(
+        (runtime.project or Path.cwd()) / begun["declared"]["folder"],
+        begun["declared"]["writes"],
+        partial.from_facts(begun.get("before") or {}),
+        attempt=past.attempts,
+        status=past.last.status,
+        tail=_printed(runtime, facts.get("transcript") or {}),
+        exit=facts.get("exit"),
+    )
+
+
+def _printed(runtime: Runtime, transcript: Mapping[str, Any]) -> str:
+    """The end of a transcript that is on the record."""
+    if "blob" not in transcript:
+        return str(transcript.get("text", ""))
+    with runtime.blobs.opened(transcript["blob"]) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * TAIL_CHARACTERS))
+        return file.read().decode(errors="replace")
+
+
 def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], past: Past | None) -> None:
     left = attempt.previous
     assert left is not None
@@ -199,6 +255,9 @@ def _restore(execution: Execution, attempt: Attempt, before: dict[str, Seen], pa
     ended_at = None
     if left.status == "crashed" and attempt.asked.left is None and past is not None and past.last.status == "started":
         ended_at = _ended_at(execution, past)
+    elif past is not None and past.aside and attempt.asked.left is None:
+        paths = {*before, *(change.path for change in left.files)}
+        known = _writers(execution).known_after(root_of(execution.runtime, attempt.asked.spec), paths)
     else:
         known = left.known_after
     spec = attempt.asked.spec

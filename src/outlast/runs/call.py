@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
+from outlast.runs.rewind import NOT_REACHED, set_aside
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -38,7 +39,7 @@ class Past(Struct, eq=False, gc=False):
 
     call: Call
     kind: str
-    first: int  # seq of its first entry
+    first: int  # its place: seq of the entry at which the body last came to it
     seq: int  # seq of its last entry
     last: Header
     payload: bytes | None
@@ -56,6 +57,11 @@ class Past(Struct, eq=False, gc=False):
     def finished(self) -> bool:
         """It has an outcome that the flow can be given."""
         return self.last.delivered and not self.open and not self.decided
+
+    @property
+    def aside(self) -> bool:
+        """The run went back to it, or to before it, and the body has not come to it since."""
+        return self.first == NOT_REACHED
 
     @property
     def in_doubt(self) -> bool:
@@ -222,6 +228,7 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
     elif ledger.in_flight:
         ledger.in_flight.pop(past.call, None)
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
+    past.first = min(past.first, seq)
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):
         past.failures += bool(header.payload) or header.mark != "not_done"  # a crash that a probe cleared is no failure
@@ -263,6 +270,10 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         set_aside(ledger, int(facts["to"]))
         if "from" in facts:
             ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "reached" and facts:
+        past = ledger.calls.get(Call(*facts["call"]))
+        if past is not None:
+            past.first = seq
     elif header.name == "resumed" and facts and facts.get("from") == "crashed":
         count_death(ledger, str(facts.get("death", "")))
     elif header.name == "mark":
@@ -274,18 +285,6 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         if "made_by" in facts:
             ledger.makers[str(facts["resource"])] = facts["made_by"]
     ledger.endings.append((header.name, seq))
-
-
-def set_aside(ledger: Ledger, start: int) -> None:
-    """Forget what was done from `start` on. Effects and child runs are kept: they cannot be undone."""
-    ledger.mark = None
-    for call, past in list(ledger.calls.items()):
-        if past.first >= start and past.kind in ("step", "value", "sleep", "emit", "wait"):
-            del ledger.calls[call]
-            if (
-                past.kind == "wait" and past.last.status == "succeeded" and ":" in call.inputs
-            ):  # bound to what was shown
-                ledger.answers[call] = past
 
 
 # -- names for people --------------------------------------------------------------------------------

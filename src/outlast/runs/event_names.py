@@ -24,6 +24,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.aborted": ("why", "by"),
     "run.pausing": (),
     "run.rewound": ("to", "by", "why", "from"),
+    "run.reached": ("call",),
     "run.needs": ("resource", "made_by"),
     "run.claimed": ("by", "claim", "why", "silent_at"),
     "run.released": ("by", "missing", "note"),

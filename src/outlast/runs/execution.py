@@ -36,6 +36,7 @@ from outlast.runs.context import Frame
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
+from outlast.runs.rewind import NOT_REACHED, REWOUND
 from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
@@ -89,10 +90,13 @@ class Execution:
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
+        self._place = 0  # of the last call that the body came to
+        self._beside = 0  # how much is under way whose calls are in no particular order
         self._functions: dict[str, Any] = {}
         self._labels = Labels(self.store, hold.run_key)
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
+        self.writers: Any = None  # whose declared files are, once a step is done again that was set aside
         self.stopping_now = False  # the step under way is to end too
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
@@ -141,10 +145,42 @@ class Execution:
             found = self._changed_by_id(found.past)
         if isinstance(found, Replay | Doubtful):
             found.past.asked = True
+            self.come_to(found.past)
+        else:
+            self.come_to_new()
         asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
         if spec.is_effect and found is FIRST:
             self._look_elsewhere(asked)
         return asked
+
+    def come_to(self, past: Past) -> None:
+        """The body has come to a call that the journal knows: where it has another place by that, this is noted.
+
+        What comes after one that was noted is noted too: it would else be before it.
+        """
+        if past.first < self._place or past.aside:
+            if not past.aside and (self._beside or self.branches is not None or "~" in past.call.scope):
+                return  # of calls that are made side by side none comes first
+            self._place = NOT_REACHED
+            if not self.on_receipts_only:
+                self.pen.note(self.pen.fact("run", "reached", {"call": list(past.call)}))
+        else:
+            self._place = past.first
+
+    def come_to_new(self) -> None:
+        """The body has come to a call that the journal does not know: what it comes to later comes after this one."""
+        self._place = NOT_REACHED
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """Calls that are asked for in no particular order."""
+        with self.pen.lock:
+            self._beside += 1
+        try:
+            yield
+        finally:
+            with self.pen.lock:
+                self._beside -= 1
 
     def _look_elsewhere(self, asked: Asked) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
@@ -161,7 +197,8 @@ class Execution:
 
     def ask_all(self, frame: Frame, spec: StepSpec, items: Iterable[Any]) -> list[Asked]:
         """The calls of a map: what is left over is known only when all of them have been asked for."""
-        asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
+        with self.side_by_side():
+            asked = [self.ask(frame, spec, (item,), {}, None) for item in items]
         for one in asked:
             one.in_map = True
             if isinstance(one.next, Changed):
@@ -393,7 +430,9 @@ class Execution:
         past = self.ledger.calls.get(call)
         if past is not None:
             past.asked = True
+            self.come_to(past)
             return decode_payload(past.payload).facts if past.payload else None
+        self.come_to_new()
         made = make(call)
         self.pen.tell(self.pen.fact("value", name, made, call))
         return made
@@ -409,7 +448,11 @@ class Execution:
             return
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
-        if call not in self.ledger.calls:
+        past = self.ledger.calls.get(call)
+        if past is not None:
+            self.come_to(past)
+        else:
+            self.come_to_new()
             self.pen.note(self.pen.fact("emit", name, body, call, kind, masked=masked))
 
     def open_wait(
@@ -503,7 +546,8 @@ class Execution:
         left = []
         for past in self.ledger.calls.values():
             scope, step, inputs, number = past.call
-            if past.kind in CALLS and not past.reused and counts.get((scope, step, inputs), 0) <= number:
+            given = past.kind in CALLS and not past.reused and past.decided != REWOUND
+            if given and counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)
         return left
 

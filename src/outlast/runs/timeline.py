@@ -13,7 +13,7 @@ from outlast.runs.call import Call, id_of, labels
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.frozen import dataclass
 
-SILENT = ("mark", "needs", "left")  # facts about a run that steer a resume and are nothing that happened
+SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
 
