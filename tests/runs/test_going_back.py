@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast import NotDone, Run, effect, flow, step
+from outlast import NotDone, Run, current, effect, flow, step
 from outlast.errors import StepNotFound
 
 from ..kit.place import KNOBS, Place, ran
@@ -199,6 +199,35 @@ def test_an_effect_that_did_not_happen_is_tried_again_when_the_run_goes_back(pla
         (1, "failed"),
         (2, "succeeded"),
     ]
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+@step(writes="notes.txt", on_partial="restore")
+def takes_notes() -> str:
+    before = current().previous
+    with Path("notes.txt").open("a") as notes:
+        notes.write(f"attempt {current().attempt}\n")
+    return f"{before.status} {[each.path for each in before.files]}" if before else "first"
+
+
+@flow
+def notes(run: Run) -> str:
+    said = takes_notes()
+    if said == "first":
+        raise RuntimeError("stop here")
+    return str(said)
+
+
+def test_a_python_step_that_is_done_again_is_told_what_it_made_and_finds_its_files_as_before(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.folder)
+    place.run(notes)
+    place.outlast.rewind(place.run_id, "takes_notes")
+    assert place.run(notes).unwrap() == "succeeded ['notes.txt']"
+    assert (place.folder / "notes.txt").read_text() == "attempt 2\n"
 
 
 # -- names -------------------------------------------------------------------------------------------
