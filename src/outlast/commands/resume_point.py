@@ -94,7 +94,7 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:
     if header.kind == "run":
-        return header.name in ("accepted", "needs", "rewound", "reached", "failed")
+        return header.name in ("accepted", "needs", "rewound", "reached", "forked", "failed")
     if header.kind == "emit":
         return False
     if last is not None and (header.scope, header.name, header.inputs, header.occurrence) == last:

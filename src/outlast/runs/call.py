@@ -91,6 +91,7 @@ class Ledger(Struct, eq=False):
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
+    forked: dict[str, Any] | None = None  # of a fork: from which call on it goes its own way, and with what state
     in_flight: dict[Call, Past] = field(default_factory=dict)  # begun by the last owner, and not ended
 
     def left_over(self, call: Call) -> Past | None:
@@ -270,6 +271,9 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         set_aside(ledger, int(facts["to"]))
         if "from" in facts:
             ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "forked" and facts:
+        ledger.forked = facts
+        set_aside(ledger, int(facts["to"]))
     elif header.name == "reached" and facts:
         past = ledger.calls.get(Call(*facts["call"]))
         if past is not None:

@@ -12,9 +12,10 @@ ERROR = ("type", "message", "trace", "code", "args")
 WAIT = ("id", "type", "step")
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
-    "run.started": ("flow", "task", "actor", "parent"),
+    "run.started": ("flow", "task", "actor", "parent", "origin"),
     "run.again": ("of", "by", "effects"),
     "run.fresh": ("of", "by", "effects"),
+    "run.forked": ("of", "step", "call", "to", "by", "why", "effects", "reuse_effects", "inputs", "state"),
     "run.resumed": ("from", "verdict", "reasons"),
     "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),

@@ -91,6 +91,7 @@ class Execution:
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
         self._place = 0  # of the last call that the body came to
+        self._forked = ledger.forked  # until the body comes to where its run goes its own way
         self._beside = 0  # how much is under way whose calls are in no particular order
         self._functions: dict[str, Any] = {}
         self._labels = Labels(self.store, hold.run_key)
@@ -148,6 +149,8 @@ class Execution:
             self.come_to(found.past)
         else:
             self.come_to_new()
+        if self._forked is not None:
+            self._go_own_way(call, found)
         asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
         if spec.is_effect and found is FIRST:
             self._look_elsewhere(asked)
@@ -170,6 +173,16 @@ class Execution:
     def come_to_new(self) -> None:
         """The body has come to a call that the journal does not know: what it comes to later comes after this one."""
         self._place = NOT_REACHED
+
+    def _go_own_way(self, call: Call, found: NextCall) -> None:
+        """The state that a fork was given counts from its step on: from the first call of it that is not taken over."""
+        assert self._forked is not None
+        is_old = isinstance(found, Replay) and found.past.seq < self._forked["to"]
+        if is_old or list(call[:2]) != self._forked["call"][:2]:
+            return
+        for name, (value,) in self._forked["state"].items():
+            self.state[name] = value
+        self._forked = None
 
     @contextmanager
     def side_by_side(self) -> Iterator[None]:

@@ -217,6 +217,8 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
         case "again" | "fresh":
             repeated = ", ".join(str(effect.get("step") or "unknown") for effect in facts.get("effects", ()))
             return f"{_by(facts)}: after run {facts.get('of', '')}" + (f", repeats {repeated}" if repeated else "")
+        case "forked":
+            return f"from {facts.get('step', '')} of run {facts.get('of', '')}, {_by(facts)}"
         case "accepted":
             return f"{facts.get('code', '')} {facts.get('subject', '')}: {facts.get('why', '')}"
         case _:
