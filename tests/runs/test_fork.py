@@ -95,7 +95,8 @@ def test_a_finished_run_is_forked_and_only_the_step_and_what_comes_after_it_is_d
 ) -> None:
     with unchanged(place, done.run_id):
         fork = place.outlast.fork(done.run_id, "last")
-        assert (fork.status, fork.task, fork.origin, fork.origin_step) == ("interrupted", "T~fork-1", done.run_id, "last")
+        assert (fork.status, fork.task) == ("interrupted", "T~fork-1")
+        assert (fork.origin, fork.origin_step) == (done.run_id, "last")
         assert resumed(place, fork) == done.result
     assert [place.count(what) for what in ("fetch kelp", "send kelp kind plain", "last")] == [1, 1, 2]
     assert place.outlast.verify().ok
@@ -205,7 +206,7 @@ def test_a_reused_effect_whose_inputs_changed_asks(place: Place, done: Outcome[A
     assert [wait.type for wait in outcome.interrupts] == ["inputs_changed"]
     place.outlast.answer(outcome.interrupts[0].id, {"choice": "reuse"})
     assert resumed(place, fork)[0] == "SENT KELP KIND PLAIN"
-    assert KNOBS["keys"] and place.count("send kelp kind ornate") == 0
+    assert place.count("send kelp kind ornate") == 0
 
 
 @flow
@@ -244,9 +245,7 @@ def notes(run: Run) -> list[Any]:
     return [takes_notes("one"), takes_notes("two")]
 
 
-def test_files_of_what_is_done_anew_are_partial_work_of_the_fork(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_what_is_done_anew_are_partial_work_of_the_fork(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     done = place.run(notes)
     fork = place.outlast.fork(done.run_id, "takes_notes~2")
