@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from outlast.commands import resume_point as marks
+
 from ..crash.command_folder import Folder
+from ..kit.commands import wait_until
 
 # Three steps that append to one file, and the second to one of its own; the last one fails until somebody says good.
 THREE = """\
@@ -151,3 +154,69 @@ def test_a_step_leads_back_to_the_step_as_it_was_done_last(folder: Folder) -> No
     assert folder.lines() == [*"abc", *"ac"]
     folder.flow(b + a + c.replace("MORE", ", resume_to: a")).run()
     assert folder.lines() == [*"abc", *"ac", *"ac"]
+
+
+# -- forks -------------------------------------------------------------------------------------------
+
+FORKED = """\
+- {id: a, run: 'echo a $OUTLAST_INPUT_WORD >> diary; echo a $OUTLAST_INPUT_WORD >> log', writes: log}
+- {id: pay, run: 'echo pay $OUTLAST_EFFECT_KEY >> diary; echo 7 > $OUTLAST_RESULT', effect: true}
+- id: b
+  run: 'echo b $OUTLAST_INPUT_WORD >> diary; echo b $OUTLAST_INPUT_WORD >> log'
+  writes: log
+  on_partial: restore
+"""
+
+
+def finished(folder: Folder) -> str:
+    folder.flow(FORKED, head="inputs: {word: {default: one}}\n")
+    outcome = folder.run()
+    assert outcome.status == "succeeded"
+    return str(outcome.run_id)
+
+
+def test_a_finished_run_of_commands_is_forked_with_other_inputs_and_files_as_before(folder: Folder) -> None:
+    run = finished(folder)
+    fork = folder.outlast.fork(run, "b", inputs={"word": "two"})
+    assert folder.outlast.resume(fork.id).status == "succeeded"
+    assert [line.split()[0] for line in folder.lines()] == ["a", "pay", "b", "b"]
+    assert folder.lines("log") == ["a one", "b two"]
+    assert folder.outlast.verify().ok
+
+
+def test_the_command_of_a_live_run_is_not_ended_by_its_fork(folder: Folder) -> None:
+    folder.flow(
+        "- {id: a, run: echo a >> diary}\n"
+        "- {id: b, run: 'echo begun >> begun; until test -f go; do sleep 0.01; done; echo b >> diary'}"
+    )
+    folder.end()
+    live = folder.start("run", "flow.yaml")
+    wait_until(lambda: folder.read("begun") == "begun\n", "the second step")
+    fork = folder.outlast.fork(folder.run_id, "a")
+    folder.write("go", "")
+    assert folder.outlast.resume(fork.id).status == "succeeded"
+    assert live.wait().code == 0
+    assert sorted(folder.lines()) == ["a", "a", "b", "b"]
+
+
+def test_a_repeated_effect_of_commands_has_a_key_of_the_forks_own(folder: Folder) -> None:
+    fork = folder.outlast.fork(finished(folder), "a", yes=True)
+    assert folder.outlast.resume(fork.id).status == "succeeded"
+    keys = [line.split()[1] for line in folder.lines() if line.startswith("pay")]
+    assert (len(set(keys)), keys[1].startswith(fork.id)) == (2, True)
+
+
+def test_a_fork_takes_over_a_long_loop_that_resumes_from_a_mark(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "EVERY", 4)
+    folder.flow(
+        "- id: fix\n  repeat:\n    max: 30\n    until: test $OUTLAST_ITERATION = 20\n    steps:\n"
+        "      - {id: a, run: echo $OUTLAST_ITERATION >> diary}\n- {id: last, run: echo last >> diary; test -f good}"
+    )
+    assert folder.run().status == "failed"
+    fork = folder.outlast.fork(folder.run_id, "fix[19]/a")
+    folder.write("good", "")
+    assert folder.outlast.resume(fork.id).status == "succeeded"
+    assert folder.lines() == [*map(str, range(1, 21)), "last", "19", "20", "last"]
+    assert folder.outlast.verify().ok

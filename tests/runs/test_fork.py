@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast import KEY, AsyncRun, Outcome, Run, RunRecord, current, effect, flow, step
+from outlast import KEY, NOT_DONE, AsyncRun, Outcome, Run, RunRecord, current, effect, flow, step
 from outlast.errors import (
     InputsInvalid,
     IntegrityBroken,
@@ -318,6 +318,49 @@ def test_the_same_operation_makes_one_fork(place: Place, done: Outcome[Any]) -> 
     assert (second.id, second.replayed, len(place.outlast.runs())) == (first.id, True, 2)
     with pytest.raises(OperationConflict):
         place.outlast.fork(done.run_id, "draft", yes=True, operation_id="op")
+
+
+def test_a_fork_replays_as_it_was_done(place: Place, done: Outcome[Any]) -> None:
+    fork = place.outlast.fork(done.run_id, "draft", yes=True, state={"style": "ornate"}, inputs={"tone": "stern"})
+    resumed(place, fork)
+    assert place.outlast.replay(fork.id).divergences == ()
+
+
+@flow
+def forks_itself(run: Run) -> str:
+    fetch("a")
+    KNOBS["fork"] = KNOBS["place"].outlast.fork(run.id, "fetch")
+    return last("b")
+
+
+def test_a_live_run_can_be_forked_and_goes_on(place: Place) -> None:
+    KNOBS["place"] = place
+    assert place.run(forks_itself).unwrap() == "B"
+    assert KNOBS["fork"].status == "interrupted"
+    assert place.outlast.verify().ok
+
+
+@effect(confirm=lambda key: NOT_DONE)
+def doubtful(name: str, *, key: str = KEY) -> str:
+    ran(f"doubtful {name}")
+    reach("doubtful")
+    return name
+
+
+@flow
+def doubts(run: Run) -> str:
+    fetch("a")
+    return str(doubtful("x"))
+
+
+def test_an_effect_in_doubt_is_among_those_that_are_asked_about_and_reused_it_stays_in_doubt(place: Place) -> None:
+    place.crash(doubts, at="doubtful")
+    origin = place.run_id
+    with pytest.raises(RepeatsEffects, match="in doubt since"):
+        place.outlast.fork(origin, "fetch")
+    fork = place.outlast.fork(origin, "fetch", reuse_effects=True)
+    assert [each.action for each in place.outlast.plan(fork.id).steps if each.step == "doubtful"] == ["confirm"]
+    assert resumed(place, fork) == "x"
 
 
 # -- what is refused ---------------------------------------------------------------------------------
