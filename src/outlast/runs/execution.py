@@ -148,7 +148,7 @@ class Execution:
             found.past.asked = True
             self.come_to(found.past)
         else:
-            self.come_to_new()
+            self._place = NOT_REACHED
         if self._forked is not None:
             self._go_own_way(call, found)
         asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
