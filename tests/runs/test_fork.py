@@ -229,6 +229,21 @@ def test_child_runs_before_the_step_are_taken_over_and_effects_of_later_ones_are
     assert place.outlast.verify().ok
 
 
+@flow
+def approved(run: Run) -> str:
+    answer = run.pause_for("approval", payload={"text": "send it?"})
+    return str(last(f"approved {answer['approved']}"))
+
+
+def test_an_answer_before_the_step_is_taken_over_and_nobody_is_asked_again(place: Place) -> None:
+    outcome = place.run(approved)
+    place.outlast.answer(outcome.interrupts[0].id, {"approved": True})
+    done = place.run(approved)
+    fork = place.outlast.fork(done.run_id, "last")
+    assert resumed(place, fork) == done.result == "APPROVED TRUE"
+    assert place.outlast.verify().ok
+
+
 # -- files -------------------------------------------------------------------------------------------
 
 
@@ -251,6 +266,20 @@ def test_files_of_what_is_done_anew_are_partial_work_of_the_fork(place: Place, m
     fork = place.outlast.fork(done.run_id, "takes_notes~2")
     assert resumed(place, fork) == ["first", "succeeded"]
     assert (place.folder / "notes.txt").read_text() == "one\ntwo\n"
+
+
+def test_files_as_they_were_before_are_kept_for_the_fork_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.folder)
+    (place.folder / "notes.txt").write_text("before\n")
+    done = place.run(notes)
+    fork = place.outlast.fork(done.run_id, "takes_notes")
+    runtime = place.outlast._runtime
+    keys = [runtime.row(run_id).key for run_id in (done.run_id, fork.id)]
+    kept = runtime.store.read(lambda look: [look.blobs_of(key) for key in keys])
+    assert set(kept[0]) == set(kept[1]) != set()
+    place.outlast.gc(keep=0, dry_run=False)
+    resumed(place, fork)
+    assert (place.folder / "notes.txt").read_text() == "before\none\ntwo\n"
 
 
 # -- content -----------------------------------------------------------------------------------------
