@@ -106,6 +106,7 @@ TOOLS = {
     "run_retry",
     "run_skip",
     "run_rewind",
+    "run_fork",
     "workspace_save",
     "workspace_recall",
     "checkpoint_record",
@@ -113,7 +114,7 @@ TOOLS = {
     "task_resume",
     "task_complete",
 }
-FOR_PEOPLE = {"interrupt_answer", "run_skip", "run_rewind"}
+FOR_PEOPLE = {"interrupt_answer", "run_skip", "run_rewind", "run_fork"}
 
 
 class Place:
@@ -229,6 +230,8 @@ def story(call: Caller, place: Place, name: str) -> None:
     assert answer["answer"] == {"approved": True}
     ended = answer["outcome"]
     assert (ended["status"], ended["result"], ended["goes_on"]) == ("succeeded", name.upper(), False)
+    fork = call.value("run_fork", run_id=run_id, from_step="find", inputs={"topic": f"{name} forked"})
+    assert (fork["origin"], fork["origin_step"], fork["status"]) == (run_id, "find", "interrupted")
 
     begun = call.value("run_start", flow="report", inputs={"topic": f"{name} again"}, operation_id=f"{name}-start")
     assert (begun["status"], begun["interrupts"][0]["type"]) == ("waiting", "approval")
@@ -238,6 +241,7 @@ def story(call: Caller, place: Place, name: str) -> None:
     assert call.problem("run_retry", run_id=failed, step="nothing")["code"] == "step_not_found"
     assert call.problem("run_rewind", run_id=failed, step="nothing")["code"] == "step_not_found"
     assert call.problem("run_skip", run_id=failed, step="nothing", why="w")["code"] == "step_not_found"
+    assert call.problem("run_fork", run_id=failed, from_step="nothing")["code"] == "step_not_found"
     (place.folder / f"{name}.never").touch()
     assert call.value("run_resume", run_id=failed)["result"] == "after"
 

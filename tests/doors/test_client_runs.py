@@ -12,8 +12,17 @@ from typing import Any
 
 import pytest
 
-from outlast import AsyncOutlast, Outlast, Run, flow, flow_file
-from outlast.errors import InputsInvalid, NoFlows, RunFailed, RunFinished, RunHeld, ValueRefused
+from outlast import AsyncOutlast, Outlast, Run, flow, flow_file, step
+from outlast.errors import (
+    InputsInvalid,
+    NoFlows,
+    RepeatsEffects,
+    RunFailed,
+    RunFinished,
+    RunHeld,
+    StepNotFound,
+    ValueRefused,
+)
 
 from . import http_flows
 from .client_story import Plain
@@ -317,3 +326,40 @@ def test_an_answer_goes_on_at_the_server_when_that_is_asked_for(server: Served) 
         second = outlast.run(http_flows.asking, "or not?")
         outlast.answer(second.interrupts[0].id, {"approved": True})
         assert outlast.get(second.run_id).status == "waiting"
+
+
+def test_a_client_forks_a_run_of_a_server(outlast: Outlast, server: Served) -> None:
+    done = outlast.run(http_flows.doubling, 21)
+    fork = outlast.fork(done.run_id, "double", inputs={"number": 4}, operation_id="fork-1")
+    assert (fork.origin, fork.origin_step, fork.inputs) == (done.run_id, "double", {"number": 4})
+    assert outlast.fork(done.run_id, "double", inputs={"number": 4}, operation_id="fork-1").id == fork.id
+    assert outlast.resume(fork.id).unwrap() == 8
+    with pytest.raises(StepNotFound, match="outlast skip"):
+        outlast.fork(done.run_id, "nothing")
+    with pytest.raises(InputsInvalid):
+        outlast.fork(done.run_id, "double", inputs={"number": "many"})
+
+
+def test_a_client_is_told_which_effects_a_fork_would_repeat(outlast: Outlast) -> None:
+    doubtful = outlast.run(http_flows.charging, 3)
+    with pytest.raises(RepeatsEffects, match="charge") as refused:
+        outlast.fork(doubtful.run_id, "charge")
+    assert [each["step"] for each in refused.value.effects] == ["charge"]
+
+
+def test_other_inputs_of_a_flow_that_is_not_served_are_refused(outlast: Outlast, server: Served) -> None:
+    with Outlast(server.home) as here:
+        run = here.run(apart, 1).run_id
+    with pytest.raises(NoFlows):
+        outlast.fork(run, "apart_step", inputs={"number": 2})
+    assert outlast.fork(run, "apart_step").origin == run
+
+
+@step
+def apart_step(number: int) -> int:
+    return number
+
+
+@flow
+def apart(run: Run, number: int) -> int:
+    return apart_step(number)

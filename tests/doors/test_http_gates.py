@@ -114,10 +114,11 @@ def test_who_may_write_may_not_answer_skip_rewind_accept_or_name_another_flow(se
         server.post(f"/v1/interrupts/{wait['id']}/cancel", {"why": "w"}, key=worker),
         server.post(f"/v1/runs/{run}/skip", {"step": "x", "why": "w"}, key=worker),
         server.post(f"/v1/runs/{run}/rewind", {"step": "x"}, key=worker),
+        server.post(f"/v1/runs/{run}/fork", {"from_step": "x"}, key=worker),
         server.post(f"/v1/runs/{run}/resume", {"accept": ["code_changed"], "why": "w"}, key=worker),
         server.post(f"/v1/runs/{run}/resume", {"flow": "telling"}, key=worker),  # which asks nobody
     ]
-    assert [reply.code for reply in refused] == ["forbidden"] * 6
+    assert [reply.code for reply in refused] == ["forbidden"] * 7
     assert server.get(f"/v1/interrupts/{wait['id']}").json["status"] == "open"
 
 

@@ -289,6 +289,17 @@ def test_who_has_reached_his_quota_starts_no_run_until_gc_made_room(tmp_path: Pa
         assert server.post("/v1/runs?wait=30", begun, key=mine).status == 200
 
 
+def test_who_has_reached_his_quota_forks_no_run(tmp_path: Path) -> None:
+    with served(tmp_path / "home", key_bytes=1000, flows=FLOWS) as server:
+        mine = server.keys().create("mallory", roles=["write", "approve"]).text
+        run = done(server, mine)
+        fork = f"/v1/runs/{run}/fork"
+        assert server.post(fork, {"from_step": "double"}, key=mine).status == 200
+        for number in range(2):
+            server.ask("PUT", UPLOAD + "x", raw=bytes([number]) * 500, key=mine)
+        assert server.post(fork, {"from_step": "double"}, key=mine).code == "quota"
+
+
 # -- long looks --------------------------------------------------------------------------------------
 
 

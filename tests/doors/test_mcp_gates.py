@@ -88,10 +88,11 @@ def test_and_called_all_the_same_it_is_refused_and_nothing_is_answered(model: Ca
         model.problem("interrupt_answer", interrupt_id=wait.id, answer={"approved": True}),
         model.problem("run_skip", run_id=run_id, step="find", why="w"),
         model.problem("run_rewind", run_id=run_id, step="find"),
+        model.problem("run_fork", run_id=run_id, from_step="find"),
         model.problem("run_resume", run_id=run_id, accept=["code_changed"], why="w"),
         model.problem("run_resume", run_id=run_id, flow="another"),
     ]
-    assert [each["code"] for each in refused] == ["forbidden"] * 5
+    assert [each["code"] for each in refused] == ["forbidden"] * 6
     assert "--allow-approve" in refused[0]["advice"]
     assert wait_of(place, run_id).status == "open"
 

@@ -151,6 +151,7 @@ def test_the_table_of_roles_is_that_of_the_server() -> None:
         "interrupt_answer",
         "run_skip",
         "run_rewind",
+        "run_fork",
     }
     assert {name for name, role in roles.items() if role == "read"} == {
         "run_list",

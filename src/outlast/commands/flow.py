@@ -314,7 +314,8 @@ class Performance:
         self.mirror.catch_up()  # it is there before several threads ask for it
         lanes = [lane.branch() for _ in node.branches]
         works = [partial(self._in_branch, each, (step,)) for each, step in zip(lanes, node.branches, strict=True)]
-        raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
+        with self.execution.side_by_side():
+            raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
         lane.before = lanes[-1].before
 
     def _in_branch(self, lane: Lane, steps: tuple[Node, ...]) -> None:
@@ -335,7 +336,8 @@ class Performance:
             given[at] = inner.result
 
         works = [partial(work, at, *each) for at, each in enumerate(labelled(items))]
-        raise_first(f"items of {node.id}", side_by_side(works, node.limit))
+        with self.execution.side_by_side():
+            raise_first(f"items of {node.id}", side_by_side(works, node.limit))
         result = given if any(each is not None for each in given) else None
         self._over(node, lane, {"items": len(items)}, result)
 

@@ -14,13 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outlast.commands.writers import Writers
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import outputs, partial
-from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, text
+from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, changes, judge, text
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
-from outlast.runs.call import Call, Past
+from outlast.runs.call import GOOD, Call, Past
 from outlast.values.codec import decode, encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -68,17 +69,23 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
         if isinstance(ended, Returned):
             if attempt.asked.spec.writes:
                 now = _kept_files(execution, attempt)
-                _note(execution, attempt, "files", outputs.digests_of(now))
+                _note_files(execution, attempt, "files", outputs.digests_of(now))
                 _note(execution, attempt, "outputs", outputs.details_of(now))
         else:
             left = _left(execution, attempt, ended)
             attempt.asked.left = left
-            _note(execution, attempt, "left", left.to_dict())
+            _note_files(execution, attempt, "left", left.to_dict())
     except Unavailable as error:
         execution.pen.sever(error)
     except OSError as error:  # the files cannot be looked at: what it did is not known
         return ended if isinstance(ended, Raised) else Raised(error)
     return ended
+
+
+def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
+    _note(execution, attempt, name, value)
+    if execution.writers is not None:
+        execution.writers.wrote(root_of(execution.runtime, attempt.asked.spec), {name: value})
 
 
 def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, Seen]:
@@ -129,7 +136,7 @@ def _as_told(left: Left, *, said_done: bool) -> Left:
 
 def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     asked = attempt.asked
-    found = previous(execution, asked)
+    found = previous(execution, asked, keeps=True)
     past, before = found.past, found.before
     attempt.previous = found.left
     if why := why_asked(execution, asked.spec, found):
@@ -167,12 +174,35 @@ class Previous(NamedTuple):
         return self.has_left and self.wish == "restore"
 
 
-def previous(execution: Execution, asked: Asked) -> Previous:
-    """The attempt before this one, as it is found now. Nothing is touched."""
+def previous(execution: Execution, asked: Asked, *, keeps: bool = False) -> Previous:
+    """The attempt before this one, as it is found now. No file is touched; with `keeps` their content is kept."""
     past = execution.previous_of(asked)
     left = asked.left or previous_of(execution.runtime, execution.id, past)
     before = _before(execution, asked, past)
+    if past is not None and past.aside and before is not None and left is not None and asked.left is None:
+        before, left = _set_aside(execution, asked.spec, before, left, keeps=keeps)
     return Previous(past, left, before, _wish(execution, asked, past), asked.left is not None)
+
+
+def _set_aside(
+    execution: Execution, spec: StepSpec, before: dict[str, Seen], left: Left, *, keeps: bool
+) -> tuple[dict[str, Seen], Left]:
+    """How the files were before work that was set aside, and what is left of it."""
+    root, secrets = root_of(execution.runtime, spec), spec.work.secrets if spec.work is not None else ()
+    if keeps:
+        now = partial.look_and_keep(root, spec.writes, execution.runtime.blobs, secrets=secrets)
+    else:
+        now = partial.look(root, spec.writes)
+    before = _writers(execution).before(root, before, now)
+    told = replace(left, judgement=judge(spec.writes, before, now), files=changes(before, now))
+    return before, _as_told(told, said_done=left.status in GOOD)
+
+
+def _writers(execution: Execution) -> Writers:
+    found: Writers | None = execution.writers
+    if found is None:
+        found = execution.writers = Writers(execution, lambda payload: facts_of(execution.runtime, payload))
+    return found
 
 
 def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
@@ -184,7 +214,7 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     try:
         assert found.before is not None
         root, blobs = root_of(execution.runtime, spec), execution.runtime.blobs
-        partial.refuse_restore(root, spec.writes, found.before, blobs, **_known(execution, found))
+        partial.refuse_restore(root, spec.writes, found.before, blobs, **_known(execution, spec, found))
     except (EditedSince, NotRestorable) as error:
         return str(error)
     return ""
@@ -232,6 +262,8 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
     if past is None or past.finished:
         return None
     facts = facts_of(runtime, past.payload)
+    if past.last.status in GOOD:
+        return _done(runtime, past, facts)
     if past.last.status != "started" or "declared" not in facts:
         return Left.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(runtime, run_id, past.call, past.attempts)
@@ -250,12 +282,42 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
     return _as_told(left, said_done=(folder / "result.json").is_file())
 
 
-def _known(execution: Execution, found: Previous) -> dict[str, Any]:
+def _done(runtime: Runtime, past: Past, facts: dict[str, Any]) -> Left | None:
+    """What an attempt made that succeeded and was set aside since."""
+    begun = facts_of(runtime, past.begun)
+    if "declared" not in begun:
+        return None
+    return partial.judged(
+        (runtime.project or Path.cwd()) / begun["declared"]["folder"],
+        begun["declared"]["writes"],
+        partial.from_facts(begun.get("before") or {}),
+        attempt=past.attempts,
+        status=past.last.status,
+        tail=_printed(runtime, facts.get("transcript") or {}),
+        exit=facts.get("exit"),
+    )
+
+
+def _printed(runtime: Runtime, transcript: Mapping[str, Any]) -> str:
+    """The end of a transcript that is on the record."""
+    if "blob" not in transcript:
+        return str(transcript.get("text", ""))
+    with runtime.blobs.opened(transcript["blob"]) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * TAIL_CHARACTERS))
+        return file.read().decode(errors="replace")
+
+
+def _known(execution: Execution, spec: StepSpec, found: Previous) -> dict[str, Any]:
     """What tells a file that was edited since: the digests when the attempt ended, or when it was surely over."""
     left, past = found.left, found.past
     assert left is not None
-    if left.status == "crashed" and not found.is_of_now and past is not None and past.last.status == "started":
+    if found.is_of_now or past is None:
+        return {"known_after": left.known_after}
+    if left.status == "crashed" and past.last.status == "started":
         return {"ended_at_us": _ended_at(execution, past)}
+    if past.aside:
+        paths = {*(found.before or ()), *(change.path for change in left.files)}
+        return {"known_after": _writers(execution).known_after(root_of(execution.runtime, spec), paths)}
     return {"known_after": left.known_after}
 
 
@@ -267,7 +329,7 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
         spec.writes,
         found.before,
         execution.runtime.blobs,
-        **_known(execution, found),
+        **_known(execution, spec, found),
         secrets=spec.work.secrets if spec.work is not None else (),
         record=lambda saved: _displaced(execution, attempt, saved),
     )

@@ -104,7 +104,7 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:
     if header.kind == "run":
-        return header.name in ("accepted", "needs", "rewound", "failed", "moved")
+        return header.name in ("accepted", "needs", "rewound", "reached", "forked", "failed", "moved")
     if header.kind == "emit":
         return False
     if last is not None and (header.scope, header.name, header.inputs, header.occurrence) == last:
@@ -130,25 +130,26 @@ def go_back(execution: Execution, recipe: Recipe) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
     targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
     for past in _unfinished(execution.ledger, targets):
-        name = past.call.step
-        first = _first_of(execution.ledger, past.call.scope, targets[name])
-        if first and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
-            _rewind(execution, name, targets[name], first)
+        scope, target = past.call.scope, targets[past.call.step]
+        name, place = f"{scope}{past.call.step}", _place_of(execution.ledger, scope, target)
+        if place and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
+            _rewind(execution, name, target, place)
 
 
 def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
-    """Calls of these steps that were begun and did not deliver, or whose failure ended the run."""
-    return [past for past in ledger.calls.values() if past.call.step in names and past.attempts and not past.finished]
+    """Calls of these steps that were begun and did not deliver, or whose failure ended the run: not those set aside."""
+    named = (past for past in ledger.calls.values() if past.call.step in names and past.attempts)
+    return [past for past in named if not past.finished and not past.aside]
 
 
-def _first_of(ledger: Ledger, scope: str, step: str) -> int:
-    """The first entry of a step in a scope: in a repeat, in the same iteration."""
-    calls = ledger.calls.values()
-    return min((past.first for past in calls if (past.call.scope, past.call.step) == (scope, step)), default=0)
+def _place_of(ledger: Ledger, scope: str, step: str) -> int:
+    """Where the flow last came to a step in a scope (in a repeat, in the same iteration); 0 when it has not since."""
+    alike = (past for past in ledger.calls.values() if (past.call.scope, past.call.step) == (scope, step))
+    return max((past.first for past in alike if not past.aside), default=0)
 
 
-def _rewind(execution: Execution, name: str, target: str, first: int) -> None:
-    facts = {"to": first, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
+def _rewind(execution: Execution, name: str, target: str, place: int) -> None:
+    facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
     with execution.pen.lock:
         made = execution.pen.fact("run", "rewound", facts)
     execution.go_back(made)

@@ -161,6 +161,20 @@ class StepNotFound(NotFound):
     def __init__(self, run: str, step: str, known: str) -> None:
         super().__init__(run=run, step=step, known=known)
 
+    @classmethod
+    def going_back(cls, run: str, step: str, known: str, stands_at: str) -> StepNotFound:
+        """The same for who wants to go back to it: a run goes forward to a step only past those that come before."""
+        error = cls(run, step, known)
+        error.facts["stands_at"] = stands_at or "STEP"
+        return error
+
+    @property
+    def what_next(self) -> str:
+        if "stands_at" not in self.facts:
+            return super().what_next
+        skip = "`outlast skip {run} {stands_at} --result JSON --why WHY`".format(**self.facts)
+        return f"a run goes back only to what it has reached; to go on past what comes before, skip it: {skip}"
+
 
 class OutputNotFound(NotFound):
     """Raised when no finished step of a run left the file that was named."""

@@ -18,6 +18,7 @@ from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Past, fold, labels
 from outlast.runs.plan import Plan
+from outlast.runs.rewind import REWOUND
 from outlast.runs.run import RunRecord
 from outlast.runs.same_flow import is_found
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
@@ -102,7 +103,7 @@ def _undone(runtime: Runtime, row: RunRow, planned: Plan, past: Past, label: str
     from outlast.commands.leftovers import facts_of, previous_of
 
     crashed = "under way" if planned.status == "running" else "crashed"
-    status = crashed if past.open else past.last.status
+    status = crashed if past.open else "set aside" if past.decided == REWOUND else past.last.status
     try:
         left = previous_of(runtime, row.id, past)
         declared = facts_of(runtime, past.begun or past.payload).get("declared", {})

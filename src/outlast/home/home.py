@@ -276,9 +276,10 @@ class Runtime:
         if row is None or lease is None:
             raise RunNotFound(run_id)
         from outlast.runs import claim as claims
-        from outlast.runs.look import run_record
+        from outlast.runs.look import origin_of, run_record
 
-        return run_record(row, lease, claims.holder_of(self, look, run_id, lease), self._result(row))
+        holder = claims.holder_of(self, look, run_id, lease)
+        return run_record(row, lease, holder, self._result(row), origin_of(look, row))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
         """How a run stands, without running anything."""

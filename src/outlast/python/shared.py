@@ -6,7 +6,7 @@ None of it runs user code, and all of it takes only a moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -21,6 +21,7 @@ from outlast.ids import Ids, random_id
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
 from outlast.runs.options import Options as Options
+from outlast.runs.options import checked
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.stops import PERSON, SHUTDOWN
 
@@ -147,6 +148,31 @@ class Shared:
     def rewind(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
         """Let the next resume do this step and all after it again. Effects are kept: equal inputs reuse them."""
         return self._ask(run_id, "rewind", step, {"why": why}, operation_id)
+
+    def fork(
+        self,
+        run_id: str,
+        from_step: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
+        reuse_effects: bool = False,
+        yes: bool = False,
+        effects: Sequence[str] = (),
+        why: str = "",
+        operation_id: str | None = None,
+    ) -> RunRecord:
+        """A new run that takes over what this one did before the step, and does the rest anew when it is resumed.
+
+        This run, which may have finished, stays as it is. `inputs` and `state` change what the new one has from there
+        on. Effects that it would repeat are refused unless `yes`, or `effects` names them; `reuse_effects` keeps their
+        results. Raises StepNotFound, StepAmbiguous, RepeatsEffects, InputsInvalid, RunSealed, IntegrityBroken.
+        """
+        from outlast.runs import fork as forks
+
+        named = Options(**checked({"yes": yes, "effects": effects}))
+        changes = forks.Changes(inputs or {}, state or {}, reuse_effects, named, why)
+        return forks.fork(self._runtime, self._runtime.row(run_id).id, from_step, changes, operation_id)
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""

@@ -104,6 +104,11 @@ class RemoteShared(Shared):
     def rewind(self, given: Given) -> RunRecord:
         return self._decided("rewind", given)
 
+    @like(Shared.fork)
+    def fork(self, given: Given) -> RunRecord:
+        checked_json(given, "inputs", "state")
+        return self._decided("fork", given)
+
     @like(Shared.abort)
     def abort(self, given: Given) -> RunRecord:
         return self._decided("abort", given)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
+from outlast.runs.rewind import NOT_REACHED, set_aside
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -49,7 +50,7 @@ class Past(Struct, eq=False, gc=False):
 
     call: Call
     kind: str
-    first: int  # seq of its first entry
+    first: int  # its place: seq of the entry at which the body last came to it
     seq: int  # seq of its last entry
     last: Header
     payload: bytes | None
@@ -67,6 +68,11 @@ class Past(Struct, eq=False, gc=False):
     def finished(self) -> bool:
         """It has an outcome that the flow can be given."""
         return self.last.delivered and not self.open and not self.decided
+
+    @property
+    def aside(self) -> bool:
+        """The run went back to it, or to before it, and the body has not come to it since."""
+        return self.first == NOT_REACHED
 
     @property
     def in_doubt(self) -> bool:
@@ -97,6 +103,7 @@ class Ledger(Struct, eq=False):
     went_back: dict[str, int] = field(default_factory=dict)  # how often an unfinished step sent the run back
     closed: set[str] = field(default_factory=set)  # waits of which the journal says how they were closed
     answers: dict[Call, Past] = field(default_factory=dict)  # told before a rewind: for the same question
+    forked: dict[str, Any] | None = None  # of a fork: from which call on it goes its own way, and with what state
     in_flight: dict[Call, Past] = field(default_factory=dict)  # begun by the last owner, and not ended
     body: str = ""  # code digest of the flow's body, as it last began to run
 
@@ -247,6 +254,7 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
     elif ledger.in_flight:
         ledger.in_flight.pop(past.call, None)
     past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
+    past.first = min(past.first, seq)
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):
         past.failures += bool(header.payload) or header.mark != "not_done"  # a crash that a probe cleared is no failure
@@ -291,6 +299,13 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         set_aside(ledger, int(facts["to"]))
         if "from" in facts:
             ledger.went_back[facts["from"]] = ledger.went_back.get(facts["from"], 0) + 1
+    elif header.name == "forked" and facts:
+        ledger.forked = facts
+        set_aside(ledger, int(facts["to"]))
+    elif header.name == "reached" and facts:
+        past = ledger.calls.get(Call(*facts["call"]))
+        if past is not None:
+            past.first = seq
     elif header.name == "resumed" and facts and facts.get("from") == "crashed":
         count_death(ledger, str(facts.get("death", "")))
     elif header.name == "mark":
@@ -302,18 +317,6 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         if "made_by" in facts:
             ledger.makers[str(facts["resource"])] = facts["made_by"]
     ledger.endings.append((header.name, seq))
-
-
-def set_aside(ledger: Ledger, start: int) -> None:
-    """Forget what was done from `start` on. Effects and child runs are kept: they cannot be undone."""
-    ledger.mark = None
-    for call, past in list(ledger.calls.items()):
-        if past.first >= start and past.kind in ("step", "value", "sleep", "emit", "wait"):
-            del ledger.calls[call]
-            if (
-                past.kind == "wait" and past.last.status == "succeeded" and ":" in call.inputs
-            ):  # bound to what was shown
-                ledger.answers[call] = past
 
 
 # -- names for people --------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from outlast.errors import (
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.journal import CALLS, Entry, Row, decode_header
-from outlast.runs.call import Call, fold, labels
+from outlast.runs.call import Call, Ledger, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
+from outlast.runs.rewind import place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
@@ -194,14 +195,15 @@ def ask(
     `effects`: whether who asks may say so of an effect. Raises Forbidden.
     """
     pack_small(body, kind, SENT_BYTES)
-    seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step))
+    back = kind == "rewind"
+    seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step, back))
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
         lease = tx.lease_of(run_id)
         assert lease is not None
         refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
-        target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step)
+        target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step, back)
         call = target.call
         if target.kind == "effect" and not effects:
             raise Forbidden(f"{step} is an effect: only who may approve can let it be tried again", ASK_A_PERSON)
@@ -217,7 +219,7 @@ def ask(
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
         if kind == "rewind":
             _close_questions(runtime, tx, run)
-        sent = {"call": list(call), "kind": target.kind, "to": target.first, **body}
+        sent = {"call": list(call), "kind": target.kind, "to": target.place, **body}
         tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
 
     return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
@@ -242,23 +244,24 @@ class _Target(NamedTuple):
     at: tuple[Any, ...]
     call: Call
     kind: str
-    first: int
+    place: int  # where to go back to for it
     has_succeeded: bool
 
 
-def _target(look: Reading, run: RunRow, step: str) -> _Target:
+def _target(look: Reading, run: RunRow, step: str, back: bool) -> _Target:
     rows = look.journal_of(run.key)
-    call, kind, first = _found(look, run, rows, step)
-    past = fold(rows).calls.get(call)
+    ledger, end = fold(rows), 1 + (rows[-1].seq if rows else 0)
+    call, kind = gone_back_to(look, run, rows, step, ledger) if back else _found(look, run, rows, step)
+    past = ledger.calls.get(call)
     done = past is not None and past.finished and past.last.status == "succeeded"
-    return _Target(_position(look, run), call, kind, first, done)
+    return _Target(_position(look, run), call, kind, place_of(ledger, call, end), done)
 
 
-def _look_ahead(look: Reading, run_id: str, step: str) -> _Target | None:
+def _look_ahead(look: Reading, run_id: str, step: str, back: bool) -> _Target | None:
     """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
     run = look.run_by_id(run_id)
     try:
-        return _target(look, run, step) if run is not None else None
+        return _target(look, run, step, back) if run is not None else None
     except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
         return None
 
@@ -368,20 +371,38 @@ def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
     return run
 
 
-def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
-    """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound, StepAmbiguous."""
+def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str]:
+    """The call that people name so, and its kind. Raises StepNotFound, StepAmbiguous."""
     return _found(look, run, look.journal_of(run.key), step)
 
 
-def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str, int]:
+def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger: Ledger) -> tuple[Call, str]:
+    """The same for who goes back to it. Raises StepNotFound, with how to go on to a step that was not reached.
+
+    A name means the call that the body came to last: one that was set aside, and made with other inputs since, is over.
+    """
+    try:
+        call, kind = _found(look, run, rows, step)
+    except StepNotFound as error:
+        names = labels(rows)
+        undone = [past for past in ledger.calls.values() if past.kind in CALLS and not past.finished]
+        raise StepNotFound.going_back(run.id, step, error.known, names[undone[-1].call] if undone else "") from None
+    past = ledger.calls.get(call)
+    if past is None or not past.aside or step != f"{call.scope}{call.step}":
+        return call, kind
+    alike = [each for each in ledger.calls.values() if each.call[:2] == call[:2] and not each.aside]
+    return (min(alike, key=lambda each: each.first).call if alike else call), kind
+
+
+def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str]:
     waits = {Call(*decode(wait.call)): wait.step for wait in look.waits_of(run.key) if wait.status == "open"}
     known = labels(rows)
     call = _named(run, rows, known | {call: name for call, name in waits.items() if call not in known}, step)
     for row in rows:
         header = decode_header(row.header)
         if header.kind in CALLS and Call(header.scope, header.name, header.inputs, header.occurrence) == call:
-            return call, header.kind, row.seq
-    return call, "effect", 1 + (rows[-1].seq if rows else 0)
+            return call, header.kind
+    return call, "effect"
 
 
 def _named(run: RunRow, rows: list[Row], names: dict[Call, str], step: str) -> Call:

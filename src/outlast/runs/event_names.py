@@ -12,9 +12,10 @@ ERROR = ("type", "message", "trace", "code", "args")
 WAIT = ("id", "type", "step")
 
 EVENTS: Mapping[str, tuple[str, ...]] = {
-    "run.started": ("flow", "task", "actor", "parent", "code"),
+    "run.started": ("flow", "task", "actor", "parent", "code", "origin"),
     "run.again": ("of", "by", "effects"),
     "run.fresh": ("of", "by", "effects"),
+    "run.forked": ("of", "step", "call", "to", "by", "why", "effects", "reuse_effects", "inputs", "state"),
     "run.resumed": ("from", "verdict", "reasons", "code"),
     "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),
@@ -25,6 +26,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.aborted": ("why", "by"),
     "run.pausing": (),
     "run.rewound": ("to", "by", "why", "from"),
+    "run.reached": ("call",),
     "run.needs": ("resource", "made_by"),
     "run.claimed": ("by", "claim", "why", "silent_at"),
     "run.released": ("by", "missing", "note"),

@@ -39,6 +39,7 @@ from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
+from outlast.runs.rewind import NOT_REACHED, REWOUND
 from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
@@ -94,11 +95,15 @@ class Execution:
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
         self._counts: dict[tuple[str, str, str], int] = {}
+        self._place = 0  # of the last call that the body came to
+        self._forked = ledger.forked  # until the body comes to where its run goes its own way
+        self._beside = 0  # how much is under way whose calls are in no particular order
         self._functions: dict[str, Any] = {}
         self._unfinished: set[tuple[str, str]] | None = None  # scopes and steps, as this execution found them
         self._labels = Labels(self.store, hold.run_key)
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
+        self.writers: Any = None  # whose declared files are, once a step is done again that was set aside
         self.stopping_now = False  # the step under way is to end too
         self.deadline_at = 0  # when it is to be done, if its flow says so
         self.deadline_seconds = 0.0  # after its start
@@ -158,10 +163,54 @@ class Execution:
             found = self._changed_by_id(found.past)
         if isinstance(found, Replay | Doubtful):
             found.past.asked = True
+            self.come_to(found.past)
+        else:
+            self._place = NOT_REACHED
+        if self._forked is not None:
+            self._go_own_way(call, found)
         asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
         if spec.is_effect and found is FIRST:
             self._look_elsewhere(asked)
         return asked
+
+    def come_to(self, past: Past) -> None:
+        """The body has come to a call that the journal knows: where it has another place by that, this is noted.
+
+        What comes after one that was noted is noted too: it would else be before it.
+        """
+        if past.first < self._place or past.aside:
+            if not past.aside and (self._beside or self.branches is not None or "~" in past.call.scope):
+                return  # of calls that are made side by side none comes first
+            self._place = NOT_REACHED
+            if not self.on_receipts_only:
+                self.pen.note(self.pen.fact("run", "reached", {"call": list(past.call)}))
+        else:
+            self._place = past.first
+
+    def come_to_new(self) -> None:
+        """The body has come to a call that the journal does not know: what it comes to later comes after this one."""
+        self._place = NOT_REACHED
+
+    def _go_own_way(self, call: Call, found: NextCall) -> None:
+        """The state that a fork was given counts from its step on: from the first call of it that is not taken over."""
+        assert self._forked is not None
+        is_old = isinstance(found, Replay) and found.past.seq < self._forked["to"]
+        if is_old or list(call[:2]) != self._forked["call"][:2]:
+            return
+        for name, (value,) in self._forked["state"].items():
+            self.state[name] = value
+        self._forked = None
+
+    @contextmanager
+    def side_by_side(self) -> Iterator[None]:
+        """Calls that are asked for in no particular order."""
+        with self.pen.lock:
+            self._beside += 1
+        try:
+            yield
+        finally:
+            with self.pen.lock:
+                self._beside -= 1
 
     def _look_elsewhere(self, asked: Asked) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
@@ -185,7 +234,9 @@ class Execution:
         """
         items = list(items)
         keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
-        asked = [self._ask_item(frame, spec, *each) for each in zip(items, keys, range(1, len(items) + 1), strict=True)]
+        given = zip(items, keys, range(1, len(items) + 1), strict=True)
+        with self.side_by_side():
+            asked = [self._ask_item(frame, spec, *each) for each in given]
         for one in asked:
             if isinstance(one.next, Changed):
                 limit = spec.crashes or self.settings.crashes_before_asking
@@ -460,7 +511,9 @@ class Execution:
         past = self.ledger.calls.get(call)
         if past is not None:
             past.asked = True
+            self.come_to(past)
             return decode_payload(past.payload).facts if past.payload else None
+        self.come_to_new()
         made = make(call)
         self.pen.tell(self.pen.fact("value", name, made, call))
         return made
@@ -476,7 +529,11 @@ class Execution:
             return
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
-        if call not in self.ledger.calls:
+        past = self.ledger.calls.get(call)
+        if past is not None:
+            self.come_to(past)
+        else:
+            self.come_to_new()
             self.pen.note(self.pen.fact("emit", name, body, call, kind, masked=masked))
 
     def open_wait(
@@ -571,7 +628,8 @@ class Execution:
         left = []
         for past in self.ledger.calls.values():
             scope, step, inputs, number = past.call
-            if past.kind in CALLS and not past.reused and counts.get((scope, step, inputs), 0) <= number:
+            given = past.kind in CALLS and not past.reused and past.decided != REWOUND
+            if given and counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)
         return left
 

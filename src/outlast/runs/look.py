@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
+from outlast.ledger.journal import decode_payload
 from outlast.runs import stops
 from outlast.runs.call import Call, id_of
-from outlast.runs.run import RunRecord
+from outlast.runs.run import FORK, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
@@ -77,7 +78,7 @@ def damaged(row: RunRow, why: str) -> RunRecord:
     return replace(found, status=DAMAGED, error={"type": DAMAGED, "message": f"{why}; {SEE}"})
 
 
-def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRecord:
+def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: tuple[str, str] = ("", "")) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
     return RunRecord(
@@ -104,7 +105,17 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any) -> RunRec
         identity=row.identity,
         source=row.source,
         worktree=row.worktree,
+        origin=origin[0],
+        origin_step=origin[1],
     )
+
+
+def origin_of(look: Reading, run: RunRow) -> tuple[str, str]:
+    """The run and the step that a run was forked from; empty for one that was not."""
+    first = look.entries_of(run.key, [1]) if FORK in run.task else []
+    payload = first[0].payload if first else None
+    facts = decode_payload(payload).facts if payload and b'"origin":' in payload else None
+    return (str(facts["origin"]["run"]), str(facts["origin"]["step"])) if isinstance(facts, dict) else ("", "")
 
 
 def who_stopped(runtime: Runtime, run_id: str) -> str:

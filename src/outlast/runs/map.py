@@ -75,11 +75,13 @@ def _rest(frame: Frame, duration: float) -> Rest | None:
     past = execution.ledger.calls.get(call)
     if past is not None and past.payload:
         past.asked = True
+        execution.come_to(past)
         facts = decode_payload(past.payload).facts
         if facts.get("over"):
             return None
         due = int(facts["due"])
     else:
+        execution.come_to_new()
         due = execution.clock.now() + int(duration * 1_000_000)
         pen = execution.pen
         with pen.lock:

@@ -10,7 +10,7 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import RepeatsEffects
 from outlast.ledger.journal import Row, decode_payload
-from outlast.runs.call import GOOD, Call, Past, fold, labels
+from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import UNREADABLE
 from outlast.runs.options import Options
 from outlast.store.contract import Reading, RunRow
@@ -58,30 +58,38 @@ def agreed(
     found: dict[Any, DoneEffect] = {}
     known = list(runs)
     for row in known:
-        for place, effect in _of_run(look, row):
+        for place, effect in effects_of_run(look, row):
             found.setdefault(place, effect)
-    told = [effect.told() for effect in found.values()]
-    if not options.yes and not all({effect.step, effect.name} & set(options.effects) for effect in found.values()):
-        raise RepeatsEffects(how, task, known[0].id, told)
+    return agree(how, task, known[0].id, found.values(), options)
+
+
+def agree(how: str, task: str, run_id: str, effects: Iterable[DoneEffect], options: Options) -> list[dict[str, Any]]:
+    """These effects, if the caller agrees that they happen again. Raises RepeatsEffects, naming every one."""
+    found = list(effects)
+    told = [effect.told() for effect in found]
+    if not options.yes and not all({effect.step, effect.name} & set(options.effects) for effect in found):
+        raise RepeatsEffects(how, task, run_id, told)
     return told
 
 
-def _of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[Any, DoneEffect]]:
+def effects_of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[Any, DoneEffect]]:
     """The effects of a run and of its children, each with what it is known by in any run of the flow."""
     if getattr(run, "removed", 0):
         yield run.id, _unknown(run.id, "which was removed")
         return
     try:
-        yield from _done(run.id, look.journal_of(run.key))
+        rows = look.journal_of(run.key)
+        yield from effects_that(run.id, fold(rows), rows)
     except UNREADABLE:
         yield run.id, _unknown(run.id, "whose records cannot be read")
     for child in look.children_of(run.id):
-        yield from _of_run(look, child)
+        yield from effects_of_run(look, child)
 
 
-def _done(run_id: str, rows: list[Row]) -> Iterator[tuple[Any, DoneEffect]]:
+def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple[Call, DoneEffect]]:
+    """The effects that a run itself has done, or may have, each with its call."""
     names = labels(rows)
-    for past in fold(rows).calls.values():
+    for past in ledger.calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
             yield past.call, _effect(run_id, past, names)
 

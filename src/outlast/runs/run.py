@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
 FINISHED = ("succeeded", "aborted")
+FORK = "~fork-"  # between a task and the number of its fork
 
 # `crashed` is what a running run is called once its owner is dead; the next owner records it.
 MOVES: dict[str, tuple[str, ...]] = {
@@ -61,6 +62,8 @@ class RunRecord:
     identity: str = ""  # what its flow is known by in every place
     source: str = ""  # where its flow was found when it last went on
     worktree: str = ""  # the linked work tree of git's that it belongs to
+    origin: str = ""  # the run that it was forked from
+    origin_step: str = ""  # and from which step on it goes its own way
     replayed: bool = False
 
     @property

@@ -44,12 +44,14 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> Told:
     past = execution.ledger.calls.get(call)
     if past is not None and past.payload:
         past.asked = True
+        execution.come_to(past)
         return Told(call, decode_payload(past.payload).facts)
     if execution.on_receipts_only:
         from outlast.runs.replay.execution import Replaying
 
         assert isinstance(execution, Replaying)
         execution.end_at(call, "value")
+    execution.come_to_new()
     return Told(call, None)
 
 

@@ -13,7 +13,7 @@ from outlast.runs.call import Call, id_of, labels
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.frozen import dataclass
 
-SILENT = ("mark", "needs", "left")  # facts about a run that steer a resume and are nothing that happened
+SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
 
@@ -218,6 +218,8 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
         case "again" | "fresh":
             repeated = ", ".join(str(effect.get("step") or "unknown") for effect in facts.get("effects", ()))
             return f"{_by(facts)}: after run {facts.get('of', '')}" + (f", repeats {repeated}" if repeated else "")
+        case "forked":
+            return f"from {facts.get('step', '')} of run {facts.get('of', '')}, {_by(facts)}"
         case "accepted":
             return f"{facts.get('code', '')} {facts.get('subject', '')}: {facts.get('why', '')}"
         case _:

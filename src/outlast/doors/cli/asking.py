@@ -61,7 +61,8 @@ def pick(found: Sequence[RunRecord]) -> str:
 def may_repeat(error: RepeatsEffects) -> bool:
     """Whether a person says that effects which were done may happen again; each of them is shown."""
     note("")
-    paragraph(f"--{error.how} on task {error.task!r} would repeat what was done:", "? ", "  ")
+    how = f"a fork of task {error.task!r}" if error.how == "fork" else f"--{error.how} on task {error.task!r}"
+    paragraph(f"{how} would repeat what was done:", "? ", "  ")
     for effect in error.effects:
         paragraph(str(effect["says"]), "  - ", "    ")
     return _line("  may it happen again? [y]es, [n]o: ").lower() in ("y", "yes")

@@ -26,6 +26,7 @@ SECTIONS: Sections = {
         "retry": ("choices:retry", "Let the next resume try a step again."),
         "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
         "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
+        "fork": ("fork:fork", "Make another run from a chosen step of one."),
         "answer": ("answering:answer", "Answer a wait by its id."),
         "approve": ("inbox:approve", "Say yes to what waits for approval."),
         "decline": ("inbox:decline", "Say no to it."),

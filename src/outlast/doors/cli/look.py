@@ -179,6 +179,7 @@ def _say_run(run: RunRecord, mirror: str) -> None:
             ("inputs", as_json(run.inputs) if run.inputs else ""),
             ("scope", run.scope if run.scope != "default" else ""),
             ("parent", run.parent),
+            ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
             ("held by", run.holder),
             ("started", f"{at(run.created_at)} by {run.actor}"),
             ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import State
     from outlast.python.started import Started
-    from outlast.runs.run import Outcome
+    from outlast.runs.run import Outcome, RunRecord
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]
@@ -99,6 +99,14 @@ class McpDoor:
             started.when_done(end)
             return started
 
+        fork = outlast.fork
+
+        def refused_or_forked(run_id: str, from_step: str, **how: Any) -> RunRecord:
+            if how.get("inputs"):  # which the flow's code checks
+                self._state.flows.refuse_unserved(outlast, outlast.get(run_id))
+            return fork(run_id, from_step, **how)
+
+        outlast.fork = refused_or_forked  # type: ignore[method-assign]
         outlast.resume = refused_or_resumed  # type: ignore[method-assign]
         outlast._start = counted  # type: ignore[assignment, method-assign]
         outlast._flows = self._state.flows

@@ -29,7 +29,7 @@ COUNTED = frozenset(  # calls whose bodies are kept
         "task_record",
     }
 )
-REFUSED = COUNTED | {"workspace_save", "run_start"}  # content is counted where it is saved
+REFUSED = COUNTED | {"workspace_save", "run_start", "run_fork"}  # content is counted where it is saved
 NOTED_BYTES = 1 << 20  # of bodies that were counted and not yet written down
 LOOK_SECONDS = 5.0  # between two looks at what a key has stored
 

@@ -38,6 +38,7 @@ from outlast.errors import (
     StepNotFound,
     TaskAborted,
     TaskDeclined,
+    ValueRefused,
 )
 from outlast.python import going_on as answered
 from outlast.python.gates import GATES_OF_RESUME
@@ -115,6 +116,19 @@ class Rewind(Body):
     """The step to do again, and all after it."""
 
     step: str
+    why: str = ""
+    operation_id: str | None = None
+
+
+class Fork(Body):
+    """The step from which on the new run goes its own way, what is other in it, and what may happen again."""
+
+    from_step: str
+    inputs: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    reuse_effects: bool = False
+    yes: bool = False
+    effects: tuple[str, ...] = ()
     why: str = ""
     operation_id: str | None = None
 
@@ -369,6 +383,13 @@ def _rewind(outlast: Outlast, asked: Asked) -> RunRecord:
     return outlast.rewind(asked.path["run_id"], **asked.given())
 
 
+def _fork(outlast: Outlast, asked: Asked) -> RunRecord:
+    """Other inputs are checked by the flow's code: only by that of flows that are served."""
+    if asked.body.inputs:
+        asked.state.flows.refuse_unserved(outlast, outlast.get(asked.path["run_id"]))
+    return outlast.fork(asked.path["run_id"], **asked.given())
+
+
 def _abort(outlast: Outlast, asked: Asked) -> RunRecord:
     return outlast.abort(asked.path["run_id"], **asked.given())
 
@@ -531,6 +552,27 @@ CALLS = (
         _rewind,
         {"step": "draft"},
         role="approve",
+    ),
+    Call(
+        method="POST",
+        path="/v1/runs/{run_id}/fork",
+        name="run_fork",
+        summary="Make another run from a chosen step of one, which stays as it is",
+        role="approve",
+        body=Fork,
+        does=_fork,
+        gives=RunRecord,
+        shows=jsonable,
+        errors=(
+            *MISSING,
+            *(RunSealed, StepNotFound, StepAmbiguous, IntegrityBroken),
+            *(RepeatsEffects, InputsInvalid, NoFlows, FlowNotFound, FlowElsewhere),
+            *(NameInvalid, ValueRefused, OperationConflict),
+        ),
+        example={"from_step": "draft", "inputs": {"tone": "stern"}, "reuse_effects": True},
+        detail="What came before the step is taken over; the rest is done anew when the new run is resumed. Effects "
+        "that it would repeat are refused (`repeats_effects`) unless `yes`, or `effects` names them; `reuse_effects` "
+        "keeps their results. Other `inputs` need a flow that the server was started with.",
     ),
     _decide("abort", "Give a run up, now, whoever owns it", Abort, _abort, {"why": "not needed any more"}),
     _decide("pause", "Ask a running run to stop at its next step", Pause, _pause, {}),

@@ -378,6 +378,22 @@ class RunRewind(Arguments, kw_only=True):
     operation_id: OperationId | UnsetType = UNSET
 
 
+class RunFork(Arguments, kw_only=True):
+    run_id: RunId
+    from_step: Annotated[str, Meta(description="The step from which on it goes its own way, as run_show names it.")]
+    inputs: Annotated[dict[str, Any], Meta(description="Inputs that are other ones in it.")] | UnsetType = UNSET
+    state: Annotated[dict[str, Any], Meta(description="Values of its state at that step.")] | UnsetType = UNSET
+    reuse_effects: (
+        Annotated[bool, Meta(description="Keep the results of effects at that step and after it. Default false.")]
+        | UnsetType
+    ) = UNSET
+    effects: (
+        Annotated[tuple[str, ...], Meta(description="The effects that may be repeated, by their steps.")] | UnsetType
+    ) = UNSET
+    why: Annotated[str, Meta(description="What it is for; it goes on the record.")] | UnsetType = UNSET
+    operation_id: OperationId | UnsetType = UNSET
+
+
 # -- workspace -----------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,8 @@ RUN_FIELDS = {
     "error": maybe(OBJECT, "What it died of."),
     "created_at": TEXT,
     "updated_at": TEXT,
+    "origin": said(TEXT, "Of a fork: the run that it was made from."),
+    "origin_step": said(TEXT, "Of a fork: the step from which on it goes its own way."),
 }
 WAIT_FIELDS: dict[str, dict[str, Any]] = {
     "id": TEXT,

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.doors.mcp import (
+    forks as fork_tools,
+)
+from outlast.doors.mcp import (
     handoffs as handoff_tools,
 )
 from outlast.doors.mcp import (
@@ -26,7 +29,7 @@ from outlast.doors.mcp.desk import Answer, Desk, Tool
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
-    for module in (handoff_tools, run_tools, start_tools, workspace_tools, task_tools)
+    for module in (handoff_tools, run_tools, fork_tools, start_tools, workspace_tools, task_tools)
     for tool in module.TOOLS
 }
 

@@ -25,6 +25,7 @@ from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.replay.model import OWN, Lacking
+from outlast.runs.rewind import REWOUND
 from outlast.store.contract import Hold, Writing
 from outlast.values.codec import digest_inputs
 
@@ -250,7 +251,7 @@ class Replaying(Execution):
         left = []
         for past in self.ledger.calls.values():
             scope, step, inputs, number = past.call
-            if past.kind in OWN or past.reused:
+            if past.kind in OWN or past.reused or past.decided == REWOUND:
                 continue
             if self._counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)

@@ -167,7 +167,9 @@ def ask(frame: Frame, asked: Question) -> Told | None:
     past = execution.ledger.calls.get(call)
     if past is not None and past.finished:
         past.asked = True
+        execution.come_to(past)
         return _told(execution, asked, past)
+    execution.come_to_new()
     old = execution.ledger.answers.get(call)
     if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
         _write_again(execution, old)

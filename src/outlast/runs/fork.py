@@ -1,0 +1,264 @@
+"""A fork: a run of its own that takes over what another did before a step, and does the rest anew.
+
+What is taken over is what going back to that step would keep (`rewind.py`); the other run is only read. All of a fork
+is written in one transaction: it is there whole, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import InputsInvalid, OutlastError, RunNotFound
+from outlast.home.place import check_name
+from outlast.ledger.journal import CALLS, Entry, Payload, Row, decode_header, decode_payload, entry, genesis
+from outlast.runs import claim as claims
+from outlast.runs import recovery
+from outlast.runs.call import Call, Ledger, Past, labels
+from outlast.runs.decisions import gone_back_to, once
+from outlast.runs.options import Options
+from outlast.runs.recovery import Found
+from outlast.runs.repeat import DoneEffect, agree, effects_of_run, effects_that
+from outlast.runs.rewind import place_of
+from outlast.runs.run import FORK
+from outlast.runs.stops import PERSON
+from outlast.store.contract import NewRun, Reading, RunRow, Writing
+from outlast.values.codec import decode, pack_json, pack_small
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.home.home import Runtime
+    from outlast.runs.run import RunRecord
+
+NAMED = 480  # characters of a task's name that its forks bear
+OF_THE_OTHER = ("interrupt", "group")  # facts about rows and processes that are not the fork's
+
+
+class Changes(NamedTuple):
+    """What is to be another in the fork, and which effects may happen again."""
+
+    inputs: Mapping[str, Any]
+    state: Mapping[str, Any]
+    reuse_effects: bool
+    options: Options  # yes, effects
+    why: str
+
+
+class Draft(NamedTuple):
+    """A fork before it is written: of the other run as it was at a moment."""
+
+    run: RunRow
+    head: int
+    step: str
+    call: Call
+    entries: list[Entry]
+    to: int  # the first entry of what is kept although it comes at the step or later
+    effects: list[DoneEffect]  # that the fork repeats
+
+
+def fork(runtime: Runtime, run_id: str, step: str, wanted: Changes, operation_id: str | None) -> RunRecord:
+    """A new run, which the next resume begins. Raises StepNotFound, RepeatsEffects, InputsInvalid, RunSealed."""
+    pack_small({"state": dict(wanted.state), "why": wanted.why}, "fork")
+    for name, value in wanted.state.items():
+        pack_json(value, f"state[{check_name('state key', name)!r}]")
+    inputs = _inputs(runtime, run_id, wanted.inputs) if wanted.inputs else None
+    seen, new_id = runtime.store.read(lambda look: _look_ahead(look, run_id, step, wanted)), runtime.ids()
+
+    def work(tx: Writing) -> None:
+        draft = seen if seen is not None and seen.head == _head(tx, run_id) else _drafted(tx, run_id, step, wanted)
+        effects = agree("fork", draft.run.task, run_id, draft.effects, wanted.options)
+        _write(runtime, tx, draft, _new_run(runtime, tx, draft, new_id, inputs), wanted, effects)
+
+    content = [run_id, step, dict(wanted.inputs), dict(wanted.state), wanted.reuse_effects]
+    return once(runtime, operation_id, "fork", content, work, lambda tx: runtime.record_in(tx, new_id))
+
+
+def _inputs(runtime: Runtime, run_id: str, given: Mapping[str, Any]) -> bytes:
+    """The other run's inputs with these in place of its own. Raises InputsInvalid, FlowNotFound, FlowElsewhere."""
+    from outlast.runs.start import flow, pack_inputs
+
+    run = runtime.row(run_id)
+    spec = flow(runtime, run)
+    bound = spec.bind((), {**decode(run.inputs), **given})
+    try:
+        return pack_inputs(spec, spec.typed(bound))
+    except InputsInvalid as error:
+        raise InputsInvalid(spec.name, str(error.__cause__ or error.why), str(error.signature)) from error
+
+
+# -- what is taken over ------------------------------------------------------------------------------
+
+
+def _look_ahead(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft | None:
+    """The draft, made before the write begins: a long journal keeps nobody waiting."""
+    try:
+        return _drafted(look, run_id, step, wanted)
+    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
+        return None
+
+
+def _head(look: Reading, run_id: str) -> int:
+    lease = look.lease_of(run_id)
+    return lease.head if lease is not None else 0
+
+
+def _drafted(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft:
+    run, lease = look.run_by_id(run_id), look.lease_of(run_id)
+    if run is None or lease is None:
+        raise RunNotFound(run_id)
+    claims.refuse_sealed(run)
+    found = recovery.find(look, run._replace(mark=0), lease)
+    if found.broken is not None:
+        raise found.broken.as_error()
+    call, _ = gone_back_to(look, run, found.rows, step, found.ledger)
+    place = place_of(found.ledger, call, lease.head + 1)
+    before = {past.call: past for past in found.ledger.calls.values() if past.first < place and _is_over(past)}
+    after = {past.call: past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted)}
+    refs = _refs(look, run)
+    earlier = [*_needs(found.rows), *_taken(found, before, refs)]
+    steps = {call: past for call, past in after.items() if past.kind == "step"}
+    kept = {call: past for call, past in after.items() if call not in steps}
+    later = [*map(_without_state, _taken(found, steps, refs)), *_taken(found, kept, refs)]
+    effects = list(_repeated(look, run, found.ledger, found.rows, {*before, *after}))
+    label = labels(found.rows).get(call, f"{call.scope}{call.step}")
+    return Draft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects)
+
+
+def _is_over(past: Past) -> bool:
+    """Whether a call that comes before the step is taken over: with its outcome, or in doubt as it is."""
+    if past.kind == "decision" or (past.kind == "spawn" and (past.decided or past.last.status not in _ENDED)):
+        return False
+    return past.kind not in (*CALLS, "wait") or past.finished or past.in_doubt
+
+
+_ENDED = ("succeeded", "failed")  # how a child run was given to its parent
+
+
+def _stays(past: Past, wanted: Changes) -> bool:
+    """Whether a call that comes at the step or later is taken over: kept, or for the files that it left."""
+    if past.kind == "step":
+        return past.last.status != "started" and past.begun is not None and b'"declared":' in past.begun
+    return wanted.reuse_effects and past.kind in ("effect", "spawn") and _is_over(past)
+
+
+def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
+    """The blobs that each entry of a run names."""
+    found: dict[int, tuple[str, ...]] = {}
+    for seq, name in look.blob_refs_upto(run.key, _head(look, run.id)):
+        found[seq] = (*found.get(seq, ()), name)
+    return found
+
+
+def _taken(found: Found, calls: Mapping[Call, Past], refs: Mapping[int, tuple[str, ...]]) -> list[Entry]:
+    """The last entry of each of these calls, and its start where that says how files were; in their order."""
+    last, starts = {past.seq for past in calls.values()}, dict[Call, Row]()
+    for row, header in ((row, decode_header(row.header)) for row in found.rows):
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        past = calls.get(call)
+        if past is not None and past.kind == "step" and header.status == "started" and row.payload == past.begun:
+            starts[call] = row
+    chosen = last | {row.seq for row in starts.values()}
+    return [_entry(row, found.ledger, refs.get(row.seq, ())) for row in found.rows if row.seq in chosen]
+
+
+def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> Entry:
+    """An entry of the other run as one of the fork."""
+    header = msgspec.structs.replace(decode_header(row.header), epoch=1, payload="")
+    payload = decode_payload(row.payload) if row.payload is not None else Payload()
+    payload = msgspec.structs.replace(payload, place=ledger.places.get(header.code, payload.place))
+    if isinstance(payload.facts, dict):
+        own = {name: value for name, value in payload.facts.items() if name not in OF_THE_OTHER}
+        payload = msgspec.structs.replace(payload, facts=own)
+    return entry(header, payload)._replace(blobs=blobs)
+
+
+def _without_state(made: Entry) -> Entry:
+    """The same of a step that is done anew: what it wrote is in no state."""
+    if made.payload is None:
+        return made
+    payload = msgspec.structs.replace(decode_payload(made.payload), wrote=None, state=None)
+    header = msgspec.structs.replace(decode_header(made.header), payload="")
+    return entry(header, payload)._replace(blobs=made.blobs)
+
+
+def _needs(rows: list[Row]) -> list[Entry]:
+    """What the steps of the other run asked for: a resume of the fork looks whether it is there."""
+    wanted = (row for row in rows if row.header.startswith(b'["run","needs"'))
+    return [_entry(row, Ledger(), ()) for row in wanted]
+
+
+def _repeated(look: Reading, run: RunRow, ledger: Ledger, rows: list[Row], taken: set[Call]) -> Iterator[DoneEffect]:
+    """The effects that the fork does again: its own, and those of child runs that it does not take over."""
+    for each in effects_that(run.id, ledger, rows):
+        if each[0] not in taken:
+            yield each[1]
+    spawned = (past for past in ledger.calls.values() if past.kind == "spawn" and past.call not in taken)
+    for past in spawned:
+        facts = decode_payload(past.payload).facts if past.payload else {}
+        child = look.run_by_id(str(facts.get("child", "")))
+        if child is not None:
+            yield from (effect for _, effect in effects_of_run(look, child))
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def _new_run(runtime: Runtime, look: Reading, draft: Draft, new_id: str, inputs: bytes | None) -> NewRun:
+    """The fork's own row: as the other's, under a task of its own."""
+    run = draft.run
+    raw = run.inputs if inputs is None else inputs.decode()
+    return NewRun(
+        id=new_id,
+        scope=run.scope,
+        flow=run.flow,
+        task=_task(look, run),
+        inputs=raw,
+        inputs_digest=identity(raw.encode()),
+        parent="",
+        session=run.session,
+        trace_id=run.trace_id,
+        meta=run.meta,
+        actor=runtime.actor,
+        at=runtime.clock.now(),
+        named=1,
+        identity=run.identity,
+        source=run.source,
+        worktree=run.worktree,
+    )
+
+
+def _task(look: Reading, run: RunRow) -> str:
+    """The first name of a fork that nothing in this scope bears."""
+    number = 1
+    while True:
+        task = f"{run.task[:NAMED]}{FORK}{number}"
+        if not look.unfinished_of_task(run.scope, task) and not look.finished_of_task(run.scope, task):
+            return task
+        number += 1
+
+
+def _write(
+    runtime: Runtime, tx: Writing, draft: Draft, new: NewRun, wanted: Changes, effects: list[dict[str, Any]]
+) -> None:
+    """The fork, stopped before its first step."""
+    began = {"flow": new.flow, "task": new.task, "actor": new.actor}
+    origin = {"run": draft.run.id, "step": draft.step}
+    facts = {
+        **{"of": draft.run.id, "step": draft.step, "call": list(draft.call), "to": draft.to},
+        **{"by": new.actor, "why": wanted.why, "effects": effects, "reuse_effects": wanted.reuse_effects},
+        "inputs": sorted(wanted.inputs),
+        "state": {name: [value] for name, value in wanted.state.items()},
+    }
+
+    def fact(name: str, told: dict[str, Any]) -> Entry:
+        return claims.run_fact(name, told, epoch=1, at=new.at, trace_id=new.trace_id)
+
+    start = genesis(new.id, new.flow, new.task, new.inputs_digest)
+    last = [fact("forked", facts), fact("interrupted", {"by": PERSON})]
+    claimed = claims.add(runtime, tx, new, start, {**began, "origin": origin}, [*draft.entries, *last])
+    runtime.claimed.discard(new.id)
+    tx.set_run_status(claimed.hold.run_key, "interrupted", new.at)
+    tx.release_lease(claimed.hold)

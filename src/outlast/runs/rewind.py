@@ -1,0 +1,52 @@
+"""What going back to a step sets aside: one rule for `rewind`, `resume --from`, `resume_to` and a fork.
+
+Every call has a place: the entry at which the body last came to it. Going back to a call sets aside that call and every
+one whose place is not before it:
+
+- a step is done again, as its next attempt;
+- a value, a sleep, an event or an answer is forgotten, and made or asked for anew;
+- an effect that surely did not happen is tried again;
+- any other effect, and a child run, is kept, since it cannot be undone.
+
+None of them has a place until the body comes to it again: going back to it meanwhile sets aside nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from outlast.runs.call import Call, Ledger, Past
+
+NOT_REACHED = 1 << 62  # the place of a call that the body has not come to since the run went back
+REWOUND = "rewound"  # what was decided of a step that was set aside
+FORGOTTEN = ("value", "sleep", "emit", "wait")
+NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that the flow was given: it did not happen
+
+
+def place_of(ledger: Ledger, call: Call, end: int) -> int:
+    """Where to go back to for a call: its place, or `end`, after all there is, when it has none."""
+    past = ledger.calls.get(call)
+    return end if past is None else min(past.first, end)
+
+
+def set_aside(ledger: Ledger, start: int) -> None:
+    """Set aside every call whose place is `start` or later."""
+    ledger.mark = None
+    for call, past in list(ledger.calls.items()):
+        if past.first >= start:
+            past.first = NOT_REACHED
+            _set_aside(ledger, call, past)
+
+
+def _set_aside(ledger: Ledger, call: Call, past: Past) -> None:
+    if past.kind == "step":
+        past.decided, past.open = REWOUND, False
+        past.failures = past.crashes = past.shared = 0
+        ledger.in_flight.pop(call, None)
+    elif past.kind == "effect" and past.last.delivered and past.last.status in NOT_DONE:
+        past.decided, past.failures = "retry", 0
+    elif past.kind in FORGOTTEN:
+        del ledger.calls[call]
+        if past.kind == "wait" and past.last.status == "succeeded" and ":" in call.inputs:  # bound to what was shown
+            ledger.answers[call] = past
