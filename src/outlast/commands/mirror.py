@@ -16,6 +16,7 @@ from urllib.parse import quote
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
 from outlast.ledger.journal import Row, decode_header
+from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
@@ -101,11 +102,11 @@ def _goes_back(row: Row) -> bool:
 def write_mirror(runtime: Runtime, run_id: str) -> Path:
     """Write the whole mirror of a run, and give its folder. Raises OSError when the disk does not take it."""
     row = runtime.row(run_id)
-    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+    kept = runtime.store.read(lambda look: journal.read(look, row))
     folder = folder_of(runtime, row.id, row.flow)
     make_folder(folder)
     name = iterated if is_recipe(row.flow) else _Counted()
-    _Folder(folder, name).write(receipts_of(row.id, row.flow, rows, runtime.blobs.get))
+    _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, runtime.blobs.get, flaws=kept.flaws))
     return folder
 
 

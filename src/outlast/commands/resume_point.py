@@ -11,9 +11,10 @@ from typing import Any
 
 from outlast.flows.yaml.model import Command, Recipe
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
+from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold
 from outlast.runs.execution import Execution
-from outlast.store.contract import Writing
+from outlast.store.contract import Reading, Writing
 from outlast.values.codec import encode
 
 EVERY = 256  # entries between two marks, at least
@@ -48,7 +49,7 @@ def take_last(execution: Execution) -> Past | None:
 
 def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> None:
     """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
-    if execution.hold.head - execution.marked < EVERY:
+    if execution.hold.head - execution.marked < EVERY or execution.ledger.damaged:  # it would vouch for what is not
         return
     live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
     state = {name: [value] for name, value in execution.state.items()}
@@ -146,4 +147,10 @@ def _rewind(execution: Execution, name: str, target: str, first: int) -> None:
         queued = execution.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), made)
     execution.pen.write(queued)
     execution.marked = 0
-    execution.ledger = fold(execution.store.read(lambda look: look.journal_of(key)))
+    execution.ledger = execution.store.read(lambda look: _whole(look, execution.id))
+
+
+def _whole(look: Reading, run_id: str) -> Ledger:
+    run = look.run_by_id(run_id)
+    assert run is not None
+    return fold(*journal.read(look, run)[:2])

@@ -16,7 +16,8 @@ from outlast.errors import IntegrityBroken
 from outlast.files.changes import Left
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
-from outlast.runs.call import GOOD, Past, fold, labels
+from outlast.runs import journal
+from outlast.runs.call import GOOD, Ledger, Past, fold, labels
 from outlast.runs.plan import Plan
 from outlast.runs.run import RunRecord
 from outlast.runs.same_flow import is_found
@@ -64,16 +65,20 @@ class Story(NamedTuple):
 
 
 def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
-    """Everything about an unfinished run. A broken journal is believed in nothing that it says."""
+    """Everything about an unfinished run. A broken journal that nobody accepted is not believed."""
     from outlast.runs.planning import plan
 
     planned = plan(runtime, row)
-    broken = next((one for one in planned.verdict.reasons if one.code == "integrity_broken"), None)
+    kept = runtime.store.read(lambda look: journal.read(look, row))
+    ledger = fold(kept.rows, kept.flaws)
+    accepted = {each["fingerprint"] for each in ledger.accepted}
+    damage = [one for one in planned.verdict.reasons if one.code == "integrity_broken"]
+    broken = next((one for one in damage if one.fingerprint not in accepted), None)
     if broken:
-        planned = replace(planned, steps=(), state={})
-    rows = [] if broken else runtime.store.read(lambda look: look.journal_of(row.key))
+        planned, ledger = replace(planned, steps=(), state={}), Ledger()
+    rows = [] if broken else kept.rows
     names = labels(rows)
-    pasts = sorted((p for p in fold(rows).calls.values() if p.kind in CALLS), key=lambda past: past.seq)
+    pasts = sorted((p for p in ledger.calls.values() if p.kind in CALLS), key=lambda past: past.seq)
     undone = [past for past in pasts if not past.finished]
     return Story(
         row=row,

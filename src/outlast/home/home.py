@@ -324,11 +324,12 @@ class Runtime:
             before = below(found[-1].key)
 
     def receipts(self, run_id: str) -> list[Receipt]:
+        from outlast.runs import journal
         from outlast.runs.receipt import receipts_of
 
         row = self.row(run_id)
-        rows = self.store.read(lambda look: look.journal_of(row.key))
-        return receipts_of(row.id, row.flow, rows, self.blobs.get, row.trace_id)
+        kept = self.store.read(lambda look: journal.read(look, row))
+        return receipts_of(row.id, row.flow, kept.rows, self.blobs.get, row.trace_id, kept.flaws)
 
     def events(self, run_id: str, after: int, limit: int) -> list[Event]:
         from outlast.runs.events import read

@@ -17,7 +17,7 @@ from outlast import failpoints
 from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
 from outlast.ledger.journal import Entry, Payload
-from outlast.ledger.verdict import Verdict, unaccepted
+from outlast.ledger.verdict import Reason, Verdict, judge, unaccepted
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import delivery, failure
@@ -59,25 +59,32 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
 
     hold = claimed.hold
     found = _find(runtime, claimed)
-    if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
+    _standing(found, judge(recovery.broken_reasons(found)), accept)  # nothing is added to a record that nobody accepts
+    if claims.take_decisions(runtime, claimed, found.ledger):
         found = _find(runtime, claimed)
     suspects = _count_death(found, claimed)
     verdict = recovery.verdict_of(runtime, found)
-    known = [entry["fingerprint"] for entry in found.ledger.accepted]
     execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
     execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
-    standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
-    for reason in standing:
-        if not accept.takes(reason.code, reason.subject):
-            text = "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing)
-            raise Contested(claimed.run.id, text)
+    for reason in _standing(found, verdict, accept):
         facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
         execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"death": claimed.death} if claimed.death else {}
     execution.pen.note(execution.pen.fact("run", "resumed", facts))
     return execution, verdict
+
+
+def _standing(found: Found, verdict: Verdict, accept: Acceptance) -> list[Reason]:
+    """What contests the run and is accepted only now. Raises Contested when something of it is not."""
+    if found.rows and found.rows[-1].seq > found.lease.head and found.broken:  # nothing can be written after those
+        raise found.broken.as_error()
+    known = [entry["fingerprint"] for entry in found.ledger.accepted]
+    standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
+    if not all(accept.takes(reason.code, reason.subject) for reason in standing):
+        raise Contested(found.run.id, "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing))
+    return standing
 
 
 def _count_death(found: Found, claimed: Claim) -> set[Call]:
@@ -337,7 +344,12 @@ def _left_over(execution: Execution) -> dict[str, Past]:
     left = execution.unasked()
     if not left:
         return {}
-    names = labels(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
+    from outlast.runs import journal
+
+    def look(reading: Any) -> dict[Call, str]:
+        return labels(journal.read(reading, reading.run_by_id(execution.id)).rows)
+
+    names = execution.store.read(look)
     return {names[past.call]: past for past in left if past.call in names}
 
 

@@ -10,7 +10,8 @@ from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSeal
 from outlast.flows.loading import refuse_while_loading
 from outlast.home.process import is_alive, is_stopped
 from outlast.home.tokens import is_ours, print_of
-from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, decode_header, decode_payload, entry
+from outlast.ledger.damage import read_facts, read_header
+from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, entry
 from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
 from outlast.runs import deaths
 from outlast.runs.call import Call, Ledger
@@ -195,16 +196,16 @@ def claimed_by(look: Reading, run: RunRow, lease: LeaseRow) -> str:
 def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
     """What was noted when the claim that holds the lease was made; nothing when no claim does."""
     last = _last_fact(look, run, lease.head) if lease.holder and not is_executing(run) else None
-    if last is None or last.payload is None or decode_header(last.header).name != "claimed":
+    if last is None or read_header(last.header).name != "claimed":
         return {}
-    facts = decode_payload(last.payload).facts
-    return facts if isinstance(facts, dict) and facts.get("claim") == print_of(lease.holder) else {}
+    facts = read_facts(last)
+    return facts if facts.get("claim") == print_of(lease.holder) else {}
 
 
 def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
     """The last entry of a run, but for checks and answers that came meanwhile: they say nothing about who holds it."""
     for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
-        header = decode_header(row.header)
+        header = read_header(row.header)
         if (header.kind, header.name) != ("run", "checked") and header.kind not in NOTES:
             return row
     return None

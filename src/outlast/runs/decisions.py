@@ -26,6 +26,7 @@ from outlast.errors import (
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.journal import CALLS, Entry, Row, decode_header
+from outlast.runs import journal
 from outlast.runs.call import Call, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
@@ -247,9 +248,9 @@ class _Target(NamedTuple):
 
 
 def _target(look: Reading, run: RunRow, step: str) -> _Target:
-    rows = look.journal_of(run.key)
+    rows, flaws, _ = journal.read(look, run)
     call, kind, first = _found(look, run, rows, step)
-    past = fold(rows).calls.get(call)
+    past = fold(rows, flaws).calls.get(call)
     done = past is not None and past.finished and past.last.status == "succeeded"
     return _Target(_position(look, run), call, kind, first, done)
 
@@ -345,7 +346,7 @@ def _last_notes(
     waits = [wait for wait in tx.waits_of(run.key) if not damage_of(wait)]
     notes, told = notes_of(runtime, epoch, run.trace_id), list[Entry]()
     is_any = any(wait.status == "answered" for wait in waits)
-    closed = fold(tx.journal_of(run.key)).closed if is_any else set()
+    closed = fold(*journal.read(tx, run)[:2]).closed if is_any else set()
     for wait in waits:
         if wait.id == answer[0]:
             told += notes.answered(wait, answer[1], by)
@@ -370,7 +371,7 @@ def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
 
 def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str, int]:
     """The call that people name so, its kind, and the seq of its first entry. Raises StepNotFound, StepAmbiguous."""
-    return _found(look, run, look.journal_of(run.key), step)
+    return _found(look, run, journal.read(look, run).rows, step)
 
 
 def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str, int]:

@@ -247,7 +247,9 @@ class Execution:
     def revived(self, asked: Asked, past: Past) -> Attempt:
         """The attempt that was left in doubt, to record what became of it."""
         last = past.last
-        return Attempt(asked, past.attempts, past.failures, last.key, last.started_at, 0, recorded=True)
+        key = last.key or self.key_of(asked.call)  # of one that no entry is left of
+        began = last.started_at or self.clock.now()
+        return Attempt(asked, past.attempts, past.failures, key, began, 0, recorded=True)
 
     def key_of(self, call: Call) -> str:
         """The same on every attempt of this call, and on no other call's."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from outlast.ledger.journal import CALLS, TESTIMONY, decode_header
+from outlast.ledger.damage import read_header
+from outlast.ledger.journal import CALLS, TESTIMONY
 from outlast.runs.call import Call
 from outlast.store.contract import Store
 
@@ -31,7 +32,7 @@ class Labels:
     def _catch_up(self) -> None:
         for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
             self._seq = row.seq
-            header = decode_header(row.header)
+            header = read_header(row.header)
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             if header.kind in (*CALLS, TESTIMONY) and call not in self._names:
                 place = (header.scope, header.name)

@@ -9,8 +9,10 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import RepeatsEffects
-from outlast.ledger.journal import Row, decode_payload
+from outlast.ledger.journal import decode_payload
+from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Past, fold, labels
+from outlast.runs.journal import Journal
 from outlast.runs.look import UNREADABLE
 from outlast.runs.options import Options
 from outlast.store.contract import Reading, RunRow
@@ -72,18 +74,20 @@ def _of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[Any, Don
         yield run.id, _unknown(run.id, "which was removed")
         return
     try:
-        yield from _done(run.id, look.journal_of(run.key))
+        yield from _done(run.id, journal.read(look, run))
     except UNREADABLE:
         yield run.id, _unknown(run.id, "whose records cannot be read")
     for child in look.children_of(run.id):
         yield from _of_run(look, child)
 
 
-def _done(run_id: str, rows: list[Row]) -> Iterator[tuple[Any, DoneEffect]]:
-    names = labels(rows)
-    for past in fold(rows).calls.values():
+def _done(run_id: str, kept: Journal) -> Iterator[tuple[Any, DoneEffect]]:
+    names, ledger = labels(kept.rows), fold(kept.rows, kept.flaws)
+    for past in ledger.calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
             yield past.call, _effect(run_id, past, names)
+    if ledger.lost:
+        yield run_id, _unknown(run_id, "some of whose records are gone")
 
 
 def _unknown(run_id: str, why: str) -> DoneEffect:

@@ -95,6 +95,7 @@ class Interrupt:
                 else f"{self.step} waits for {_an(self.type)}"
             )
         said = QUESTIONS[self.type].format_map(_Shown(self.payload, step=self.step))
+        said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
 
