@@ -238,12 +238,17 @@ def test_entries_of_another_run_count_for_nothing(crashed: Place) -> None:
     assert (crashed.count("first"), crashed.count("pay")) == (3, 2)  # the step once more, the effect not
 
 
-def test_more_entries_than_were_written_are_not_accepted(crashed: Place) -> None:
-    tamper(
-        crashed.home,
-        "INSERT INTO journal (run, seq, header, hash, payload) SELECT run, seq + 1, header, hash, payload"
-        " FROM journal ORDER BY seq DESC LIMIT 1",
-    )
+ENDS = {
+    "one more entry": "INSERT INTO journal (run, seq, header, hash, payload) SELECT run, seq + 1, header, hash, payload"
+    " FROM journal ORDER BY seq DESC LIMIT 1",
+    "another hash at the end": "UPDATE leases SET hash = zeroblob(32)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_journal_with_another_end_than_was_recorded_cannot_be_gone_on_with(crashed: Place, end: str) -> None:
+    tamper(crashed.home, ENDS[end])
+    assert crashed.outlast.verify(crashed.run_id).problems
     for _ in range(2):
         with pytest.raises(IntegrityBroken):
             crashed.outlast.resume(crashed.run_id, **ACCEPT)
@@ -335,3 +340,79 @@ def test_whichever_entry_is_damaged_no_effect_happens_twice_and_steps_that_are_i
         again = sum(crashed.count(name) - 1 for name in ("first", "second", "third"))
         most = {"deleted with all after it": 3, "swapped with the next": 2}.get(damage, 1)
         assert again <= most, (damage, seq, crashed.ran)
+
+
+# -- results that live in blobs -----------------------------------------------------------------------
+
+
+@effect
+def print_book() -> str:
+    ran("print")
+    return "y" * 40_000
+
+
+@flow
+def press(run: Run) -> int:
+    first("a")
+    length = len(second()) + len(print_book())
+    reach("worked")
+    return length
+
+
+def blob_of(home: Path, step: str) -> Path:
+    with Outlast(home) as outlast:
+        (run,) = outlast.runs()
+        (name,) = [each.blob for each in outlast.receipts(run.id) if each.step == step]
+    (path,) = (home / "default" / "blobs").rglob(name)
+    return path
+
+
+def spoil_blob(path: Path, how: str) -> bytes:
+    kept = path.read_bytes()
+    path.chmod(0o600)
+    path.unlink() if how == "missing" else path.write_bytes(kept[:-1] + b"?")
+    return kept
+
+
+@pytest.mark.parametrize("how", ["missing", "corrupt"])
+def test_a_step_whose_result_is_gone_is_named_and_run_again_once_that_is_accepted(place: Place, how: str) -> None:
+    place.crash(press, at="worked")
+    KNOBS.pop("die", None)
+    place.close()
+    spoil_blob(blob_of(place.home, "second"), how)
+    run_id, code = place.run_id, f"artifact_{how}"
+    (reason,) = place.outlast.plan(run_id).verdict.contesting
+    assert (reason.code, reason.subject) == (code, "second")
+    with pytest.raises(Contested, match=rf"{code} \(second: "):
+        place.outlast.resume(run_id)
+    outcome = place.outlast.resume(run_id, accept=[f"{code}:second"], why="the disk was full")
+    assert (outcome.status, outcome.result) == ("succeeded", 80_000)
+    assert [place.count(name) for name in ("first", "second", "print")] == [1, 2, 1]
+    assert [receipt.attempt for receipt in place.receipts("second")] == [1, 2]
+    assert [receipt.broken for receipt in place.receipts("print_book")] == [""]
+
+
+def test_an_effect_whose_result_is_gone_is_in_doubt_once_that_is_accepted(place: Place) -> None:
+    place.crash(press, at="worked")
+    KNOBS.pop("die", None)
+    place.close()
+    path = blob_of(place.home, "print_book")
+    kept = spoil_blob(path, "missing")
+    run_id = place.run_id
+    assert {each.label: each.action for each in place.outlast.plan(run_id).steps}["print_book"] == "decide"
+    outcome = place.outlast.resume(run_id, accept=["artifact_missing"], why="it is lost")
+    assert [wait.type for wait in outcome.interrupts] == ["in_doubt"]
+    assert place.count("print") == 1
+    path.write_bytes(kept)  # a copy was found after all
+    assert place.outlast.resume(run_id).result == 80_000
+    assert place.count("print") == 1
+
+
+def test_going_back_to_a_step_whose_result_is_gone_is_a_way_on_without_accepting_anything(place: Place) -> None:
+    place.crash(press, at="worked")
+    KNOBS.pop("die", None)
+    place.close()
+    spoil_blob(blob_of(place.home, "second"), "missing")
+    place.outlast.rewind(place.run_id, "second", why="its result is gone")
+    assert place.outlast.resume(place.run_id).result == 80_000
+    assert [place.count(name) for name in ("first", "second", "print")] == [1, 2, 1]

@@ -98,7 +98,7 @@ def _log(
         path = work_folder(runtime, run_id, heard.call, header.attempt) / TAIL
         again = (lambda: _ended(runtime, run_id, heard)) if live else None
         return _made(heard, "running" if live else "crashed", {}, None, lambda: _of_file(path, again))
-    facts = _facts(heard.row)
+    facts = (_facts(heard.before) if heard.before is not None else {}) | _facts(heard.row)
     kept = facts.get("transcript")
     if not isinstance(kept, dict):
         return None

@@ -22,6 +22,8 @@ _LOST = encode_header(Header(LOST, "entry"))
 
 NO_PLACE = "its header or its place in the chain was changed"
 ADRIFT = "nothing ties it to the beginning or the end of its chain"
+BEYOND = "it lies after the recorded end of its chain"
+OTHER_END = "it is not the one that was recorded as the last"
 
 
 class Flaw(NamedTuple):
@@ -39,7 +41,7 @@ SOUND = Flaw("")
 def examine(start: bytes, rows: Sequence[Row], head: int, head_hash: bytes) -> dict[int, Flaw]:
     """What is wrong with the entries of a chain that is broken. Of several missing ones in a row the first is named."""
     own = [row for row in rows if row.seq <= head]
-    flaws = {row.seq: Flaw(ENTRY, f"the chain ends at {head}") for row in rows[len(own) :]}
+    flaws = {row.seq: Flaw(ENTRY, BEYOND) for row in rows[len(own) :]}
     joined = [_is_joined(start, own, place) for place in range(len(own))]
     prefix = _first(joined, False)
     tied_to_end = bool(own) and (own[-1].seq, own[-1].hash) == (head, head_hash)
@@ -50,7 +52,7 @@ def examine(start: bytes, rows: Sequence[Row], head: int, head_hash: bytes) -> d
             flaws[row.seq] = flaw
     flaws.update(_missing(own, head))
     if prefix == len(own) and not tied_to_end and own and own[-1].seq == head:
-        flaws[head] = Flaw(ENTRY, f"the chain ends at {head} with another entry than was recorded")
+        flaws[head] = Flaw(ENTRY, OTHER_END)
     return dict(sorted(flaws.items()))
 
 
@@ -91,10 +93,15 @@ def _missing(rows: Sequence[Row], head: int) -> Iterator[tuple[int, Flaw]]:
     expected = 1
     for row in rows:
         if row.seq != expected:
-            yield expected, Flaw(ENTRY, f"it is missing (the next one is {row.seq})")
+            yield expected, Flaw(ENTRY, _gone(expected, row.seq - 1))
         expected = row.seq + 1
     if expected <= head:
-        yield expected, Flaw(ENTRY, f"the chain ends at {expected - 1}, recorded was {head}")
+        yield expected, Flaw(ENTRY, _gone(expected, head))
+
+
+def _gone(first: int, last: int) -> str:
+    """The same words for a gap that was the end of a chain, and for the gap that it is once the run has gone on."""
+    return "it is missing" if first == last else f"it is missing, and all up to entry {last}"
 
 
 def _first(found: Sequence[bool], wanted: bool) -> int:

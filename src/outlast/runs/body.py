@@ -16,6 +16,7 @@ import msgspec
 from outlast import failpoints
 from outlast.errors import Contested, LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
+from outlast.ledger.damage import BEYOND, OTHER_END
 from outlast.ledger.journal import Entry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge, unaccepted
 from outlast.runs import call_plain as calls
@@ -78,8 +79,9 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance) -> tuple[Exec
 
 def _standing(found: Found, verdict: Verdict, accept: Acceptance) -> list[Reason]:
     """What contests the run and is accepted only now. Raises Contested when something of it is not."""
-    if found.rows and found.rows[-1].seq > found.lease.head and found.broken:  # nothing can be written after those
-        raise found.broken.as_error()
+    for broken in found.breaks:
+        if broken.why.startswith((BEYOND, OTHER_END)):  # what is written next would follow nothing that is known
+            raise broken.as_error()
     known = [entry["fingerprint"] for entry in found.ledger.accepted]
     standing = [r for r in unaccepted(verdict, known) if r.code != "effect_in_doubt"]  # that one waits for a person
     if not all(accept.takes(reason.code, reason.subject) for reason in standing):

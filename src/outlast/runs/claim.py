@@ -321,16 +321,17 @@ def _decision(
 
     choice = answer["choice"]
     past = ledger.calls.get(call)
+    tried, settles = past.attempts if past else 0, choice in ("skip", "reuse")
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
     header = Header(
-        kind if choice in ("skip", "reuse") else "decision",
+        kind if settles else "decision",
         call.step,
         call.scope,
         call.inputs,
         call.occurrence,
-        attempt=max(past.attempts if past else 0, 1),
+        attempt=tried + 1 if settles else max(tried, 1),  # what was tried keeps its receipt
         mark="reused" if choice == "reuse" else "decided",
-        started_at=past.last.started_at if past else at,
+        started_at=at,
         ended_at=at,
         key=past.last.key if past else "",
         epoch=epoch,

@@ -13,7 +13,7 @@ from outlast.clock import moment
 from outlast.errors import IntegrityBroken
 from outlast.ledger.damage import SOUND, UNDAMAGED, Flaws
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
-from outlast.runs.call import Call, id_of, labels
+from outlast.runs.call import GOOD, Call, id_of, labels
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 
@@ -95,6 +95,7 @@ class Heard(NamedTuple):
     label: str
     header: Header
     row: Row
+    before: Row | None = None  # its first outcome, when it was settled later
 
 
 def receipts_of(
@@ -125,8 +126,9 @@ def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED) -> list[Heard]:
             place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
             if flaws and flaws.get(row.seq, SOUND).why:
                 place = (call, header.attempt, -row.seq)
-            latest.pop(place, None)
-            latest[place] = Heard(call, names[call], header, row)
+            known = latest.pop(place, None)
+            ended = known if known is not None and known.header.status != "started" else None
+            latest[place] = Heard(call, names[call], header, row, (ended.before or ended.row) if ended else None)
         elif header.kind == "run" and header.name == "rewound" and row.payload:
             to = int(decode_payload(row.payload).facts["to"])
             began = {call: seq for call, seq in began.items() if seq < to}
@@ -134,13 +136,15 @@ def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED) -> list[Heard]:
 
 
 def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str, damage: str = "") -> Receipt:
-    call, label, header, row = heard
+    call, label, header, row, before = heard
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
     if header.kind == TESTIMONY and not payload.blob and payload.facts:
         payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
     result, broken = _result(payload, blob)
     facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
+    if before is not None and header.kind != TESTIMONY:
+        payload, facts = _settled(header, payload, facts, _payload(run_id, before), blob)
     return Receipt(
         run_id=run_id,
         flow=flow,
@@ -178,6 +182,18 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_
         call=id_of(call),
         interrupt=_interrupt(None, payload),
     )
+
+
+def _settled(
+    header: Header, payload: Payload, facts: dict[str, Any], first: Payload, blob: ReadBlob | None
+) -> tuple[Payload, dict[str, Any]]:
+    """A receipt of an attempt that was settled later, with what its first outcome said: how it failed, what it left."""
+    facts = facts_in(first, blob)[0] | facts
+    if first.error is None or payload.error is not None:
+        return payload, facts
+    if header.status in GOOD:
+        return payload, facts | {"failed": first.error}
+    return msgspec.structs.replace(payload, error=first.error), facts
 
 
 def _payload(run_id: str, row: Row) -> Payload:

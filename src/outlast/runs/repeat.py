@@ -87,7 +87,7 @@ def _done(run_id: str, kept: Journal) -> Iterator[tuple[Any, DoneEffect]]:
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
             yield past.call, _effect(run_id, past, names)
     if ledger.lost:
-        yield run_id, _unknown(run_id, "some of whose records are gone")
+        yield run_id, _unknown(run_id, "whose records cannot be read")
 
 
 def _unknown(run_id: str, why: str) -> DoneEffect:

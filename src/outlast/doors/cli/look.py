@@ -27,7 +27,17 @@ from outlast.doors.cli.render import (
     took,
     width,
 )
-from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_outputs, say_steps, step_json, told
+from outlast.doors.cli.steps import (
+    UNPROVEN,
+    exit_of,
+    latest,
+    noted,
+    say_damaged,
+    say_outputs,
+    say_steps,
+    step_json,
+    told,
+)
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord
@@ -91,13 +101,15 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
             (emit_timeline if door.json else say_timeline)(run, outlast.timeline(run.id))
             return 0
         plan = None if run.finished or run.status == "damaged" else outlast.plan(run.id)
-        steps, waits = latest(_whole(outlast, run.id)), tuple(outlast.interrupts(run.id))
+        receipts = _whole(outlast, run.id)
+        steps, waits = latest(receipts), tuple(outlast.interrupts(run.id))
         mirror = _mirror(outlast, run.id)
     if door.json:
         emit(_show_json(run, plan, steps, waits) | {"mirror": mirror or None})
         return 0
     _say_run(run, mirror)
     say_steps(run, steps)
+    say_damaged(door, run, receipts)
     say_outputs(door, run, steps)
     _say_standing(door, run, plan, waits)
     return 0
