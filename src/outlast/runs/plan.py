@@ -25,6 +25,7 @@ class PlanStep:
     status: str
     attempts: int
     action: str  # one of ACTIONS
+    choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from outlast.runs import claim as claims
 from outlast.runs import recovery
 from outlast.runs.call import Call, count_death, labels
 from outlast.runs.deaths import death_of
-from outlast.runs.plan import Plan, plan_steps, state_of
+from outlast.runs.plan import Plan, PlanStep, plan_steps, state_of
 from outlast.runs.recovery import Found
 from outlast.runs.run import FINISHED
-from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.waits.interrupt import CHOICES, Interrupt
 from outlast.store.contract import Reading, RunRow
 
 if TYPE_CHECKING:
@@ -27,20 +27,31 @@ def plan(runtime: Runtime, row: RunRow) -> Plan:
     if row.status in FINISHED:
         raise RunFinished(row.id, row.status)
 
-    def look(reading: Reading) -> tuple[Found, str, str]:
+    def look(reading: Reading) -> tuple[Found, str, str, bool]:
         lease = reading.lease_of(row.id)
         assert lease is not None
         found, holder = recovery.find(reading, row, lease), claims.holder_of(runtime, reading, row.id, lease)
-        return found, holder, "" if holder else death_of(runtime, reading, lease)
+        return found, holder, "" if holder else death_of(runtime, reading, lease), bool(reading.untaken(row.key))
 
-    found, holder, death = runtime.store.read(look)
+    found, holder, death, is_decided = runtime.store.read(look)
     if not holder and found.run.status == "running":
         found = found._replace(run=found.run._replace(status="crashed"))
         count_death(found.ledger, death)
     waits = runtime.waits(row.key)
     claimed = [Reason("claimed", row.id, "free", holder, "wait for it, or stop that worker")] if holder else []
     alive = [] if holder else _alive(runtime, found)
-    return _made(runtime, found, waits, [*_with_leftovers(runtime, found), *claimed, *alive, *_asked(waits)])
+    made = _made(runtime, found, waits, [*_with_leftovers(runtime, found), *claimed, *alive, *_asked(waits)])
+    return made if is_decided or found.run.status != "crashed" else _offering(made)
+
+
+def _offering(made: Plan) -> Plan:
+    """The plan of a run whose process died: of the steps that it died in a person may choose what becomes of them."""
+    return replace(made, steps=tuple(replace(step, choices=_choices(step)) for step in made.steps))
+
+
+def _choices(step: PlanStep) -> tuple[str, ...]:
+    died_in_it = step.kind == "step" and step.status == "started" and step.action == "retry"
+    return CHOICES["crash_loop"] if died_in_it else ()
 
 
 def _with_leftovers(runtime: Runtime, found: Found) -> list[Reason]:
