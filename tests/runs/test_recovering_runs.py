@@ -261,14 +261,14 @@ def test_what_is_accepted_with_a_claim_that_is_held_already_is_on_the_record_too
     tamper(place.home, "UPDATE journal SET payload = CAST(replace(payload, 'a plan', 'A plan') AS BLOB)")
     accept: dict[str, Any] = {"accept": ["integrity_broken"], "why": "I know what it was"}
     found = ann.ask("recover", ANCHOR, claim=True, **accept).value
-    assert (found["verdict"], {*found["codes"]}) == ("contested", {"integrity_broken", "auto_composed", "partial_work"})
+    assert (found["verdict"], {*found["codes"]}) == ("contested", {"integrity_broken", "auto_composed"})
     assert (found["resume"], found["claim"]["id"], found["claim"]["epoch"]) == ("attached", claim["id"], 3)
 
 
 def test_a_broken_record_of_a_run_is_contested_and_cannot_be_claimed(place: Place, hire: Hire, crashed: str) -> None:
     place.close()
     tamper(place.home, "UPDATE journal SET payload = CAST(replace(payload, 'a plan', 'A plan') AS BLOB)")
-    assert told(hire("ann"), claim=True) == ("contested", {"integrity_broken", "auto_composed", "partial_work"}, "lost")
+    assert told(hire("ann"), claim=True) == ("contested", {"integrity_broken", "auto_composed"}, "lost")
 
 
 # -- beside an explicit handoff ----------------------------------------------------------------------

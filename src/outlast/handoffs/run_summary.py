@@ -15,7 +15,7 @@ from outlast.commands.mirror import CONDITIONS, flow_name
 from outlast.errors import IntegrityBroken
 from outlast.files.changes import Left
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
-from outlast.ledger.verdict import Reason
+from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Ledger, Past, fold, labels
 from outlast.runs.plan import Plan
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LINES = 50  # of each kind in the text
 ENTRIES = 200  # of steps in the state
 CHARACTERS = 400  # of what one step said
+# What is told of a run whose broken journal nobody accepted: what its receipts do not say, and what may have happened.
+BELIEVED = ("integrity_broken", "claimed", "still_running", "effect_in_doubt", "effect_inputs_changed")
 
 
 class Undone(NamedTuple):
@@ -75,7 +77,8 @@ def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
     damage = [one for one in planned.verdict.reasons if one.code == "integrity_broken"]
     broken = next((one for one in damage if one.fingerprint not in accepted), None)
     if broken:
-        planned, ledger = replace(planned, steps=(), state={}), Ledger()
+        believed = judge(one for one in planned.verdict.reasons if one.code in BELIEVED)
+        planned, ledger = replace(planned, steps=(), state={}, verdict=believed), Ledger()
     rows = [] if broken else kept.rows
     names = labels(rows)
     pasts = sorted((p for p in ledger.calls.values() if p.kind in CALLS), key=lambda past: past.seq)
