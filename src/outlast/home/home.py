@@ -324,12 +324,9 @@ class Runtime:
             before = below(found[-1].key)
 
     def receipts(self, run_id: str) -> list[Receipt]:
-        from outlast.runs import journal
-        from outlast.runs.receipt import receipts_of
+        from outlast.runs.receipt import receipts_in
 
-        row = self.row(run_id)
-        kept = self.store.read(lambda look: journal.read(look, row))
-        return receipts_of(row.id, row.flow, kept.rows, self.blobs.get, row.trace_id, kept.flaws)
+        return receipts_in(self.store, self.row(run_id), self.blobs.get)
 
     def events(self, run_id: str, after: int, limit: int) -> list[Event]:
         from outlast.runs.events import read

@@ -13,7 +13,9 @@ from outlast.clock import moment
 from outlast.errors import IntegrityBroken
 from outlast.ledger.damage import SOUND, UNDAMAGED, Flaws
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
+from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, id_of, labels
+from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 
@@ -96,6 +98,12 @@ class Heard(NamedTuple):
     header: Header
     row: Row
     before: Row | None = None  # its first outcome, when it was settled later
+
+
+def receipts_in(store: Store, run: RunRow, blob: ReadBlob) -> list[Receipt]:
+    """The receipts of a run as they lie in the store, the damaged ones among them."""
+    rows, flaws, _ = store.read(lambda look: journal.read(look, run))
+    return receipts_of(run.id, run.flow, rows, blob, run.trace_id, flaws)
 
 
 def receipts_of(
