@@ -62,3 +62,33 @@ def test_a_run_without_commands_has_no_logs(outlast: Outlast) -> None:
     assert outlast.logs(run_id) == []
     with pytest.raises(StepNotFound):
         outlast.logs(run_id, "anything")
+
+
+SPOKE = """\
+flow: spoke
+steps:
+  - {id: build, run: "echo words of the step; exit 3"}
+  - {id: send, effect: true, run: "echo words of the effect; exit 4", confirm: "exit $(cat answer)"}
+"""
+
+
+def said(outlast: Outlast, run_id: str) -> dict[tuple[str, int], str]:
+    return {(log.step, log.attempt): b"".join(log.pieces()).decode() for log in outlast.logs(run_id)}
+
+
+@pytest.mark.parametrize("answer", ["0", "1"], ids=["it happened", "it did not"])
+def test_what_a_failed_attempt_printed_stays_whatever_is_decided_about_it(
+    outlast: Outlast, tmp_path: Path, answer: str
+) -> None:
+    (tmp_path / "flow.yaml").write_text(SPOKE)
+    (tmp_path / "answer").write_text("7")
+    run_id = outlast.run(flow_file("flow.yaml", tmp_path)).run_id
+    outlast.skip(run_id, "build", result=None, why="built by hand")
+    assert outlast.resume(run_id).status == "waiting"  # its probe does not know
+    (tmp_path / "answer").write_text(answer)
+    outlast.resume(run_id)
+    kept = said(outlast, run_id)
+    assert kept["build", 1] == "words of the step\n"
+    assert kept["send", 1] == "words of the effect\n"
+    folder = outlast.mirror(run_id) / "receipts"
+    assert '"status":"failed"' in (folder / "build-main.1.json").read_text()

@@ -283,6 +283,7 @@ def test_another_tenant_has_its_mirror_in_its_own_folder(tmp_path: Path) -> None
 
 DYING = """
 import resource, signal, sys
+import outlast.commands.mirror  # before the limit: a module that is compiled under it would be cut off too
 from outlast import Outlast
 
 outlast = Outlast(sys.argv[1])

@@ -451,6 +451,24 @@ def test_a_mark_from_before_a_rewind_is_none_any_more(folder: Folder, often: Non
     assert folder.lines() == ["first", *map(str, range(1, 26)), "3", *map(str, range(3, 31)), "last"]
 
 
+def test_a_damaged_entry_that_a_mark_names_is_done_again_and_no_later_mark_vouches_for_it(
+    folder: Folder, often: None
+) -> None:
+    long_loop(folder)
+    folder.end()
+    edit = """UPDATE journal SET header = CAST(replace(header, 'succeeded', 'skipped') AS BLOB)
+        WHERE CAST(header AS TEXT) LIKE '["step","first"%"succeeded"%'"""
+    program = f"import apsw; apsw.Connection('.outlast/default/outlast.db').execute({edit!r})"
+    subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, timeout=60)
+    accept = ("--accept", "integrity_broken", "--why", "a byte fell off")
+    killed(folder.cli("resume", folder.run_id, *accept, AT="28"))
+    assert folder.outlast._runtime.row(folder.run_id).mark < len(folder.outlast.events(folder.run_id)) - 16
+    assert folder.run().status == "succeeded"  # it is accepted already
+    rest = [*map(str, range(25, 29)), *map(str, range(28, 31))]
+    assert folder.lines() == ["first", *map(str, range(1, 26)), "first", *rest, "last"]
+    assert len(folder.outlast.verify().problems) == 1
+
+
 HANDING = """\
 - id: fix
   repeat:

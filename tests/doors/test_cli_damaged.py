@@ -1,5 +1,6 @@
 """One bad row: every list shows the others, names that one, and sends people to `verify`."""
 
+import shlex
 import subprocess
 import sys
 
@@ -78,3 +79,43 @@ def test_a_trigger_and_an_index_that_is_gone_are_named(cli: Cli) -> None:
     said = cli("verify").out
     assert "trigger sly is none of ours" in said
     assert "index one_unfinished_run is missing" in said
+
+
+# -- a damaged record of a run, accepted ---------------------------------------------------------------
+
+
+def spoilt(cli: Cli) -> str:
+    """A run that failed after its steps, and whose receipt of the first one was changed since."""
+    run = cli.here("flows.py:report", topic="ai", env={"DIE": "1"})
+    header = """CAST(header AS TEXT) LIKE '["step","find"%"succeeded"%'"""
+    damage(cli, f"""UPDATE journal SET payload = CAST('{{"result":["forged"]}}' AS BLOB) WHERE {header}""")
+    return run
+
+
+def test_a_damaged_record_is_named_by_its_step_and_taken_upon_oneself_by_the_command_that_is_shown(cli: Cli) -> None:
+    run = spoilt(cli)
+    shown = cli("show", run).out
+    assert "the receipt of step find, attempt 1" in shown
+    (named,) = [line for line in shown.splitlines() if line.startswith("mend that, or take it upon you: ")]
+    words = shlex.split(named.partition(": ")[2])[1:]
+    refused = cli("resume", run)
+    assert (refused.code, "integrity_broken" in refused.err, cli.diary) == (4, True, ["find", "draft", "publish"])
+    answer = cli(*[word if word != "WHY" else "the disk lost a byte" for word in words])
+    assert (answer.code, cli.diary) == (
+        4,
+        ["find", "draft", "publish", "find"],
+    )  # the effect in doubt is still in doubt
+    assert "effect publish may have happened" in answer.out
+
+
+def test_the_damaged_receipt_is_shown_beside_the_one_that_took_its_place(cli: Cli) -> None:
+    run = spoilt(cli)
+    cli("resume", run, "--accept", "integrity_broken", "--why", "the disk lost a byte")
+    kept = cli("receipts", run, "--json").json["receipts"]
+    found = [(one["attempt"], bool(one["broken"])) for one in kept if one["label"] == "find"]
+    assert found == [(1, True), (2, False)]
+    assert "succeeded, damaged" in cli("receipts", run).out
+    assert "find, attempt 1: damaged: its payload was changed" in cli("show", run).out
+    assert "damaged its payload was changed" in " ".join(cli("receipts", run, "find").out.split())
+    checked = cli("verify")
+    assert (checked.code, f"entry {run}/" in checked.out, "find" in checked.out) == (1, True, True)

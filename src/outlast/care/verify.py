@@ -226,7 +226,7 @@ def _problems(runtime: Runtime, row: RunRow, looked: _Looked | None, names: set[
     if damage_of(row):
         yield Problem(row.id, f"run {row.id}", damage_of(row))
     elif found.broken:
-        yield Problem(row.id, found.broken.record, found.broken.why)
+        yield from (Problem(row.id, *broken) for broken in found.breaks)
     else:
         yield from (Problem(row.id, *told) for told in _beside(row, looked))
     yield from (Problem(row.id, *told) for told in looked.unproven)

@@ -18,6 +18,7 @@ from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
 from outlast.ledger.journal import Row, decode_payload
+from outlast.runs import journal
 from outlast.runs.call import Call, labels
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
@@ -61,15 +62,15 @@ def logs(runtime: Runtime, run_id: str, step: str | None = None, attempt: int | 
     """
     row = runtime.row(run_id)
     live = runtime.record(row).status == "running"
-    rows, call = runtime.store.read(lambda look: (look.journal_of(row.key), _meant(look, row, step)))
-    every = [each for each in attempts_of(rows) if call in (None, each.call)]
+    kept, call = runtime.store.read(lambda look: (journal.read(look, row), _meant(look, row, step)))
+    every = [each for each in attempts_of(kept.rows, kept.flaws) if call in (None, each.call)]
     found = [each for each in every if attempt in (None, each.header.attempt)]
     if not found and (step is not None or attempt is not None):
         wanted = " ".join(part for part in (step or "", f"(attempt {attempt})" if attempt else "") if part)
         known = [f"{each.label} (attempt {each.header.attempt})" for each in every]
         raise StepNotFound(row.id, wanted, ", ".join(known[-8:]) or "none yet")
     newest = {each.call: each for each in found}
-    left = _left(rows)
+    left = _left(kept.rows)
     made = (_log(runtime, row.id, each, live and newest[each.call] is each, left) for each in found)
     return [log for log in made if log is not None]
 
@@ -83,7 +84,7 @@ def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
 def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], str]:
     """The transcripts of crashed attempts that a later one put on the record, as blobs."""
     facts = (_facts(row) for row in rows if b'"run","left"' in row.header)
-    return {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts}
+    return {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts if each}
 
 
 def _log(
@@ -97,7 +98,7 @@ def _log(
         path = work_folder(runtime, run_id, heard.call, header.attempt) / TAIL
         again = (lambda: _ended(runtime, run_id, heard)) if live else None
         return _made(heard, "running" if live else "crashed", {}, None, lambda: _of_file(path, again))
-    facts = _facts(heard.row)
+    facts = (_facts(heard.before) if heard.before is not None else {}) | _facts(heard.row)
     kept = facts.get("transcript")
     if not isinstance(kept, dict):
         return None

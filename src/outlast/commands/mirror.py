@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
-from outlast.ledger.journal import Row, decode_header
+from outlast.ledger.journal import CALLS, Row, decode_header
+from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
@@ -82,7 +83,7 @@ class Mirror:
         if not rows:
             return
         if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
-            self._whole, rows = True, self._rows(0)
+            self._whole, rows = True, self._rows(0)  # each attempt before keeps a file of its own
             self._folder = _Folder(self._folder.path, iterated)
         self._since = rows[-1].seq
         self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get))
@@ -93,19 +94,20 @@ class Mirror:
 
 
 def _goes_back(row: Row) -> bool:
-    """Whether a step may be done that has receipts already: after a rewind, or by a flow that went back."""
+    """Whether a step may have receipts already: of an attempt before, after a rewind, or in a flow that went back."""
     header = decode_header(row.header)
-    return header.occurrence > 0 or (header.kind, header.name) == ("run", "rewound")
+    tried = header.kind in CALLS and header.attempt > 1
+    return tried or header.occurrence > 0 or (header.kind, header.name) == ("run", "rewound")
 
 
 def write_mirror(runtime: Runtime, run_id: str) -> Path:
     """Write the whole mirror of a run, and give its folder. Raises OSError when the disk does not take it."""
     row = runtime.row(run_id)
-    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+    kept = runtime.store.read(lambda look: journal.read(look, row))
     folder = folder_of(runtime, row.id, row.flow)
     make_folder(folder)
     name = iterated if is_recipe(row.flow) else _Counted()
-    _Folder(folder, name).write(receipts_of(row.id, row.flow, rows, runtime.blobs.get))
+    _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, runtime.blobs.get, flaws=kept.flaws))
     return folder
 
 

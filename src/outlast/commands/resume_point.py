@@ -49,7 +49,7 @@ def take_last(execution: Execution) -> Past | None:
 
 def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> None:
     """Write a mark, if enough has happened since the last one. Every call of these iterations has its outcome."""
-    if execution.hold.head - execution.marked < EVERY:
+    if execution.hold.head - execution.marked < EVERY or execution.ledger.damaged:  # it would vouch for what is not
         return
     live = {path: number for path, number in loops.items() if not is_over(path.rpartition("/")[0] + "/", loops)}
     state = {name: [value] for name, value in execution.state.items()}

@@ -22,6 +22,7 @@ from outlast.ledger.journal import Entry, Row
 from outlast.ledger.lease import Beat
 from outlast.ledger.verdict import Reason
 from outlast.runs import claim as claims
+from outlast.runs import journal
 from outlast.runs.call import Call, fold, labels
 from outlast.runs.run import FINISHED
 from outlast.runs.unproven import refuse_unproven
@@ -79,9 +80,9 @@ def compose(runtime: Runtime, scope: str, task: str, base: Handoff | None = None
 
 
 def _accepted(runtime: Runtime, story: Story) -> tuple[str, ...]:
-    """What was accepted on the run's record; nothing of that is believed when the record is broken."""
-    rows = [] if story.broken else runtime.store.read(lambda look: look.journal_of(story.row.key))
-    return tuple(each["fingerprint"] for each in fold(rows).accepted)
+    """What was accepted on the run's record, as far as that record is what was stored."""
+    rows, flaws, _ = runtime.store.read(lambda look: journal.read(look, story.row))
+    return tuple(each["fingerprint"] for each in fold(rows, flaws).accepted)
 
 
 # -- the handoff -------------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ def step_handoff(runtime: Runtime, run_id: str, step: str) -> StepHandoff:
     row = runtime.row(run_id)
 
     def look(reading: Reading) -> tuple[Call, list[Row]]:
-        return find_call(reading, row, step)[0], reading.journal_of(row.key)
+        return find_call(reading, row, step)[0], journal.read(reading, row).rows
 
     call, rows = runtime.store.read(look)
     label = labels(rows).get(call)

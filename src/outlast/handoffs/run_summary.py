@@ -15,8 +15,9 @@ from outlast.commands.mirror import CONDITIONS, flow_name
 from outlast.errors import IntegrityBroken
 from outlast.files.changes import Left
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
-from outlast.ledger.verdict import Reason
-from outlast.runs.call import GOOD, Past, fold, labels
+from outlast.ledger.verdict import Reason, judge
+from outlast.runs import journal
+from outlast.runs.call import GOOD, Ledger, Past, fold, labels
 from outlast.runs.plan import Plan
 from outlast.runs.rewind import REWOUND
 from outlast.runs.run import RunRecord
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 LINES = 50  # of each kind in the text
 ENTRIES = 200  # of steps in the state
 CHARACTERS = 400  # of what one step said
+# What is told of a run whose broken journal nobody accepted: what its receipts do not say, and what may have happened.
+BELIEVED = ("integrity_broken", "claimed", "still_running", "effect_in_doubt", "effect_inputs_changed")
 
 
 class Undone(NamedTuple):
@@ -65,16 +68,21 @@ class Story(NamedTuple):
 
 
 def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
-    """Everything about an unfinished run. A broken journal is believed in nothing that it says."""
+    """Everything about an unfinished run. A broken journal that nobody accepted is not believed."""
     from outlast.runs.planning import plan
 
     planned = plan(runtime, row)
-    broken = next((one for one in planned.verdict.reasons if one.code == "integrity_broken"), None)
+    kept = runtime.store.read(lambda look: journal.read(look, row))
+    ledger = fold(kept.rows, kept.flaws)
+    accepted = {each["fingerprint"] for each in ledger.accepted}
+    damage = [one for one in planned.verdict.reasons if one.code == "integrity_broken"]
+    broken = next((one for one in damage if one.fingerprint not in accepted), None)
     if broken:
-        planned = replace(planned, steps=(), state={})
-    rows = [] if broken else runtime.store.read(lambda look: look.journal_of(row.key))
+        believed = judge(one for one in planned.verdict.reasons if one.code in BELIEVED)
+        planned, ledger = replace(planned, steps=(), state={}, verdict=believed), Ledger()
+    rows = [] if broken else kept.rows
     names = labels(rows)
-    pasts = sorted((p for p in fold(rows).calls.values() if p.kind in CALLS), key=lambda past: past.seq)
+    pasts = sorted((p for p in ledger.calls.values() if p.kind in CALLS), key=lambda past: past.seq)
     undone = [past for past in pasts if not past.finished]
     return Story(
         row=row,

@@ -327,11 +327,9 @@ class Runtime:
             before = below(found[-1].key)
 
     def receipts(self, run_id: str) -> list[Receipt]:
-        from outlast.runs.receipt import receipts_of
+        from outlast.runs.receipt import receipts_in
 
-        row = self.row(run_id)
-        rows = self.store.read(lambda look: look.journal_of(row.key))
-        return receipts_of(row.id, row.flow, rows, self.blobs.get, row.trace_id)
+        return receipts_in(self.store, self.row(run_id), self.blobs.get)
 
     def events(self, run_id: str, after: int, limit: int) -> list[Event]:
         from outlast.runs.events import read

@@ -7,7 +7,7 @@ status, its result, and the release of the lease. A crash before it leaves a run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from outlast.clock import moment
 from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
 from outlast.ledger.journal import Entry, Payload
-from outlast.ledger.verdict import Verdict
+from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import delivery, failure
@@ -66,11 +66,13 @@ def prepare(
 
 
 def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpec | None) -> tuple[Execution, Verdict]:
-    from outlast.runs import planning
+    from outlast.runs import planning, recovery
 
     hold = claimed.hold
     found = _find(runtime, claimed)
-    if found.broken is None and claims.take_decisions(runtime, claimed, found.ledger):
+    recovery.refuse_unknown_end(found)
+    _accepted(found, planning.standing(found, judge(recovery.broken_reasons(found))), accept)
+    if claims.take_decisions(runtime, claimed, found.ledger):  # nothing is added to a record that nobody accepts
         found = _find(runtime, claimed)
     suspects = _count_death(found, claimed)
     outlook = planning.outlook(runtime, found, spec, claimed.silent_at)
@@ -78,9 +80,7 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpe
     execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
     execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
-    for reason in outlook.standing:
-        if not accept.takes(reason.code, reason.subject):
-            raise planning.contested(claimed.run.id, outlook.standing)
+    for reason in _accepted(found, outlook.standing, accept):
         facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
         execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
@@ -88,6 +88,16 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpe
     facts |= {"code": spec.code} if spec is not None and spec.code else {}
     execution.pen.note(execution.pen.fact("run", "resumed", facts))
     return execution, verdict
+
+
+def _accepted(found: Found, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
+    """What contests the run and is accepted only now. Raises Contested when something of it is not."""
+    from outlast.runs import planning
+
+    standing = tuple(standing)
+    if not all(accept.takes(reason.code, reason.subject) for reason in standing):
+        raise planning.contested(found.run.id, standing)
+    return standing
 
 
 def _count_death(found: Found, claimed: Claim) -> set[Call]:
@@ -376,7 +386,12 @@ def _left_over(execution: Execution) -> dict[str, Past]:
     left = execution.unasked()
     if not left:
         return {}
-    names = labels(execution.store.read(lambda look: look.journal_of(execution.hold.run_key)))
+    from outlast.runs import journal
+
+    def look(reading: Any) -> dict[Call, str]:
+        return labels(journal.read(reading, reading.run_by_id(execution.id)).rows)
+
+    names = execution.store.read(look)
     return {names[past.call]: past for past in left if past.call in names}
 
 

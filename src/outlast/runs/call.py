@@ -11,7 +11,9 @@ from copy import copy
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from outlast.ledger.damage import LOST, PAYLOAD, UNDAMAGED, UNTIED, Flaws
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
 from outlast.runs.rewind import NOT_REACHED, set_aside
 from outlast.values.codec import encode
@@ -19,6 +21,7 @@ from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 GOOD = ("succeeded", "skipped")
+DAMAGED = "damaged"  # how an attempt ended whose receipt is not what was stored
 
 
 class Call(NamedTuple):
@@ -106,6 +109,8 @@ class Ledger(Struct, eq=False):
     forked: dict[str, Any] | None = None  # of a fork: from which call on it goes its own way, and with what state
     in_flight: dict[Call, Past] = field(default_factory=dict)  # begun by the last owner, and not ended
     body: str = ""  # code digest of the flow's body, as it last began to run
+    damaged: bool = False  # entries of it are not what was stored
+    lost: bool = False  # of those, some may have been about any call
 
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
@@ -187,19 +192,25 @@ def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
     """What a call does: replay its receipt, run, or wait for someone who knows.
 
     An outcome that was delivered is final. Everything else is tried again, except an effect that may have
-    happened and a step in which its process died `poison` times.
+    happened and a step in which its process died `poison` times. Where entries are gone, any effect may have.
     """
     past = ledger.calls.get(call)
     if past is None:
         other = ledger.left_over(call) if kind == "effect" else None
-        return Changed(other) if other else FIRST
+        return Changed(other) if other else FIRST if kind != "effect" or not ledger.lost else Doubtful(_unheard(call))
     if past.finished:
         return Replay(past)
-    if past.in_doubt:
+    if past.in_doubt or (kind == "effect" and past.last.status == DAMAGED and not past.decided):
         return Doubtful(past)
     if is_poisoned(past, poison):
         return Poisoned(past)
     return Fresh(past.attempts + 1, past.failures)
+
+
+def _unheard(call: Call) -> Past:
+    """An effect that no entry is about, in a journal that has lost some."""
+    last = Header("effect", call.step, call.scope, call.inputs, call.occurrence, attempt=1, status=DAMAGED)
+    return Past(call, "effect", 0, 0, last, None, attempts=1)
 
 
 def is_poisoned(past: Past, poison: int) -> bool:
@@ -211,12 +222,15 @@ def is_poisoned(past: Past, poison: int) -> bool:
 # -- folding -----------------------------------------------------------------------------------------
 
 
-def fold(rows: Iterable[Row]) -> Ledger:
-    """Read a journal in order into what a resume needs to know."""
-    ledger = Ledger()
+def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED) -> Ledger:
+    """Read a journal in order into what a resume needs to know. What is damaged of it speaks for nothing."""
+    ledger = Ledger(damaged=bool(flaws))
     calls = ledger.calls
     for seq, raw, _, payload in rows:
         header = decode_header(raw)
+        if flaws and seq in flaws and not _is_believed(header, flaws[seq].kind):
+            _fold_damaged(ledger, header, seq, is_known=flaws[seq].kind == PAYLOAD)
+            continue
         if header.kind == "run":
             _fold_fact(ledger, header, seq, payload)
             continue
@@ -271,6 +285,52 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
 def _fold_decision(ledger: Ledger, past: Past, header: Header) -> None:
     past.decided, past.crashes, past.shared, past.failures, past.open = header.status, 0, 0, 0, False
     ledger.in_flight.pop(past.call, None)
+
+
+def _is_believed(header: Header, flaw: str) -> bool:
+    """Whether a flawed entry counts: without what it carries, or where nothing can happen twice by it."""
+    if flaw == UNTIED:
+        return header.kind not in ("effect", "decision") or (header.delivered and header.status in GOOD)
+    return flaw == PAYLOAD and (header.kind in ("run", "emit", *NOTES) or header.status == "started")
+
+
+def _fold_damaged(ledger: Ledger, header: Header, seq: int, *, is_known: bool) -> None:
+    """A damaged entry: a step is done again, an effect is in doubt; a value, a wait or a decision is made anew.
+
+    `is_known`: its header is sound, so it is about the call that it names and no other.
+    """
+    call = Call(header.scope, header.name, header.inputs, header.occurrence)
+    if not is_known and (seq > 1 or header.kind == LOST):  # one that is there as the first says that the run began
+        _lose(ledger)
+    past = ledger.calls.get(call)
+    if header.kind == "spawn" and past is None:  # there is a child: it is looked for, not begun once more
+        ledger.calls[call] = Past(call, "spawn", seq, seq, replace(header, status=DAMAGED, delivered=False), None)
+    if header.kind not in CALLS or (past is not None and past.finished and not is_known):
+        return
+    if past is None or past.kind == "decision":
+        past = ledger.calls[call] = Past(call, header.kind, seq if past is None else past.first, seq, header, None)
+        if header.kind == "effect":
+            ledger.effects.setdefault(call.step, []).append(past)
+    past.attempts, past.seq = max(past.attempts, header.attempt, 1), seq
+    ledger.in_flight.pop(call, None)
+    spoil(past, header)
+
+
+def spoil(past: Past, last: Header | None = None) -> None:
+    """The receipt of a call is not what was stored: a step is done again, an effect is in doubt."""
+    probed = "probed" if "probed" in (past.last.mark, last.mark if last else "") else ""
+    past.last = replace(last or past.last, status=DAMAGED, delivered=False, mark=probed)
+    past.payload, past.open, past.decided = None, False, ""
+
+
+def _lose(ledger: Ledger) -> None:
+    """Entries are gone: an effect that was to be tried again may have been, and what was decided may be done."""
+    ledger.lost = True
+    for call, past in list(ledger.calls.items()):
+        if past.kind == "decision":
+            del ledger.calls[call]
+        elif past.kind == "effect" and not past.finished and not past.in_doubt:
+            spoil(past)
 
 
 def count_death(ledger: Ledger, death: str) -> None:

@@ -31,7 +31,7 @@ from outlast.runs.attempt import (
     Raised,
     Returned,
 )
-from outlast.runs.call import Changed, Doubtful, Fresh, Poisoned, Replay
+from outlast.runs.call import DAMAGED, Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.execution import Execution, mark_of, shown
 from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
@@ -171,8 +171,9 @@ def _in_doubt(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
 def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | None) -> Driven:
     """Settle an effect in doubt. A tuple: it happened; None: it did not, try again; else the run waits."""
     asked, spec = attempt.asked, attempt.asked.spec
+    doubt: dict[str, Any] = {"attempt": attempt.number} | _record(asked)
     if spec.confirm is None:
-        yield from _wait(execution, asked, "in_doubt", {"attempt": attempt.number})
+        yield from _wait(execution, asked, "in_doubt", doubt)
     answer = yield PROBE, attempt
     if failpoints.armed:
         failpoints.armed("probe.ended")
@@ -189,8 +190,14 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
             execution.cut_short = True
             raise Stopped
         why = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else "UNKNOWN"
-        yield from _wait(execution, asked, "in_doubt", {"attempt": attempt.number, "probe": why})
+        yield from _wait(execution, asked, "in_doubt", {**doubt, "probe": why})
     return (yield from _not_done(execution, attempt, error))
+
+
+def _record(asked: Asked) -> dict[str, str]:
+    """Why it is in doubt, if that is because what was written about it is not what was stored."""
+    past = asked.next.past if isinstance(asked.next, Doubtful) else None
+    return {"record": DAMAGED} if past is not None and past.last.status == DAMAGED else {}
 
 
 def _not_done(execution: Execution, attempt: Attempt, error: BaseException | None) -> Driven:

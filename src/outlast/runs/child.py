@@ -321,9 +321,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
 
         return known_child(execution, spec, call, past)
     claimed: Claim | None = None
-    if past is not None and past.payload:
-        past.asked = True
-        run_id = str(decode_payload(past.payload).facts["child"])
+    if (run_id := _known(execution, spec, call, past)) is not None:
         child: Child[Any] = Child(execution, spec, run_id, call, past)
     else:
         claimed = _create(execution, spec, raw, call)
@@ -342,10 +340,27 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     return child
 
 
+def _known(execution: Execution, spec: FlowSpec, call: Call, past: Past | None) -> str | None:
+    """The child that this call began before; where the entry about it is damaged or may be gone, by its task."""
+    if past is not None:
+        past.asked = True
+    if past is not None and past.payload:
+        return str(decode_payload(past.payload).facts["child"])
+    if past is None and not execution.ledger.lost:
+        return None
+    task = _task(execution, spec, call)
+    children = execution.store.read(lambda look: look.children_of(execution.id))
+    return next((child.id for child in children if child.task == task), None)
+
+
+def _task(execution: Execution, spec: FlowSpec, call: Call) -> str:
+    return f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
+
+
 def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Claim:
     """The child and the parent's knowledge of it, in one transaction: never one without the other."""
     runtime = execution.runtime
-    task = f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
+    task = _task(execution, spec, call)
     new = new_run(runtime, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})

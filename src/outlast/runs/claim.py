@@ -10,7 +10,8 @@ from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSeal
 from outlast.flows.loading import refuse_while_loading
 from outlast.home.process import is_alive, is_stopped
 from outlast.home.tokens import is_ours, print_of
-from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, decode_header, decode_payload, entry
+from outlast.ledger.damage import read_facts, read_header
+from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, entry
 from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
 from outlast.runs import deaths
 from outlast.runs.call import Call, Ledger
@@ -208,16 +209,16 @@ def claimed_by(look: Reading, run: RunRow, lease: LeaseRow) -> str:
 def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
     """What was noted when the claim that holds the lease was made; nothing when no claim does."""
     last = _last_fact(look, run, lease.head) if lease.holder and not is_executing(run) else None
-    if last is None or last.payload is None or decode_header(last.header).name != "claimed":
+    if last is None or read_header(last.header).name != "claimed":
         return {}
-    facts = decode_payload(last.payload).facts
-    return facts if isinstance(facts, dict) and facts.get("claim") == print_of(lease.holder) else {}
+    facts = read_facts(last)
+    return facts if facts.get("claim") == print_of(lease.holder) else {}
 
 
 def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
     """The last entry of a run, but for checks and answers that came meanwhile: they say nothing about who holds it."""
     for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
-        header = decode_header(row.header)
+        header = read_header(row.header)
         if (header.kind, header.name) not in BESIDE and header.kind not in NOTES:
             return row
     return None
@@ -353,16 +354,17 @@ def _decision(
 
     choice = answer["choice"]
     past = ledger.calls.get(call)
+    tried, settles = past.attempts if past else 0, choice in ("skip", "reuse")
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
     header = Header(
-        kind if choice in ("skip", "reuse") else "decision",
+        kind if settles else "decision",
         call.step,
         call.scope,
         call.inputs,
         call.occurrence,
-        attempt=max(past.attempts if past else 0, 1),
+        attempt=tried + 1 if settles else max(tried, 1),  # what was tried keeps its receipt
         mark="reused" if choice == "reuse" else "decided",
-        started_at=past.last.started_at if past else at,
+        started_at=at,
         ended_at=at,
         key=past.last.key if past else "",
         epoch=epoch,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from outlast.home.process import is_alive
 from outlast.ledger.lease import was_rebooted
+from outlast.runs import journal
 from outlast.runs.call import fold
 from outlast.store.contract import LeaseRow, Reading, Writing
 
@@ -49,4 +50,4 @@ def _several_at_work(look: Reading, process_id: str) -> bool:
 
 def _is_at_work(look: Reading, run_id: str) -> bool:
     run = look.run_by_id(run_id)
-    return run is not None and bool(fold(look.journal_of(run.key)).in_flight)
+    return run is not None and bool(fold(*journal.read(look, run)[:2]).in_flight)

@@ -26,6 +26,7 @@ from outlast.errors import (
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.journal import CALLS, Entry, Row, decode_header
+from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
@@ -249,8 +250,8 @@ class _Target(NamedTuple):
 
 
 def _target(look: Reading, run: RunRow, step: str, back: bool) -> _Target:
-    rows = look.journal_of(run.key)
-    ledger, end = fold(rows), 1 + (rows[-1].seq if rows else 0)
+    rows, flaws, _ = journal.read(look, run)
+    ledger, end = fold(rows, flaws), 1 + (rows[-1].seq if rows else 0)
     call, kind = gone_back_to(look, run, rows, step, ledger) if back else _found(look, run, rows, step)
     past = ledger.calls.get(call)
     done = past is not None and past.finished and past.last.status == "succeeded"
@@ -348,7 +349,7 @@ def _last_notes(
     waits = [wait for wait in tx.waits_of(run.key) if not damage_of(wait)]
     notes, told = notes_of(runtime, epoch, run.trace_id), list[Entry]()
     is_any = any(wait.status == "answered" for wait in waits)
-    closed = fold(tx.journal_of(run.key)).closed if is_any else set()
+    closed = fold(*journal.read(tx, run)[:2]).closed if is_any else set()
     for wait in waits:
         if wait.id == answer[0]:
             told += notes.answered(wait, answer[1], by)
@@ -373,7 +374,7 @@ def unfinished(look: Reading, run_id: str, *, sealed: bool = False) -> RunRow:
 
 def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str]:
     """The call that people name so, and its kind. Raises StepNotFound, StepAmbiguous."""
-    return _found(look, run, look.journal_of(run.key), step)
+    return _found(look, run, journal.read(look, run).rows, step)
 
 
 def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger: Ledger) -> tuple[Call, str]:

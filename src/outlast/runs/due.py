@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outlast.ledger.journal import decode_header
+from outlast.ledger.damage import read_header
 from outlast.runs import claim as claims
 from outlast.runs.look import UNREADABLE
 from outlast.runs.run import FINISHED
@@ -83,7 +83,7 @@ def _reason(runtime: Runtime, run_id: str, look: Reading) -> str:
 def _is_old(runtime: Runtime, look: Reading, row: RunRow, lease: LeaseRow) -> bool:
     """Whether nothing was heard of a stopped or crashed run for a week."""
     beat = look.beat_of(lease.holder) if lease.holder else None
-    ended = [decode_header(entry.header).ended_at for entry in look.entries_of(row.key, [lease.head])]
+    ended = [read_header(entry.header).ended_at for entry in look.entries_of(row.key, [lease.head])]
     last = max(row.updated_at, beat.wall_us if beat else 0, *ended, 0)
     return runtime.clock.now() - last > OLD_US
 

@@ -60,10 +60,11 @@ async def follow_async(following: Following) -> AsyncIterator[Event]:
 
 def timeline(runtime: Runtime, run_id: str) -> list[TimelineItem]:
     """Everything that happened in a run, in order, from the ledger alone."""
+    from outlast.runs import journal
     from outlast.runs.look import interrupt_of
     from outlast.runs.timeline import timeline_of
 
     row = runtime.row(run_id)
     status = runtime.record(row).status  # before its journal is read
-    rows, waits = runtime.store.read(lambda look: (look.journal_of(row.key), look.interrupts_of(row.key)))
-    return timeline_of(row.id, status, rows, [interrupt_of(wait) for wait in waits])
+    kept, waits = runtime.store.read(lambda look: (journal.read(look, row), look.interrupts_of(row.key)))
+    return timeline_of(row.id, status, kept.rows, [interrupt_of(wait) for wait in waits])

@@ -17,7 +17,7 @@ from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped
 from outlast.flows.retry import NO_RETRY
 from outlast.flows.spec import StepSpec
 from outlast.ledger.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
-from outlast.runs import failure
+from outlast.runs import failure, journal
 from outlast.runs.attempt import Asked, Attempt, Raised
 from outlast.runs.call import (
     FIRST,
@@ -44,7 +44,7 @@ from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.runs.undo import Endings
-from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
+from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
 from outlast.values.digest import identity
@@ -332,7 +332,9 @@ class Execution:
     def revived(self, asked: Asked, past: Past) -> Attempt:
         """The attempt that was left in doubt, to record what became of it."""
         last = past.last
-        return Attempt(asked, past.attempts, past.failures, last.key, last.started_at, 0, recorded=True)
+        key = last.key or self.key_of(asked.call)  # of one that no entry is left of
+        began = last.started_at or self.clock.now()
+        return Attempt(asked, past.attempts, past.failures, key, began, 0, recorded=True)
 
     def delay_of(self, attempt: Attempt) -> float:
         """Seconds to wait before the attempt after this one."""
@@ -398,7 +400,13 @@ class Execution:
             queued = self.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), rewound)
         self.pen.write(queued)
         self.marked = 0
-        self.ledger = fold(self.store.read(lambda look: look.journal_of(key)))
+        self.ledger = self.store.read(self._whole)
+
+    def _whole(self, look: Reading) -> Ledger:
+        run = look.run_by_id(self.id)
+        assert run is not None
+        rows, flaws, _ = journal.read(look, run)
+        return fold(rows, flaws)
 
     def pack(self, attempt: Attempt, value: Any) -> tuple[Any, Payload] | Raised:
         """A body's value as it will come back, and the payload that keeps it. A refused one is a failure."""

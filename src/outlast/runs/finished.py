@@ -55,14 +55,12 @@ def proven(runtime: Runtime, run_id: str) -> Found:
         assert run is not None
         assert lease is not None
         found = recovery.find(reading, run, lease)
-        waits = [] if found.broken else reading.interrupts_of(run.key)
-        broken = found.broken or next(differences(run, found.rows, waits), None)
-        return found._replace(broken=broken)
+        broken = found.unaccepted or next(differences(run, found.rows, reading.interrupts_of(run.key)), None)
+        if broken is not None:
+            raise broken.as_error()
+        return found
 
-    found = runtime.store.read(look)
-    if found.broken is not None:
-        raise found.broken.as_error()
-    return found
+    return runtime.store.read(look)
 
 
 def _has_changed(runtime: Runtime, spec: FlowSpec, found: Found) -> bool:

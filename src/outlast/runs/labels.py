@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from outlast.ledger.journal import decode_header
+from outlast.ledger.damage import read_header
 from outlast.runs.call import Call, Naming, label
 from outlast.store.contract import Store
 
@@ -35,6 +35,6 @@ class Labels:
     def _catch_up(self) -> None:
         for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
             self._seq = row.seq
-            self._named.add(decode_header(row.header))
+            self._named.add(read_header(row.header))
         if self._told:
             self._told = {call: told for call, told in self._told.items() if call not in self._named.names}

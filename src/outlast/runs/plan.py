@@ -29,6 +29,7 @@ class PlanStep:
     attempts: int
     action: str  # one of ACTIONS
     why: str = ""  # of one that does not follow from its receipts alone
+    choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
 
 
 @dataclass(frozen=True, slots=True)

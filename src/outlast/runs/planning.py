@@ -23,13 +23,13 @@ from outlast.ledger.journal import Row
 from outlast.ledger.verdict import Reason, Verdict, judge, unaccepted
 from outlast.runs import claim as claims
 from outlast.runs import recovery
-from outlast.runs.call import Call, Past, count_death, fold, labels
+from outlast.runs.call import Call, Past, count_death, labels
 from outlast.runs.deaths import death_of
 from outlast.runs.plan import SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
 from outlast.runs.recovery import Found, Source
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
-from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.waits.interrupt import CHOICES, Interrupt
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
 
@@ -61,20 +61,23 @@ def outlook(
 ) -> Outlook:
     """What resuming a run with this flow comes to. `loaded`: what its module provides is known."""
     source = _source(runtime, found.run, spec)
+    given = recovery.reasons(runtime, found, source, loaded=loaded)  # first: what is damaged is known from then on
     actions, ahead = _actions(runtime, found, spec, silent_at)
-    given = recovery.reasons(runtime, found, source, loaded=loaded)
-    if found.broken is None:
-        given = [*_with_leftovers(runtime, found, given, actions), *_alive(runtime, found), *_asked(runtime, found)]
-        given += _changed(found, actions)
-    verdict = judge([*given, *more])
-    refuses = unaccepted(verdict, [entry["fingerprint"] for entry in found.ledger.accepted])
+    given = [*_with_leftovers(runtime, found, given, actions), *_alive(runtime, found), *_asked(runtime, found)]
+    verdict = judge([*given, *_changed(found, actions), *more])
     return Outlook(
         verdict,
-        tuple(reason for reason in refuses if reason.code not in SETTLED),
+        standing(found, verdict),
         plan_steps(found.ledger, labels(found.rows), runtime.settings.crashes_before_asking, actions),
         ahead,
         tuple(sorted(recovery.needs_of(found, source))),
     )
+
+
+def standing(found: Found, verdict: Verdict) -> tuple[Reason, ...]:
+    """What refuses a resume: it contests, nobody has accepted it, and no resume sees to it itself."""
+    refuses = unaccepted(verdict, [entry["fingerprint"] for entry in found.ledger.accepted])
+    return tuple(reason for reason in refuses if reason.code not in SETTLED)
 
 
 def contested(run_id: str, standing: Iterable[Reason]) -> Contested:
@@ -103,7 +106,7 @@ def plan(runtime: Runtime, row: RunRow) -> Plan:
         flow=row.flow,
         status=seen.found.run.status,
         verdict=view.verdict,
-        steps=view.steps,
+        steps=_offering(seen, view.steps),
         resources=view.resources,
         code_changed=tuple(sorted(r.subject for r in view.verdict.reasons if r.code == "code_changed")),
         waits=tuple(wait.says for wait in waits),
@@ -120,6 +123,7 @@ class Seen(NamedTuple):
     holder: str
     silent_at: int
     refused: OutlastError | None
+    is_decided: bool  # somebody has said what becomes of it
 
 
 def _seen(runtime: Runtime, look: Reading, row: RunRow) -> Seen:
@@ -127,6 +131,7 @@ def _seen(runtime: Runtime, look: Reading, row: RunRow) -> Seen:
     assert lease is not None
     found, refused = recovery.find(look, row, lease), None
     try:
+        recovery.refuse_unknown_end(found)
         claims.refuse_taken(runtime, look, row, lease)
         found = _with_decisions(runtime, look, found)
     except OutlastError as error:
@@ -135,12 +140,24 @@ def _seen(runtime: Runtime, look: Reading, row: RunRow) -> Seen:
     if not holder and found.run.status == "running":
         found = found._replace(run=found.run._replace(status="crashed"))
         count_death(found.ledger, death_of(runtime, look, lease))
-    return Seen(found, holder, claims.silent_since(runtime, look, row, lease), refused)
+    return Seen(found, holder, claims.silent_since(runtime, look, row, lease), refused, bool(look.untaken(row.key)))
+
+
+def _offering(seen: Seen, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """Of the steps that a run's process died in, what a person may choose to become of them."""
+    if seen.is_decided or seen.found.run.status != "crashed":
+        return steps
+    return tuple(replace(step, choices=_choices(step)) for step in steps)
+
+
+def _choices(step: PlanStep) -> tuple[str, ...]:
+    died_in_it = step.kind == "step" and step.status == "started" and step.action == "retry"
+    return CHOICES["crash_loop"] if died_in_it else ()
 
 
 def _with_decisions(runtime: Runtime, look: Reading, found: Found) -> Found:
     """The run as it is when what was decided stands in its journal."""
-    if found.broken is not None:
+    if found.unaccepted is not None:
         return found
     lease: LeaseRow = found.lease
     made = claims.decided(runtime, look, found.run, found.ledger, lease.epoch + 1)
@@ -150,9 +167,7 @@ def _with_decisions(runtime: Runtime, look: Reading, found: Found) -> Found:
         found = recovery.find(look, found.run._replace(mark=0), lease)
     numbered = enumerate(made.entries, lease.head + 1)
     rows = [*found.rows, *(Row(seq, each.header, b"", each.payload) for seq, each in numbered)]
-    ledger = fold(rows)
-    ledger.mark = ledger.mark if found.run.mark else None
-    return found._replace(rows=rows, ledger=ledger)
+    return found._replace(rows=rows, ledger=recovery.folded(found.run, rows, found.flaws))
 
 
 def _flow(runtime: Runtime, row: RunRow) -> tuple[FlowSpec | None, OutlastError | None]:
@@ -189,11 +204,11 @@ def _actions(
     runtime: Runtime, found: Found, spec: FlowSpec | None, silent_at: int
 ) -> tuple[dict[Call, Action], tuple[str, ...]]:
     """Of a flow file: what going through it finds. Else: where a person is asked, whatever the receipts say."""
-    if found.broken is None and isinstance(spec, RecipeSpec):
+    if isinstance(spec, RecipeSpec):
         from outlast.runs.replay.rehearsal import rehearse
 
         return rehearse(runtime, found, spec, silent_at, _asks)
-    waits = runtime.waits(found.run.key) if found.broken is None else []
+    waits = runtime.waits(found.run.key)
     changed = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}
     known = {call: Action("decide", "it was done with other inputs") for call in changed}
     return known | _asked_about_files(runtime, found), ()

@@ -11,8 +11,11 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
+from outlast.ledger.damage import SOUND, UNDAMAGED, Flaws
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
-from outlast.runs.call import Call, id_of, known_scope, labels
+from outlast.runs import journal
+from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
+from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 
@@ -57,7 +60,7 @@ class Receipt:
     trace_id: str
     envelope: Envelope
     hash: str
-    broken: str = ""  # why the result or a fact cannot be shown: its blob is missing or was changed
+    broken: str = ""  # why it, its result or a fact cannot be shown: it is not what was stored
     facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
     call: str = ""  # of which call it is an attempt: the same in its events and waits
     interrupt: str = ""  # the wait whose answer settled it
@@ -94,20 +97,33 @@ class Heard(NamedTuple):
     label: str
     header: Header
     row: Row
+    before: Row | None = None  # its first outcome, when it was settled later
+
+
+def receipts_in(store: Store, run: RunRow, blob: ReadBlob) -> list[Receipt]:
+    """The receipts of a run as they lie in the store, the damaged ones among them."""
+    rows, flaws, _ = store.read(lambda look: journal.read(look, run))
+    return receipts_of(run.id, run.flow, rows, blob, run.trace_id, flaws)
 
 
 def receipts_of(
-    run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None, trace_id: str = ""
+    run_id: str,
+    flow: str,
+    rows: Sequence[Row],
+    blob: ReadBlob | None = None,
+    trace_id: str = "",
+    flaws: Flaws = UNDAMAGED,
 ) -> list[Receipt]:
-    """One receipt per attempt, in the order in which the attempts were last heard of.
+    """One receipt per attempt, in the order in which the attempts were last heard of; and each damaged one.
 
     `trace_id` is the run's: what people decided was written without it.
     """
-    return [_receipt(run_id, flow, each, blob, trace_id) for each in attempts_of(rows)]
+    heard = attempts_of(rows, flaws)
+    return [_receipt(run_id, flow, each, blob, trace_id, flaws.get(each.row.seq, SOUND).why) for each in heard]
 
 
-def attempts_of(rows: Sequence[Row]) -> list[Heard]:
-    """The last entry about each attempt, in that order."""
+def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED) -> list[Heard]:
+    """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it."""
     names = labels(rows)
     latest: dict[tuple[Call, int, int], Heard] = {}
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
@@ -116,22 +132,27 @@ def attempts_of(rows: Sequence[Row]) -> list[Heard]:
         if header.kind in (*CALLS, TESTIMONY):
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
-            latest.pop(place, None)
-            latest[place] = Heard(call, names[call], header, row)
+            if flaws and flaws.get(row.seq, SOUND).why:
+                place = (call, header.attempt, -row.seq)
+            known = latest.pop(place, None)
+            ended = known if known is not None and known.header.status != "started" else None
+            latest[place] = Heard(call, names[call], header, row, (ended.before or ended.row) if ended else None)
         elif header.kind == "run" and header.name == "rewound" and row.payload:
             to = int(decode_payload(row.payload).facts["to"])
             began = {call: seq for call, seq in began.items() if seq < to}
     return list(latest.values())
 
 
-def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str) -> Receipt:
-    call, label, header, row = heard
+def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str, damage: str = "") -> Receipt:
+    call, label, header, row, before = heard
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
-    if header.kind == TESTIMONY and not payload.blob:
+    if header.kind == TESTIMONY and not payload.blob and payload.facts:
         payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
     result, broken = _result(payload, blob)
     facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
+    if before is not None and header.kind != TESTIMONY:
+        payload, facts = _settled(header, payload, facts, _payload(run_id, before), blob)
     return Receipt(
         run_id=run_id,
         flow=flow,
@@ -164,11 +185,23 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_
             state=_state(payload),
         ),
         hash=row.hash.hex(),
-        broken=broken or unread,
+        broken=damage or broken or unread,
         facts=facts,
         call=id_of(call),
         interrupt=_interrupt(None, payload),
     )
+
+
+def _settled(
+    header: Header, payload: Payload, facts: dict[str, Any], first: Payload, blob: ReadBlob | None
+) -> tuple[Payload, dict[str, Any]]:
+    """A receipt of an attempt that was settled later, with what its first outcome said: how it failed, what it left."""
+    facts = facts_in(first, blob)[0] | facts
+    if first.error is None or payload.error is not None:
+        return payload, facts
+    if header.status in GOOD:
+        return payload, facts | {"failed": first.error}
+    return msgspec.structs.replace(payload, error=first.error), facts
 
 
 def _payload(run_id: str, row: Row) -> Payload:

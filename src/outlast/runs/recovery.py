@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_recipe
-from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, genesis, print_of
+from outlast.ledger.damage import BEYOND, OTHER_END, UNDAMAGED, Flaws
+from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, print_of
 from outlast.ledger.verdict import Reason
-from outlast.runs import outputs
-from outlast.runs.call import Ledger, fold, labels
+from outlast.runs import journal, outputs
+from outlast.runs.call import Call, Ledger, Past, fold, labels, spoil
 from outlast.runs.reasons import reasons_of
 from outlast.runs.same_flow import file_now
 from outlast.store.contract import LeaseRow, Reading, RunRow
@@ -34,29 +36,49 @@ class Found(NamedTuple):
     run: RunRow
     lease: LeaseRow
     rows: list[Row]
-    broken: Break | None
-    ledger: Ledger
+    breaks: tuple[Break, ...]  # every record that is not what was stored
+    ledger: Ledger  # of what is
     written: tuple[Row, ...] = ()  # older than the mark: by which files of finished steps are known
+    flaws: Flaws = UNDAMAGED
+
+    @property
+    def broken(self) -> Break | None:
+        """The first record that is not what was stored."""
+        return self.breaks[0] if self.breaks else None
+
+    @property
+    def unaccepted(self) -> Break | None:
+        """The first of those that nobody has taken upon himself."""
+        known = {each["fingerprint"] for each in self.ledger.accepted}
+        return next((one for one in self.breaks if _broken(one).fingerprint not in known), None)
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
     """Read and check a run's journal: all of it, or what matters since its newest mark.
 
-    The number of the mark is no part of the chain. Where no mark is that a resume may start from, all is read; the
-    run is then given back without one.
+    The number of the mark is no part of the chain. Where no mark is that a resume may start from, or something since
+    it is damaged, all is read; the run is then given back without one.
     """
     if why := damage_of(run) or damage_of(lease):
-        return Found(run, lease, [], Break(f"run {run.id}", why), Ledger())
+        return Found(run, lease, [], (Break(f"run {run.id}", why),), Ledger())
     newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
-    if not is_mark(newer, run.mark):
-        run = run._replace(mark=0)
-    rows, written, broken = _since_mark(look, run, lease, newer) if run.mark else _whole(look, run, lease)
-    if broken is None and identity(run.inputs.encode()) != run.inputs_digest:
-        broken = Break(f"run {run.id}", "its inputs were changed")
-    ledger = fold(rows) if broken is None else Ledger()
+    rows, written, broken = _since_mark(look, run, lease, newer) if is_mark(newer, run.mark) else ([], [], None)
+    breaks: tuple[Break, ...] = ()
+    flaws = UNDAMAGED
+    if not rows or broken is not None:
+        run, written = run._replace(mark=0), []
+        rows, flaws, breaks = journal.read(look, run, lease)
+    if identity(run.inputs.encode()) != run.inputs_digest:
+        breaks = (*breaks, Break(f"run {run.id}", "its inputs were changed"))
+    return Found(run, lease, rows, breaks, folded(run, rows, flaws), tuple(written), flaws)
+
+
+def folded(run: RunRow, rows: list[Row], flaws: Flaws) -> Ledger:
+    """What the entries of a run say, that much of it as is believed."""
+    ledger = fold(rows, flaws)
     if not run.mark:
         ledger.mark = None  # every finished round is there: it is replayed, not skipped
-    return Found(run, lease, rows, broken, ledger, tuple(written))
+    return ledger
 
 
 def is_mark(rows: list[Row], seq: int) -> bool:
@@ -67,12 +89,6 @@ def is_mark(rows: list[Row], seq: int) -> bool:
 
 
 Read = tuple[list[Row], list[Row], Break | None]
-
-
-def _whole(look: Reading, run: RunRow, lease: LeaseRow) -> Read:
-    rows = look.journal_of(run.key)
-    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    return rows, [], check(run.id, start, rows, lease.head, lease.hash)
 
 
 def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -> Read:
@@ -116,15 +132,32 @@ def reasons(runtime: Runtime, found: Found, source: Source | None, *, loaded: bo
 
     `source` is where its body is, if that is Python; `loaded`: its module is, so what it provides is known.
     """
-    if found.broken:
-        advice = "restore the store from a copy, or start the task anew: outlast.run(…, fresh=True)"
-        broken = found.broken
-        return [Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)]
-    given = reasons_of(found.ledger, labels(found.rows), found.run.id) if _interesting(found.ledger) else []
-    given += changed_code(runtime, found) + _changed_body(found, source)
-    given += _blobs(runtime, found.rows) + _workspace(runtime, found.run)
+    given = broken_reasons(found) + _blobs(runtime, found)
+    if _interesting(found.ledger):
+        given += reasons_of(found.ledger, labels(found.rows), found.run.id)
+    given += changed_code(runtime, found) + _changed_body(found, source) + _workspace(runtime, found.run)
     given += outputs.reasons_of(runtime, found)
     return given + _imported(found) + _resources(runtime, found, source, loaded)
+
+
+def broken_reasons(found: Found) -> list[Reason]:
+    """The records that are not what was stored. Who accepts one has what it was about done again, or asked about."""
+    return list(map(_broken, found.breaks))
+
+
+def _broken(broken: Break) -> Reason:
+    advice = (
+        "restore the store from a copy; accepted, what it was about is done again, an effect is asked about; "
+        "or start the task anew: outlast.run(…, fresh=True)"
+    )
+    return Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)
+
+
+def refuse_unknown_end(found: Found) -> None:
+    """Nobody goes on with a run whose journal ends elsewhere: what is written next would follow nothing known."""
+    for broken in found.breaks:
+        if broken.why.startswith((BEYOND, OTHER_END)):
+            raise broken.as_error()
 
 
 def _imported(found: Found) -> list[Reason]:
@@ -188,21 +221,35 @@ def _command_now(path: Path, step: str) -> str | None:
         return None
 
 
-def _blobs(runtime: Runtime, rows: list[Row]) -> list[Reason]:
-    """Results that live in blobs and are not what was stored. What only people read is left to `verify`."""
-    payloads = (decode_payload(row.payload) for row in rows if row.payload is not None and b'"blob":"' in row.payload)
-    names = {payload.blob for payload in payloads if payload.blob}
-    return [reason for name in sorted(names) for reason in _blob(runtime, name)]
+def _blobs(runtime: Runtime, found: Found) -> list[Reason]:
+    """Results that live in blobs and are not what was stored. What only people read is left to `verify`.
+
+    Such a receipt is of no use to a resume: its step is done again, an effect is in doubt, once that is accepted.
+    """
+    holding = [past for past in found.ledger.calls.values() if past.payload and b'"blob":"' in past.payload]
+    spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(runtime, past)]
+    names = labels(found.rows) if spoilt else {}
+    for past, _ in spoilt:
+        spoil(past)
+    return [replace(reason, subject=_subject(past.call, names)) for past, reason in spoilt]
 
 
-def _blob(runtime: Runtime, name: str) -> list[Reason]:
-    advice = "restore the blob from a copy, or rewind to the step that made it"
+def _subject(call: Call, names: dict[Call, str]) -> str:
+    return names.get(call, f"{call.scope}{call.step}")
+
+
+def _blob(runtime: Runtime, past: Past) -> list[Reason]:
+    name = decode_payload(past.payload or b"{}").blob
+    if not name:
+        return []
+    then = "is asked about" if past.kind == "effect" else "is done again"
+    advice = f"restore blob {name[:12]} from a copy; accepted, {past.call.step} {then}"
     if not runtime.blobs.has(name):
-        return [Reason("artifact_missing", f"blob {name[:12]}", name, "nothing", advice)]
+        return [Reason("artifact_missing", past.call.step, name, f"no blob {name[:12]}", advice)]
     try:
         runtime.blobs.get(name)
     except IntegrityBroken as error:
-        return [Reason("artifact_corrupt", f"blob {name[:12]}", name, error.why, advice)]
+        return [Reason("artifact_corrupt", past.call.step, name, f"blob {name[:12]}: {error.why}", advice)]
     return []
 
 

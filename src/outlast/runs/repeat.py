@@ -10,6 +10,7 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import RepeatsEffects
 from outlast.ledger.journal import Row, decode_payload
+from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import UNREADABLE
 from outlast.runs.options import Options
@@ -78,20 +79,22 @@ def effects_of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[A
         yield run.id, _unknown(run.id, "which was removed")
         return
     try:
-        rows = look.journal_of(run.key)
-        yield from effects_that(run.id, fold(rows), rows)
+        rows, flaws, _ = journal.read(look, run)
+        yield from effects_that(run.id, fold(rows, flaws), rows)
     except UNREADABLE:
         yield run.id, _unknown(run.id, "whose records cannot be read")
     for child in look.children_of(run.id):
         yield from effects_of_run(look, child)
 
 
-def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple[Call, DoneEffect]]:
+def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple[Call | str, DoneEffect]]:
     """The effects that a run itself has done, or may have, each with its call."""
     names = labels(rows)
     for past in ledger.calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
             yield past.call, _effect(run_id, past, names)
+    if ledger.lost:
+        yield run_id, _unknown(run_id, "whose records cannot be read")
 
 
 def _unknown(run_id: str, why: str) -> DoneEffect:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outlast.errors import CommandFailed, CommandNotStarted
-from outlast.ledger.journal import decode_header, decode_payload
+from outlast.ledger.damage import read_facts, read_header
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
@@ -80,10 +80,9 @@ def who_stopped(look: Reading, run: RunRow, lease: LeaseRow) -> str:
     A resume that was refused leaves entries behind the stop.
     """
     for entry in (entry for seq in range(lease.head, 0, -1) for entry in look.entries_of(run.key, [seq])):
-        header = decode_header(entry.header)
+        header = read_header(entry.header)
         if header.kind == "run" and header.name in ("resumed", "started"):
             return ""
         if header.kind == "run" and header.name == "interrupted":
-            facts = decode_payload(entry.payload).facts if entry.payload else None
-            return str(facts.get("by", "")) if isinstance(facts, dict) else ""
+            return str(read_facts(entry).get("by", ""))
     return ""

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 
 def refuse_unproven(look: Reading, run: RunRow, lease: LeaseRow) -> None:
-    """Raises IntegrityBroken for a row that is not what was stored. A chain that is broken is judged later."""
+    """Raises IntegrityBroken for a row that is not what was stored. What the chain tells of it is judged later."""
     wrong = next(_unproven(look, run), None)
     if wrong is None:
         return
+    if look.unproven_row("runs", run.key) != wrong:
+        raise _changed(wrong)
     from outlast.runs.recovery import find
 
     found = find(look, run, lease)
-    if found.broken is not None:
-        return
+    if any(one.record in (wrong.record, f"entry {run.id}/1") for one in found.breaks):
+        return  # its inputs, or what its first entry begins with
     is_only_mark = found.run.mark != run.mark and not any(differences_of_run(run, found.rows))  # then all is read
-    if not is_only_mark or look.unproven_row("runs", run.key) != wrong:
+    if not is_only_mark:
         raise _changed(wrong)
 
 

@@ -146,15 +146,20 @@ def _reruns(runtime: Runtime, looked: Looked) -> Answer:
     found: list[Finding] = []
     for past in looked.ledger.calls.values():
         again = past.kind == "step" and past.attempts > 0 and not past.finished and not looked.finished
-        if past.kind != "step" or not (past.attempts > 1 or again):
+        if past.kind != "step" or not (_ran(past) > 1 or again):
             continue
-        label, times = looked.label(past), f"ran {_times(past.attempts)}" + (", and will again" if again else "")
+        label, times = looked.label(past), f"ran {_times(_ran(past))}" + (", and will again" if again else "")
         told.append(f"{label} {times}: {past.last.status}")
         signs = _signs_of(runtime, looked, past)
         advice = "see whether it was done twice, then mark it: @effect, or effect: true"
         found += [Finding("ran_again", label, f"it {times}, and looks unrepeatable: {sign}", advice) for sign in signs]
-    once = sum(1 for past in looked.ledger.calls.values() if past.kind == "step" and past.attempts == 1)
+    once = sum(1 for past in looked.ledger.calls.values() if past.kind == "step" and _ran(past) == 1)
     return Answer((*_shown(told), f"{once} steps ran once"), tuple(found))
+
+
+def _ran(past: Past) -> int:
+    """How often a call was tried: what a person gave in its place is an attempt in which nothing ran."""
+    return past.attempts - (past.last.mark in ("decided", "reused"))
 
 
 def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
@@ -212,7 +217,8 @@ def _allowed(rows: Sequence[Row]) -> dict[Call, int]:
     for row in rows:
         header = decode_header(row.header)
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        found[call] = found.get(call, 1) + (header.kind == "decision" or header.mark == "not_done")
+        is_leave = header.kind == "decision" or header.mark in ("not_done", "decided", "reused")
+        found[call] = found.get(call, 1) + is_leave
     return found
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
 from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
+from outlast.doors.cli.plans import died_in
 from outlast.doors.cli.render import as_json, note, paragraph, table
 from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
@@ -89,6 +90,35 @@ def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:
     return answered
 
 
+def decide_crashed(outlast: Outlast, run_id: str) -> bool:
+    """Ask what becomes of each step that was under way when its process died. False if one of them is left as it is."""
+    plan = outlast.plan(run_id)
+    left = {reason.subject: reason.found for reason in plan.verdict.reasons if reason.code == "partial_work"}
+    for step in plan.steps:
+        if not step.choices:
+            continue
+        note("")
+        paragraph(died_in(step), "? ", "  ")
+        paragraph(left.get(step.label, ""), "  ", "    ")
+        said = _chosen(step.choices)
+        if said is None:
+            return False
+        _take(outlast, run_id, step.label, said)
+        if said["choice"] == "abort":
+            break
+    return True
+
+
+def _take(outlast: Outlast, run_id: str, step: str, said: Mapping[str, Any]) -> None:
+    match said["choice"]:
+        case "retry":
+            outlast.retry(run_id, step)
+        case "skip":
+            outlast.skip(run_id, step, result=said["result"], why=said["why"])
+        case _:
+            outlast.abort(run_id, why=said["why"])
+
+
 def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
     """Show a question and settle it as the person says; None when they leave it open. Raises AlreadyAnswered.
 
@@ -134,10 +164,15 @@ def _show(wait: Interrupt) -> None:
 def _ask(wait: Interrupt) -> dict[str, Any] | None:
     """The answer of a person; None when they leave the question open."""
     _show(wait)
-    keys = {KEYS[choice][0]: choice for choice in wait.choices}
-    words = ", ".join([*(KEYS[choice][1] for choice in wait.choices), LEAVE])
+    return _chosen(wait.choices)
+
+
+def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:
+    """One of these, with what belongs to it; None when they leave it."""
+    keys = {KEYS[choice][0]: choice for choice in choices}
+    words = ", ".join([*(KEYS[choice][1] for choice in choices), LEAVE])
     while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
-        choice = keys.get(word) or (word if word in wait.choices else "")
+        choice = keys.get(word) or (word if word in choices else "")
         answer = _complete(choice) if choice else None
         if answer is not None:
             return answer

@@ -26,7 +26,17 @@ from outlast.doors.cli.render import (
     took,
     width,
 )
-from outlast.doors.cli.steps import UNPROVEN, exit_of, latest, noted, say_bad_steps, say_steps, step_json, told
+from outlast.doors.cli.steps import (
+    UNPROVEN,
+    exit_of,
+    latest,
+    noted,
+    say_bad_steps,
+    say_damaged,
+    say_steps,
+    step_json,
+    told,
+)
 
 if TYPE_CHECKING:
     from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
@@ -96,7 +106,8 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
             (emit_timeline if door.json else say_timeline)(run, outlast.timeline(run.id))
             return 0
         plan = None if run.finished or run.status == "damaged" else outlast.plan(run.id)
-        steps, waits = latest(_whole(outlast, run.id)), tuple(outlast.interrupts(run.id))
+        receipts = _whole(outlast, run.id)
+        steps, waits = latest(receipts), tuple(outlast.interrupts(run.id))
         mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
     if door.json:
         told = {"mirror": mirror or None, "displaced": [displaced_json(one) for one in gave_way]}
@@ -105,6 +116,7 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
     _say_failed(door, run, steps)
     _say_run(run, mirror)
     say_steps(run, steps)
+    say_damaged(door, run, receipts)
     say_displaced(door, run.id, gave_way)
     _say_standing(door, run, plan, waits)
     return 0

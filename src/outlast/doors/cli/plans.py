@@ -63,6 +63,7 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
     elif undecided:
         say_doubts(door, run.id, undecided)
     else:
+        say_crashed(door, run.id, plan.steps)
         say(f"continue: {door.command('resume', run.id)}")
 
 
@@ -96,6 +97,19 @@ def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> No
 
 def _status(step: PlanStep) -> str:
     return "did not end" if step.status == "started" else step.status
+
+
+def say_crashed(door: Door, run_id: str, steps: Iterable[PlanStep]) -> None:
+    """The three ways on from a step that was under way when its process died."""
+    for step in steps:
+        if step.choices:
+            say(died_in(step), "yellow")
+            say_ways(step_ways(door, run_id, step.label, "once more", "without it", ("--resume",)))
+
+
+def died_in(step: PlanStep) -> str:
+    """A step that was under way when its process died, in a line."""
+    return f"step {step.label} did not end: its process died in attempt {step.attempts}"
 
 
 def say_doubts(door: Door, run_id: str, labels: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ import click
 
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
-from outlast.doors.cli.exits import USAGE, is_declined
+from outlast.doors.cli.exits import REFUSED, USAGE, is_declined
 from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
@@ -190,8 +190,28 @@ def resume(
         given = _flow_given(door, outlast, chosen, flow)
         if start is not None:
             outlast.rewind(chosen, start, why=why or f"resume --from {start}")
+        elif partial is None and not take and (code := _asked_first(door, outlast, chosen)) is not None:
+            return code
         how = {"accept": accept, "why": why, "partial": partial, "flow": given, "take": take}
         return resume_now(door, outlast, chosen, until_done, **how)
+
+
+def _asked_first(door: Door, outlast: Outlast, run_id: str) -> int | None:
+    """On a terminal: what becomes of the steps that a process died in. The exit code, if the run does not go on now."""
+    from outlast.doors.cli.asking import can_ask, decide_crashed
+    from outlast.doors.cli.outcomes import say_outcome
+    from outlast.doors.cli.plans import say_next
+
+    if not can_ask(door) or outlast.get(run_id).status != "crashed":
+        return None
+    decided = decide_crashed(outlast, run_id)
+    run = outlast.get(run_id)
+    if run.finished:
+        return say_outcome(door, interrupted(outlast, run_id))
+    if decided:
+        return None
+    say_next(door, run, outlast.plan(run_id), tuple(outlast.interrupts(run_id)))
+    return REFUSED
 
 
 def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> Any:

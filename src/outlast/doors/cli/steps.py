@@ -43,6 +43,7 @@ def step_json(step: Receipt) -> dict[str, Any]:
         "started_at": jsonable(step.started_at),
         "ended_at": jsonable(step.ended_at),
         "error": step.error,
+        "broken": step.broken,
     }
 
 
@@ -66,6 +67,15 @@ def say_steps(run: RunRecord, steps: Sequence[Receipt]) -> None:
     _say_notes(shown)
 
 
+def say_damaged(door: Door, run: RunRecord, receipts: Sequence[Receipt]) -> None:
+    """Every receipt that is not what was stored, also of attempts that others followed."""
+    found = [each for each in receipts if each.broken]
+    for each in found[-NOTES:]:
+        say(f"{clean(each.label)}, attempt {each.attempt}: damaged: {each.broken}", "yellow")
+    if len(found) > NOTES:
+        say(f"… and {len(found) - NOTES:,} more damaged ones: {door.command('verify', run.id)}")
+
+
 def exit_of(receipt: Receipt) -> str:
     """The exit code of a command; empty of what is none, or was ended before it had one."""
     code = receipt.facts.get("exit")
@@ -85,6 +95,8 @@ def told(receipt: Receipt) -> str:
     """The status of an attempt; of a condition what it says, and of testimony that it is no more than that."""
     if receipt.kind == "testimony":
         return f"{UNPROVEN}: {receipt.status}" if receipt.status else UNPROVEN
+    if receipt.broken:
+        return f"{receipt.status}, damaged"
     if receipt.status == "succeeded" and receipt.facts.get("exit") and isinstance(receipt.result, dict):
         return "does not hold" if receipt.result.get("holds") is False else receipt.status
     return receipt.status
@@ -106,6 +118,7 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
         ("  wrote", written + more),
         ("  left", left),
         ("  note", "" if left else _note(receipt)),
+        ("  damaged", receipt.broken),
     ]
 
 

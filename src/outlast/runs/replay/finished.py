@@ -27,8 +27,8 @@ class OnRecord(Replaying):
 
     def __init__(self, runtime: Runtime, outcome: Outcome[Any], task: str) -> None:
         removed = RESULT_PRUNED in outcome.notes
-        rows = [] if removed else proven(runtime, outcome.run_id).rows
-        super().__init__(runtime, Hold(0, outcome.run_id, 0, 0, 0, b""), fold(rows), "", is_over=True)
+        ledger = fold(()) if removed else proven(runtime, outcome.run_id).ledger
+        super().__init__(runtime, Hold(0, outcome.run_id, 0, 0, 0, b""), ledger, "", is_over=True)
         self.store = runtime.store
         self._task, self._at = task, "" if removed else f"{moment(runtime.row(outcome.run_id).updated_at):%Y-%m-%d}"
 

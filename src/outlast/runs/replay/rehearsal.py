@@ -16,6 +16,7 @@ from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
 from outlast.ledger.journal import CALLS, Entry, Row
+from outlast.runs import journal
 from outlast.runs.attempt import Asked
 from outlast.runs.call import Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.context import CURRENT, Frame
@@ -88,12 +89,11 @@ class Rehearsing(Replaying):
         return ("", "null", "") if signal in came else None
 
     def go_back(self, rewound: Entry) -> None:
-        key, known = self.hold.run_key, self.ledger.calls
-        rows = self.found.rows
+        known, rows, flaws = self.ledger.calls, self.found.rows, self.found.flaws
         if self.marked:
-            rows = self.runtime.store.read(lambda look: look.journal_of(key))
+            rows, flaws, _ = self.runtime.store.read(lambda look: journal.read(look, self.found.run))
             rows += [row for row in self.found.rows if row.seq > self.found.lease.head]  # that are still to be written
-        self.ledger = fold([*rows, Row(self.hold.head + 1, rewound.header, b"", rewound.payload)])
+        self.ledger = fold([*rows, Row(self.hold.head + 1, rewound.header, b"", rewound.payload)], flaws)
         for call, past in self.ledger.calls.items():  # deaths of its process that are not on the record yet
             if call in known:
                 past.crashes, past.shared = known[call].crashes, known[call].shared

@@ -106,6 +106,7 @@ class Interrupt:
             )
         text = OF_THE_RUN.get(self.step, QUESTIONS[self.type]) if self.type == "timer" else QUESTIONS[self.type]
         said = text.format_map(_Shown(self.payload, step=self.step))
+        said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
 
