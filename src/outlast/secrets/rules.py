@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from outlast.secrets.logins import (
@@ -69,8 +69,8 @@ def by_token(token: Token) -> Rule:
             if _is_no_filler(found[group]):
                 yield found.span(group)
 
-    seen = {"pattern": token.pattern, "offsets": token.offsets}
-    return Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True, **seen)
+    made = Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
+    return replace(made, pattern=token.pattern, offsets=token.offsets)
 
 
 @lru_cache(maxsize=512)

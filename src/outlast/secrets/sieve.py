@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
 
 _RARE = "_-./=~+JKAMNOG"  # the first of these that a hint has is where it is looked for
-_IN_TOKENS = rb"[A-Za-z0-9+/=._%~-]"  # what may follow a hint of a token, as far as `Rule.pattern` says how much
+_ALONE = "_-."  # those that are frequent as well: from there it pays to look ahead, or behind, first
+_IN_TOKENS = rb"[A-Za-z0-9._~-]"  # what follows the hint of a token, unless its pattern has one of these signs
+_IN_OTHERS = "/%=+"
+_AROUND = re.compile(r"\(\?<?[=!][^()]*\)")  # what a pattern looks at and does not read
 _MOST = 16  # of it that are looked at
 _parser: Any = import_module("re._parser")
 
@@ -85,11 +88,12 @@ class Sieve:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.without = tuple(rule for rule in rules if not rule.hints or not all(map(_is_found, rule.hints)))
-        signed: dict[tuple[bytes, bool], list[Hint]] = {}
+        signed: dict[tuple[bytes, object], list[Hint]] = {}
         words: list[Hint] = []
         for hint in _hints(rule for rule in rules if rule not in self.without):
             sign = next((each.encode() for each in _RARE if each.encode() in hint.text), b"")
-            (signed.setdefault((sign, hint.text.endswith(sign)), []) if sign else words).append(hint)
+            alike = (sign, sign.decode() in _ALONE and (hint.text.endswith(sign), hint.follows > 0))
+            (signed.setdefault(alike, []) if sign else words).append(hint)
         self._groups = [_Together(hints, sign, lowered=False) for (sign, _), hints in signed.items()]
         self._groups += [_Together([hint], hint.text, lowered=True) for hint in words]
 
@@ -118,6 +122,10 @@ def _hints(rules: Iterable[Rule]) -> list[Hint]:
     for rule in rules:
         for hint in rule.hints:
             found.setdefault(hint if rule.cased else hint.lower(), []).append(rule)
+    for word in [each for each in found if each.islower() and each.isalpha()]:  # `pass` is found with `password`
+        within = next((each for each in found if each in word and each != word and each.islower()), None)
+        if within is not None:
+            found[within] += found.pop(word)
     return [_hint(text, tuple(of)) for text, of in found.items()]
 
 
@@ -130,7 +138,8 @@ def _hint(text: str, rules: tuple[Rule, ...]) -> Hint:
 
 def _follows(rule: Rule, hint: str) -> int:
     """How many characters of a secret come after a hint, at least."""
-    if not rule.pattern:
+    read = _AROUND.sub("", rule.pattern)
+    if not read or any(map(read.__contains__, _IN_OTHERS)):
         return 0
     least = int(_parser.parse(rule.pattern).getwidth()[0]) - max(rule.offsets) - len(hint)
     return max(0, min(least, _MOST))

@@ -58,6 +58,12 @@ class NamedLines:
         self._front = f"{visible(name)} | "
         self._colours = ""  # of the line before: they go on in the next
 
+    def lines(self, text: str) -> str:
+        """Whole lines, harmless; at once where they are plain, since very many may be printed."""
+        if not self._colours and text.replace("\n", "").isprintable():
+            return self._front + text.replace("\n", f"\n{self._front}")
+        return "\n".join(map(self.line, text.split("\n")))
+
     def line(self, text: str) -> str:
         """One line without its end, harmless."""
         begun, shown = self._colours, harmless(text.rstrip("\r"))
