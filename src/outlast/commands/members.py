@@ -38,6 +38,23 @@ class Member(NamedTuple):
     lives: bool
 
 
+class Straggler(NamedTuple):
+    """A process that a command left in the background, and that was ended."""
+
+    pid: int
+    command: str  # its words; what it is called when it has none
+
+
+def named(member: Member) -> Straggler:
+    """A process by its words, as far as they can be read."""
+    try:
+        words = Path(f"/proc/{member.pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+        words = words or b"[%s]" % Path(f"/proc/{member.pid}/comm").read_bytes().strip()
+    except OSError:
+        words = b"it is gone"
+    return Straggler(member.pid, words.decode("utf-8", "replace"))
+
+
 def member_of(pid: int) -> Member | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()

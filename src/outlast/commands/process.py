@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from outlast.commands.members import Member, Patience, Watch, end, linger, living, member_of
+from outlast.commands.members import Member, Patience, Straggler, Watch, end, linger, living, member_of, named
 from outlast.errors import CommandNotStarted, Invalid
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
@@ -66,7 +66,7 @@ class Ended(NamedTuple):
     how: Literal["exited", "timed_out", "stopped"]
     exit: int | None  # the shell's; 128+n for a signal; None when somebody else took it or it could not be ended
     seconds: float
-    stragglers: int = 0  # background processes that were ended because their command had exited
+    stragglers: tuple[Straggler, ...] = ()  # background processes that were ended because their command had exited
     left: int = 0  # processes that could not be ended (they belong to another user)
 
 
@@ -78,7 +78,7 @@ class _Ending:
     patience: Patience
     how: Literal["exited", "timed_out", "stopped"] | None = None
     over_at: float = 0.0
-    stragglers: int = 0
+    stragglers: tuple[Straggler, ...] = ()
     asked: bool = False  # a Ctrl-C came
     raised: BaseException | None = None  # what else ended the wait
 
@@ -149,7 +149,7 @@ class Held:
             ending.how = self._until_over(ending, stop)
             ending.over_at = time.monotonic()
         if ending.how == "exited" and not ending.patience.kill_at:
-            ending.stragglers = len(linger(self.group.pgid, 0 if ending.asked else grace))
+            ending.stragglers = tuple(map(named, linger(self.group.pgid, 0 if ending.asked else grace)))
         left = end(self.group.pgid, ending.patience)
         seconds = (ending.over_at if ending.how == "exited" else time.monotonic()) - (self._began or 0)
         return Ended(ending.how, self._reap(), seconds, ending.stragglers, len(left))

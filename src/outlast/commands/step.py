@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
+from outlast.commands.members import Straggler
 from outlast.commands.process import Held, hold
-from outlast.commands.transcript import Transcript, tail
+from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.spec import StepSpec
@@ -27,6 +28,7 @@ from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
+from outlast.values.processes import ended_line
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
+STRAGGLERS = 20  # of those that are named
+STRAGGLER_CHARACTERS = 200
 
 _ACCEPTING = """sh -c "$1" || exit $?
 shift
@@ -233,7 +237,7 @@ class CommandAttempt:
         self._transcript.join()
         execution.runtime.guard.release(self.held.group.pgid)
         self.exit = ended.exit
-        self._note(ended.stragglers, ended.left)
+        self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
             return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
         if ended.how == "stopped":
@@ -254,7 +258,24 @@ class CommandAttempt:
         why = f"not accepted: {refused}" if refused else _last_line(self.tail())
         return Raised(CommandFailed(self.attempt.asked.spec.name, -1 if code is None else code, why))
 
-    def _note(self, stragglers: int, left: int) -> None:
+    def _named(self, stragglers: tuple[Straggler, ...]) -> list[dict[str, Any]]:
+        """What it left in the background and was ended, told to who watches; without secrets, and not too much."""
+        if not stragglers:
+            return []
+        known = [
+            {"pid": each.pid, "command": self._masked(each.command)[:STRAGGLER_CHARACTERS]}
+            for each in stragglers[:STRAGGLERS]
+        ]
+        label = f"{self.attempt.asked.call.scope}{self.attempt.asked.spec.name}"
+        self.execution.runtime.tell(f"{label}: {ended_line(known, len(stragglers))}")
+        return known
+
+    def _masked(self, text: str) -> str:
+        from outlast.secrets import find as secrets
+
+        return secrets.mask(mask(text, self.work.secrets), self.execution.runtime.secret_rules)
+
+    def _note(self, stragglers: list[dict[str, Any]], left: int) -> None:
         transcript = self._transcript
         facts: dict[str, Any] = {"exit": self.exit, "transcript": self._kept()}
         for name, value in (
