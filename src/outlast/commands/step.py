@@ -23,6 +23,7 @@ from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
+from outlast.runs.command_saves import take
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
@@ -237,6 +238,7 @@ class CommandAttempt:
         self._transcript.join()
         execution.runtime.guard.release(self.held.group.pgid)
         self.exit = ended.exit
+        take(execution, self.attempt, self.folder)
         self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
             return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
