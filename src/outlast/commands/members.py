@@ -24,6 +24,7 @@ class Patience:
     seconds: float
     kill_at: float = 0.0  # 0: TERM is not being sent yet
     told: bool = False  # TERM was sent
+    hangs_up: bool = False  # with TERM comes HUP: an interactive shell, at a terminal, takes only that
 
     def lose(self) -> None:
         """KILL next, if TERM was sent or is being sent."""
@@ -94,7 +95,8 @@ def end(session: int, patience: Patience) -> list[Member]:
         now = time.monotonic()
         if not patience.told:
             patience.kill_at = patience.kill_at or now + patience.seconds  # first: TERM may be answered by a Ctrl-C
-            _signal(members, signal.SIGTERM, signal.SIGCONT)  # what is stopped must wake to end
+            hangup = (signal.SIGHUP,) if patience.hangs_up else ()
+            _signal(members, signal.SIGTERM, *hangup, signal.SIGCONT)  # what is stopped must wake to end
             patience.told = True
         elif now >= patience.kill_at + _HOPELESS_SECONDS:
             return members

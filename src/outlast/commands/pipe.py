@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from outlast.commands.terminal import Terminal
 from outlast.values.threads import begin
 
 CHUNK_BYTES = 1 << 18  # large: what is done with it costs by the piece too
@@ -33,19 +34,21 @@ class Pipe:
         idle: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
         *,
-        ends: tuple[int, int] | None = None,
+        terminal: Terminal | None = None,
     ) -> None:
         self.left_open = False  # something outside the command's group still had the pipe when we stopped reading
         self._keep, self._idle, self._ended = keep, idle, ended
-        self.reader, self.writer = ends or _wide_pipe()
+        self.terminal = terminal
+        self.reader, self.writer = (terminal.ours, terminal.theirs) if terminal else _wide_pipe()
         self._thread: threading.Thread | None = None
         self._stop = False
 
     def begin(self, name: str, what: str) -> None:
-        """Read from now on. Only the command has the writing end then. Raises NoThread."""
+        """Read from now on. Only the command has the writing end then; a terminal it opens itself. Raises NoThread."""
         thread = threading.Thread(target=self._read, name=name, daemon=True)
         self._thread = begin(thread, what)
-        self._close_writer()
+        if self.terminal is None:
+            self._close_writer()
 
     def finish(self, timeout: float) -> None:
         """Read to the end. What something outside the group holds open is given up after `timeout` seconds."""
@@ -80,6 +83,8 @@ class Pipe:
         waiting.register(self.reader, select.POLLIN)
         while after_stop < _PIPE_BYTES:
             stopping = self._stop
+            if self.terminal is not None:
+                self.terminal.follow()
             if waiting.poll(0 if stopping else _LOOK_MS):
                 chunk = _read_some(self.reader)
                 if not chunk:

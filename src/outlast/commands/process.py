@@ -32,6 +32,8 @@ _LOOK_SECONDS = 0.03
 
 # The word comes over stdin, which the command then has as /dev/null: it inherits nothing of ours.
 _HELD = f'read -r word && [ "$word" = go ] || exit 125; exec {SHELL} -c -- "$1" sh </dev/null'
+# A terminal that the leader of a session opens is the session's: Ctrl-C, hangup and size reach whoever runs on it.
+_HELD_ON_TERMINAL = _HELD.replace("</dev/null", '<>"$2" >&0 2>&1')
 
 
 class Group(NamedTuple):
@@ -91,8 +93,15 @@ class _Ending:
 class Held:
     """A command that waits for `go`. Nothing of it runs before; if this process dies before, nothing ever does."""
 
-    def __init__(self, command: str, process: subprocess.Popen[bytes], word: socket.socket, group: Group) -> None:
-        self.group = group
+    def __init__(
+        self,
+        command: str,
+        process: subprocess.Popen[bytes],
+        word: socket.socket,
+        group: Group,
+        on_terminal: bool = False,
+    ) -> None:
+        self.group, self._on_terminal = group, on_terminal
         self._command, self._process, self._word = command, process, word
         self._began: float | None = None
         self._exit: int | None = None
@@ -130,7 +139,7 @@ class Held:
         if self._began is None:
             raise CommandNotStarted(_shown(self._command), "it was never let go")
         deadline = self._began + timeout if timeout is not None else float("inf")
-        ending = _Ending(deadline, Patience(patience))
+        ending = _Ending(deadline, Patience(patience, hangs_up=self._on_terminal))
         while self._ended is None:
             try:
                 self._ended = self._see_through(ending, stop, grace)
@@ -179,22 +188,23 @@ class Held:
         return self._exit
 
 
-def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None) -> Held:
+def hold(command: str, *, cwd: Path, env: Mapping[str, str], output: int | None, terminal: str = "") -> Held:
     """Prepare a shell command that waits for `go`, in a session of its own, with this environment and no other.
 
-    stdout and stderr go to the file descriptor `output` (None: nowhere), stdin is /dev/null.
-    Raises CommandNotStarted.
+    stdout and stderr go to the file descriptor `output` (None: nowhere), stdin is /dev/null; or all three are the
+    `terminal` with this path. Raises CommandNotStarted.
     """
     if "\0" in command:
         raise CommandNotStarted(_shown(command), "its text has a NUL character")
     try:
-        process, word = _spawn([SHELL, "-c", _HELD, "sh", command], cwd, env, output)
+        script = _HELD_ON_TERMINAL if terminal else _HELD
+        process, word = _spawn([SHELL, "-c", script, "sh", command, terminal], cwd, env, output)
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
     started = started_at(process.pid) or 0
     group = Group(*this_place(), pgid=process.pid, started=started, marker=marker, machine_id=machine_id())
-    return Held(command, process, word, group)
+    return Held(command, process, word, group, bool(terminal))
 
 
 def alive(group: Group, me: Process) -> bool | None:

@@ -208,12 +208,15 @@ class CommandAttempt:
         label = f"{attempt.asked.call.scope}{attempt.asked.spec.name}"
         sink = execution.runtime.sink
         shown = (lambda out: sink(label, out)) if sink else None
-        self._transcript = Transcript(folder / TAIL, work.secrets, shown, execution.runtime.secret_rules)
+        rules, on_terminal = execution.runtime.secret_rules, work.command.pty
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> Held:
         try:
-            held = hold(self.work.script, cwd=self.work.folder, env=env, output=self._transcript.writer)
+            output, terminal = self._transcript.writer, self._transcript.terminal
+            env = {"TERM": "xterm", **env} if terminal else env
+            held = hold(self.work.script, cwd=self.work.folder, env=env, output=output, terminal=terminal)
         except BaseException:
             self._transcript.close()
             raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.commands.pipe import CHUNK_BYTES, Pipe
+from outlast.commands.terminal import Terminal
 from outlast.secrets.stream import Masking
 from outlast.values.plain import open_plain
 from outlast.values.private import open_file
@@ -38,6 +39,8 @@ class Transcript:
         secrets: Collection[str] = (),
         sink: Callable[[bytes], None] | None = None,
         rules: tuple[Rule, ...] = (),
+        *,
+        on_terminal: bool = False,
     ) -> None:
         self.path = path
         self.size = 0  # bytes written
@@ -46,7 +49,8 @@ class Transcript:
         self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
         self._file = open_file(path, os.O_RDWR | os.O_APPEND)
         try:
-            self._pipe = Pipe(self._take, self._pause, self._take_rest)
+            terminal = Terminal() if on_terminal else None
+            self._pipe = Pipe(self._take, self._pause, self._take_rest, terminal=terminal)
         except OSError:
             os.close(self._file)
             raise
@@ -57,6 +61,11 @@ class Transcript:
     def writer(self) -> int:
         """The end of the pipe that the command writes to."""
         return self._pipe.writer
+
+    @property
+    def terminal(self) -> str:
+        """The path of the terminal that the command is to run on; empty when there is none."""
+        return self._pipe.terminal.path if self._pipe.terminal else ""
 
     @property
     def left_open(self) -> bool:
