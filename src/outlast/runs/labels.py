@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 
-from outlast.ledger.journal import CALLS, TESTIMONY, decode_header
+from outlast.ledger.journal import CALLS, TESTIMONY, Row, decode_header
 from outlast.runs.call import Call
 from outlast.store.contract import Store
 
@@ -28,8 +29,17 @@ class Labels:
                 return known or f"{call.scope}{call.step}"
             return _label(call, self._counts.get((call.scope, call.step), 0) + 1)
 
+    def among(self, rows: Sequence[Row]) -> Mapping[Call, str]:
+        """The labels of all calls up to these rows, which are the next of the journal."""
+        with self._lock:
+            self._add(rows)
+            return self._names
+
     def _catch_up(self) -> None:
-        for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
+        self._add(self._store.read(lambda look: look.journal_of(self._run_key, self._seq)))
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
             self._seq = row.seq
             header = decode_header(row.header)
             call = Call(header.scope, header.name, header.inputs, header.occurrence)

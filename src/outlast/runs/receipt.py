@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Any
@@ -97,18 +97,23 @@ class Heard(NamedTuple):
 
 
 def receipts_of(
-    run_id: str, flow: str, rows: Sequence[Row], blob: ReadBlob | None = None, trace_id: str = ""
+    run_id: str,
+    flow: str,
+    rows: Sequence[Row],
+    blob: ReadBlob | None = None,
+    trace_id: str = "",
+    names: Mapping[Call, str] | None = None,
 ) -> list[Receipt]:
     """One receipt per attempt, in the order in which the attempts were last heard of.
 
-    `trace_id` is the run's: what people decided was written without it.
+    `trace_id` is the run's: what people decided was written without it. `names` of the calls, if not all rows are here.
     """
-    return [_receipt(run_id, flow, each, blob, trace_id) for each in attempts_of(rows)]
+    return [_receipt(run_id, flow, each, blob, trace_id) for each in attempts_of(rows, names)]
 
 
-def attempts_of(rows: Sequence[Row]) -> list[Heard]:
+def attempts_of(rows: Sequence[Row], names: Mapping[Call, str] | None = None) -> list[Heard]:
     """The last entry about each attempt, in that order."""
-    names = labels(rows)
+    names = labels(rows) if names is None else names
     latest: dict[tuple[Call, int, int], Heard] = {}
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:
