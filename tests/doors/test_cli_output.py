@@ -81,4 +81,4 @@ def test_what_a_step_left_running_is_named_while_it_runs_in_show_and_on_its_rece
     run = cli.run_id
     assert named in cli("show", run).out.replace("\n", " ")
     assert cli("show", run, "--json").json["steps"][0]["stragglers"] == [{"pid": int(pid), "command": "sleep 307"}]
-    assert f"{pid} (sleep 307)" in cli("show", run, "one").out
+    assert f"{pid} (sleep 307)" in cli("receipts", run, "one").out

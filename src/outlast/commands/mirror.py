@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
+
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
 from outlast.ledger.journal import Row, decode_header
@@ -69,13 +71,13 @@ class Mirror:
         self._given_up = False
 
     def catch_up(self) -> None:
-        """Write what the journal has that the mirror has not. A full or read-only disk does not stop the run."""
+        """Write what the journal has that the mirror has not. A full disk or a damaged entry does not stop the run."""
         with self._lock:
             if self._given_up:
                 return
             try:
                 self._catch_up()
-            except (OSError, OutlastError) as error:
+            except (OSError, OutlastError, msgspec.MsgspecError) as error:
                 self._given_up = True
                 why = error.strerror if isinstance(error, OSError) else error
                 later = f"`outlast export {self._run_id} --mirror` writes it later"
