@@ -178,7 +178,7 @@ def test_the_environment_is_the_one_given_and_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)])
 def test_the_exit_code_is_the_shells(tmp_path: Path, command: str, code: int) -> None:
     ended = run(command, tmp_path)
-    assert (ended.how, ended.exit, ended.stragglers, ended.left) == ("exited", code, 0, 0)
+    assert (ended.how, ended.exit, ended.stragglers, ended.left) == ("exited", code, (), 0)
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -214,15 +214,16 @@ def test_a_stopped_command_wakes_to_end(tmp_path: Path) -> None:
     assert (ended.how, ended.exit) == ("stopped", 143)
 
 
-def test_what_a_command_leaves_in_the_background_is_ended_and_counted(tmp_path: Path) -> None:
+def test_what_a_command_leaves_in_the_background_is_ended_and_named(tmp_path: Path) -> None:
     ended = run("sleep 300 & echo $! > pid; exit 7", tmp_path)
-    assert (ended.how, ended.exit, ended.stragglers) == ("exited", 7, 1)
-    assert not lives(number_in(tmp_path / "pid"))
+    pid = number_in(tmp_path / "pid")
+    assert (ended.how, ended.exit, ended.stragglers) == ("exited", 7, ((pid, "sleep 300"),))
+    assert not lives(pid)
 
 
 def test_a_background_process_that_ends_by_itself_is_not_counted(tmp_path: Path) -> None:
     ended = run("sleep 0.05 & exit 0", tmp_path, grace=20)
-    assert (ended.exit, ended.stragglers) == (0, 0)
+    assert (ended.exit, ended.stragglers) == (0, ())
 
 
 def test_a_tool_that_opens_a_group_of_its_own_does_not_escape(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_what_leaves_by_setsid_is_on_its_own(tmp_path: Path) -> None:
     daemon = number_in(tmp_path / "pid")
     assert lives(daemon)
     os.kill(daemon, signal.SIGKILL)
-    assert (ended.how, ended.exit, ended.stragglers) == ("exited", 0, 0)
+    assert (ended.how, ended.exit, ended.stragglers) == ("exited", 0, ())
 
 
 @pytest.mark.parametrize("kind", [ValueError, Stopped])

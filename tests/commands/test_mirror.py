@@ -16,8 +16,11 @@ import pytest
 
 from outlast import Outlast, Run, flow, step
 from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
+from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file
 from outlast.runs.receipt import Envelope, Receipt
+
+from ..kit.commands import wait_until
 
 HOSTILE = [
     "a/b",
@@ -264,7 +267,86 @@ def talk(run: Run) -> list[str]:
     return [say(word) for word in ("a", "b")]
 
 
-def test_a_python_flow_has_its_mirror_when_it_is_asked_for(outlast: Outlast) -> None:
+@step
+def look_at(home: str, run_id: str) -> list[str]:
+    """What the mirror has of the steps before, as soon as it has them."""
+    there = Path(home) / "runs" / run_id / "watched" / "handoffs"
+    wait_until(lambda: there.is_dir() and len([*there.glob("*.json")]) == 2, "the mirror of two steps")
+    return sorted(path.name for path in there.iterdir() if not path.name.startswith("."))
+
+
+@flow
+def watched(run: Run, home: str) -> list[str]:
+    say("a")
+    say("b")
+    return look_at(home, run.id)
+
+
+def test_a_python_flow_has_its_mirror_while_it_runs(tmp_path: Path) -> None:
+    home = tmp_path / ".outlast"
+    with Outlast(home, settings=Settings(mirror_seconds=0.02)) as outlast:
+        outcome = outlast.run(watched, str(home))
+    assert len(outcome.result) == 2
+
+
+@flow(name="talk")
+def talks(run: Run) -> list[str]:
+    return [say(f"{number % 40}") for number in range(64)]
+
+
+def test_a_python_flows_mirror_is_as_the_journal_when_its_home_is_closed(tmp_path: Path) -> None:
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=0.001)) as outlast:
+        run_id = outlast.run(talks).run_id
+        folder = mirror_of(outlast, run_id)
+    written = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.json")}
+    assert len(written) == 2 * 64
+    with Outlast(tmp_path / ".outlast") as outlast:
+        outlast.mirror(run_id)
+    assert written == {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.json")}
+
+
+DYING_RUN = """
+import os, sys
+from outlast import Outlast, Run, flow, step
+
+@step
+def say(word: str) -> str:
+    return word
+
+@step
+def die() -> str:
+    if os.environ.get("DIE"):
+        os.kill(os.getpid(), 9)
+    return "calm"
+
+@flow(name="dying")
+def dying(run: Run) -> list[str]:
+    return [say("a"), say("b"), die(), say("c")]
+
+with Outlast(sys.argv[1]) as outlast:
+    print(outlast.run(dying, task="one").run_id)
+"""
+
+
+def test_after_a_crash_the_mirror_is_right_once_the_run_went_on(tmp_path: Path) -> None:
+    home, script = tmp_path / ".outlast", tmp_path / "dying.py"
+    script.write_text(DYING_RUN)
+    for die in ("1", ""):
+        words = [sys.executable, str(script), str(home)]
+        done = subprocess.run(words, env=os.environ | {"DIE": die}, timeout=60, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    folder = home / "runs" / done.stdout.decode().strip() / "dying"
+    names = ["die-main.json", "say-main.json", "say~2-main.json", "say~3-main.json"]
+    assert sorted(path.name for path in (folder / "handoffs").iterdir()) == names
+    assert json.loads((folder / "receipts" / "die-main.json").read_text())["status"] == "succeeded"
+
+
+def test_a_python_flow_has_its_mirror_when_it_is_asked_for(tmp_path: Path) -> None:
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=0)) as outlast:
+        _is_mirrored_when_asked(outlast)
+
+
+def _is_mirrored_when_asked(outlast: Outlast) -> None:
     outcome = outlast.run(talk)
     assert not mirror_of(outlast, outcome.run_id).exists()
     folder = outlast.mirror(outcome.run_id[:6])
@@ -293,7 +375,12 @@ outlast.mirror(sys.argv[2])  # the kernel kills it at the 9,000th byte of a file
 """
 
 
-def test_a_kill_in_the_middle_leaves_no_half_file(outlast: Outlast) -> None:
+def test_a_kill_in_the_middle_leaves_no_half_file(tmp_path: Path) -> None:
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=0)) as outlast:
+        _leaves_no_half_file(outlast)
+
+
+def _leaves_no_half_file(outlast: Outlast) -> None:
     outcome = outlast.run(much)
     folder = mirror_of(outlast, outcome.run_id)
     for whole in ([], ["long-main.json", "long~2-main.json"]):

@@ -225,7 +225,7 @@ def test_a_pipe_that_something_outside_holds_open_is_given_up(out: Path, tmp_pat
     held = hold(f"{daemon}; echo printed", cwd=tmp_path, env=os.environ, output=transcript.writer)
     transcript.begin()
     held.go()
-    assert held.wait().stragglers == 0
+    assert held.wait().stragglers == ()
     assert transcript.join(0.1) is False
     assert transcript.left_open
     assert out.read_bytes() == b"printed\n"

@@ -37,6 +37,8 @@ MADE_LATER = {
     "runs/waits/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
     "runs/waits/schema.py schema['pattern']": "the same",
     "secrets/own_patterns.py pattern": "of a user's rule: refused when it could take long",
+    "secrets/sieve.py re.escape(sign) + self._first_look(sign) + b'|'.join(ways) + b')'": "words and counts",
+    "secrets/sieve.py rule.pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
     "secrets/rules.py pattern": "the tokens, and what `by_pattern` is given: each is found below",
 }
 

@@ -338,8 +338,7 @@ def test_a_secret_where_the_output_is_cut_is_not_kept_by_half(
 @given(st.binary(max_size=300), st.integers(1, 40))
 def test_what_is_kept_is_what_was_printed_in_whatever_pieces_it_came(data: bytes, piece: int) -> None:
     printed = Printed()
-    os.close(printed._reader)
-    os.close(printed.writer)
+    printed.close()
     data = (data * 8_000)[: KEPT_BYTES + 20_000]
     for at in range(0, len(data), piece * 1_000):
         printed._keep(data[at : at + piece * 1_000])

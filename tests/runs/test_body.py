@@ -238,6 +238,30 @@ def test_a_step_says_what_was_done_and_what_comes_next(place: Place) -> None:
     assert second.envelope.done == "show succeeded"
 
 
+@step
+def with_artifacts(given: list[Any]) -> str:
+    run = current()
+    saved = run.workspace.save("notes", "text")
+    run.envelope(done="wrote", artifacts=given)
+    return run.workspace.save("more", "text").ref + saved.ref
+
+
+@flow
+def names_artifacts(run: Run, given: list[Any]) -> str:
+    return with_artifacts(given)
+
+
+def test_an_envelope_names_its_artifacts_those_that_were_said_and_those_that_were_saved(place: Place) -> None:
+    place.run(names_artifacts, ["report.txt", "artifact:default/notes@1"])
+    [receipt] = place.receipts()
+    named = ("report.txt", "artifact:default/notes@1", "artifact:default/more@1")
+    assert receipt.envelope.artifacts == receipt.artifacts == named
+
+
+def test_an_artifact_that_is_no_text_is_refused(place: Place) -> None:
+    assert isinstance(place.run(names_artifacts, [7]).exception, ValueRefused)
+
+
 @flow
 def knows_itself(run: Run) -> list[str]:
     return [run.id, current().id, whoami()]

@@ -18,6 +18,7 @@ from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Replay
+from outlast.runs.command_saves import SAVES, standing_of
 from outlast.values.codec import encode, pack_json
 from outlast.values.private import write_file
 
@@ -56,6 +57,7 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "OUTLAST_RESULT": str(folder / "result.json"),
         "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
         "OUTLAST_REFUSED": str(folder / "refused"),
+        SAVES: standing_of(execution, attempt, folder),
     }
     if lane is not None and lane.setting.has_item:
         env["OUTLAST_ITEM"] = text_of(lane.setting.item)
@@ -174,7 +176,8 @@ def _take(attempt: Attempt, envelope: Any, step: str) -> None:
         raise SaidWrong(step, what, "artifacts is a list of texts")
     if not isinstance(state, dict):
         raise SaidWrong(step, what, "state is an object")
-    attempt.done, attempt.next, attempt.artifacts = done, coming, tuple(artifacts)
+    attempt.done, attempt.next = done, coming
+    attempt.artifacts = tuple(dict.fromkeys((*artifacts, *attempt.artifacts)))  # and what it saved
     if state:
         attempt.wrote = {name: pack_json(value, f"{what}.state.{name}") for name, value in state.items()}
 

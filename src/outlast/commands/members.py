@@ -24,6 +24,7 @@ class Patience:
     seconds: float
     kill_at: float = 0.0  # 0: TERM is not being sent yet
     told: bool = False  # TERM was sent
+    hangs_up: bool = False  # with TERM comes HUP: an interactive shell, at a terminal, takes only that
 
     def lose(self) -> None:
         """KILL next, if TERM was sent or is being sent."""
@@ -36,6 +37,23 @@ class Member(NamedTuple):
     session: int
     started: int
     lives: bool
+
+
+class Straggler(NamedTuple):
+    """A process that a command left in the background, and that was ended."""
+
+    pid: int
+    command: str  # its words; what it is called when it has none
+
+
+def named(member: Member) -> Straggler:
+    """A process by its words, as far as they can be read."""
+    try:
+        words = Path(f"/proc/{member.pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+        words = words or b"[%s]" % Path(f"/proc/{member.pid}/comm").read_bytes().strip()
+    except OSError:
+        words = b"it is gone"
+    return Straggler(member.pid, words.decode("utf-8", "replace"))
 
 
 def member_of(pid: int) -> Member | None:
@@ -77,7 +95,8 @@ def end(session: int, patience: Patience) -> list[Member]:
         now = time.monotonic()
         if not patience.told:
             patience.kill_at = patience.kill_at or now + patience.seconds  # first: TERM may be answered by a Ctrl-C
-            _signal(members, signal.SIGTERM, signal.SIGCONT)  # what is stopped must wake to end
+            hangup = (signal.SIGHUP,) if patience.hangs_up else ()
+            _signal(members, signal.SIGTERM, *hangup, signal.SIGCONT)  # what is stopped must wake to end
             patience.told = True
         elif now >= patience.kill_at + _HOPELESS_SECONDS:
             return members

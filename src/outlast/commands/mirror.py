@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
+
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
 from outlast.ledger.journal import CALLS, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
+from outlast.runs.labels import Labels
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
 from outlast.values.private import make_folder, write_file
@@ -55,24 +58,27 @@ def safe(name: str) -> str:
 
 
 class Mirror:
-    """The live mirror of one run of commands."""
+    """The live mirror of one run: of commands, or `counted`, of Python code, whose calls are known by their order."""
 
-    def __init__(self, runtime: Runtime, run_id: str, run_key: int, flow: str, since: int) -> None:
+    def __init__(
+        self, runtime: Runtime, run_id: str, run_key: int, flow: str, since: int, *, counted: bool = False
+    ) -> None:
         self._runtime, self._run_id, self._key = runtime, run_id, run_key
         self._flow = lasting(flow, runtime.project)
         self._since, self._whole = since, since == 0
-        self._folder = _Folder(folder_of(runtime, run_id, flow), iterated)
+        self._labels = Labels(runtime.store, run_key) if counted else None
+        self._folder = self._new_folder(folder_of(runtime, run_id, flow))
         self._lock = threading.Lock()
         self._given_up = False
 
     def catch_up(self) -> None:
-        """Write what the journal has that the mirror has not. A full or read-only disk does not stop the run."""
+        """Write what the journal has that the mirror has not. A full disk or a damaged entry does not stop the run."""
         with self._lock:
             if self._given_up:
                 return
             try:
                 self._catch_up()
-            except (OSError, OutlastError) as error:
+            except (OSError, OutlastError, msgspec.MsgspecError) as error:
                 self._given_up = True
                 why = error.strerror if isinstance(error, OSError) else error
                 later = f"`outlast export {self._run_id} --mirror` writes it later"
@@ -84,10 +90,14 @@ class Mirror:
             return
         if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
             self._whole, rows = True, self._rows(0)  # each attempt before keeps a file of its own
-            self._folder = _Folder(self._folder.path, iterated)
+            self._folder = self._new_folder(self._folder.path)
         self._since = rows[-1].seq
-        self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get))
+        names = self._labels.among(rows) if self._labels is not None else None
+        self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get, names=names))
         self._folder.forget_finished()
+
+    def _new_folder(self, path: Path) -> _Folder:
+        return _Folder(path, _Counted() if self._labels is not None else iterated)
 
     def _rows(self, since: int) -> list[Row]:
         return self._runtime.store.read(lambda look: look.journal_of(self._key, since))

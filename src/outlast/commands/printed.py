@@ -5,25 +5,19 @@
 
 from __future__ import annotations
 
-import os
-import select
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from outlast.commands.pipe import Pipe
 from outlast.commands.transcript import MASK
 from outlast.secrets.stream import spans_in
 from outlast.values.frozen import NamedTuple
-from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
 
 FIRST_BYTES = 256 * 1024  # kept of what is printed, when it is more than both together
 LAST_BYTES = 768 * 1024
-_CHUNK_BYTES = 65_536
-_PIPE_BYTES = 1 << 20  # as much as a pipe can hold: read it out, then give up on whoever goes on writing
-_LOOK_MS = 100
 _LINE_BYTES = 1024  # how far from a cut the end of a line is looked for
 _NEAR_BYTES = 16 * 1024  # what lies across a cut is seen whole when it reaches no further
 
@@ -52,53 +46,20 @@ class Printed:
 
     def __init__(self, rules: tuple[Rule, ...] | None = None) -> None:
         self._rules = rules
-        self._reader, self.writer = os.pipe()
+        self._pipe = Pipe(self._keep)
         self._first, self._last, self._size = bytearray(), bytearray(), 0
-        self._thread: threading.Thread | None = None
-        self._stop = self._left_open = False
+
+    @property
+    def writer(self) -> int:
+        return self._pipe.writer
 
     def begin(self) -> None:
         """Read from now on. Only the check has the writing end then."""
-        thread = threading.Thread(target=self._read, name="check-output", daemon=True)
-        self._thread = begin(thread, "reading what a check prints")
-        self._close_writer()
+        self._pipe.begin("check-output", "reading what a check prints")
 
     def close(self, timeout: float = 1.0) -> None:
         """Read to the end. A pipe that something outside the check's session holds open is given up."""
-        self._close_writer()
-        if self._thread is None:
-            os.close(self._reader)
-            return
-        self._thread.join(timeout)
-        self._stop = True
-        self._thread.join()
-
-    def _close_writer(self) -> None:
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def _read(self) -> None:
-        try:
-            self._left_open = not self._reaches_end()
-        finally:
-            os.close(self._reader)
-
-    def _reaches_end(self) -> bool:
-        """Keep what comes. Whether it came to its end: nobody can print any more."""
-        waiting, after_stop = select.poll(), 0
-        waiting.register(self._reader, select.POLLIN)
-        while after_stop < _PIPE_BYTES:
-            stopping = self._stop
-            if waiting.poll(0 if stopping else _LOOK_MS):
-                chunk = os.read(self._reader, _CHUNK_BYTES)
-                if not chunk:
-                    return True
-                after_stop += len(chunk) * stopping
-                self._keep(chunk)
-            elif stopping:
-                return False
-        return False
+        self._pipe.finish(timeout)
 
     def _keep(self, chunk: bytes) -> None:
         self._first += chunk[: max(0, FIRST_BYTES + _NEAR_BYTES - self._size)]
@@ -112,13 +73,13 @@ class Printed:
         first, last = bytes(self._first), bytes(self._last[-LAST_BYTES - _NEAR_BYTES :])
         if self._size <= FIRST_BYTES + LAST_BYTES:
             whole = _cut(first[:FIRST_BYTES] + last, 0, self._size, self._rules)
-            return Content(whole.kept, self._size, 0, whole.masked, self._left_open)
+            return Content(whole.kept, self._size, 0, whole.masked, self._pipe.left_open)
         begin = _cut(first, 0, _line_end(first, FIRST_BYTES), self._rules)
         end = _cut(last, _line_begin(last, len(last) - LAST_BYTES), len(last), self._rules)
         left_out = self._size - begin.taken - end.taken
         between = b"%s[%d bytes were left out here]\n" % (b"" if begin.kept.endswith(b"\n") else b"\n", left_out)
         masked = begin.masked + end.masked
-        return Content(begin.kept + between + end.kept, self._size, left_out, masked, self._left_open)
+        return Content(begin.kept + between + end.kept, self._size, left_out, masked, self._pipe.left_open)
 
 
 class _Cut(NamedTuple):

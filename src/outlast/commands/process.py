@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from outlast.commands.members import Member, Patience, Watch, end, linger, living, member_of
+from outlast.commands.members import Member, Patience, Straggler, Watch, end, linger, living, member_of, named
 from outlast.errors import CommandNotStarted, Invalid
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
@@ -32,6 +32,8 @@ _LOOK_SECONDS = 0.03
 
 # The word comes over stdin, which the command then has as /dev/null: it inherits nothing of ours.
 _HELD = 'read -r word && [ "$word" = go ] || exit 125; exec "$@" </dev/null'
+# A terminal that the leader of a session opens is the session's: Ctrl-C, hangup and size reach whoever runs on it.
+_HELD_ON_TERMINAL = 'read -r word && [ "$word" = go ] || exit 125; at=$1; shift; exec "$@" <>"$at" >&0 2>&1'
 
 
 class Group(NamedTuple):
@@ -66,7 +68,7 @@ class Ended(NamedTuple):
     how: Literal["exited", "timed_out", "stopped"]
     exit: int | None  # the shell's; 128+n for a signal; None when somebody else took it or it could not be ended
     seconds: float
-    stragglers: int = 0  # background processes that were ended because their command had exited
+    stragglers: tuple[Straggler, ...] = ()  # background processes that were ended because their command had exited
     left: int = 0  # processes that could not be ended (they belong to another user)
 
 
@@ -78,7 +80,7 @@ class _Ending:
     patience: Patience
     how: Literal["exited", "timed_out", "stopped"] | None = None
     over_at: float = 0.0
-    stragglers: int = 0
+    stragglers: tuple[Straggler, ...] = ()
     asked: bool = False  # a Ctrl-C came
     raised: BaseException | None = None  # what else ended the wait
 
@@ -91,8 +93,15 @@ class _Ending:
 class Held:
     """A command that waits for `go`. Nothing of it runs before; if this process dies before, nothing ever does."""
 
-    def __init__(self, command: str, process: subprocess.Popen[bytes], word: socket.socket, group: Group) -> None:
-        self.group = group
+    def __init__(
+        self,
+        command: str,
+        process: subprocess.Popen[bytes],
+        word: socket.socket,
+        group: Group,
+        on_terminal: bool = False,
+    ) -> None:
+        self.group, self._on_terminal = group, on_terminal
         self._command, self._process, self._word = command, process, word
         self._began: float | None = None
         self._exit: int | None = None
@@ -130,7 +139,7 @@ class Held:
         if self._began is None:
             raise CommandNotStarted(_shown(self._command), "it was never let go")
         deadline = self._began + timeout if timeout is not None else float("inf")
-        ending = _Ending(deadline, Patience(patience))
+        ending = _Ending(deadline, Patience(patience, hangs_up=self._on_terminal))
         while self._ended is None:
             try:
                 self._ended = self._see_through(ending, stop, grace)
@@ -149,7 +158,7 @@ class Held:
             ending.how = self._until_over(ending, stop)
             ending.over_at = time.monotonic()
         if ending.how == "exited" and not ending.patience.kill_at:
-            ending.stragglers = len(linger(self.group.pgid, 0 if ending.asked else grace))
+            ending.stragglers = tuple(map(named, linger(self.group.pgid, 0 if ending.asked else grace)))
         left = end(self.group.pgid, ending.patience)
         seconds = (ending.over_at if ending.how == "exited" else time.monotonic()) - (self._began or 0)
         return Ended(ending.how, self._reap(), seconds, ending.stragglers, len(left))
@@ -180,23 +189,30 @@ class Held:
 
 
 def hold(
-    command: str, *, cwd: Path, env: Mapping[str, str], output: int | None, shell: Sequence[str] = (SHELL,)
+    command: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: int | None,
+    shell: Sequence[str] = (SHELL,),
+    terminal: str = "",
 ) -> Held:
     """Prepare a shell command that waits for `go`, in a session of its own, with this environment and no other.
 
     `shell` are the words it is given to. stdout and stderr go to the file descriptor `output` (None: nowhere), stdin
-    is /dev/null. Raises CommandNotStarted.
+    is /dev/null; or all three are the `terminal` with this path. Raises CommandNotStarted.
     """
     if "\0" in command:
         raise CommandNotStarted(_shown(command), "its text has a NUL character")
     try:
-        process, word = _spawn([SHELL, "-c", _HELD, "sh", *shell, "-c", "--", command, "sh"], cwd, env, output)
+        script = (_HELD_ON_TERMINAL, "sh", terminal) if terminal else (_HELD, "sh")
+        process, word = _spawn([SHELL, "-c", *script, *shell, "-c", "--", command, "sh"], cwd, env, output)
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
     started = started_at(process.pid) or 0
     group = Group(*this_place(), pgid=process.pid, started=started, marker=marker, machine_id=machine_id())
-    return Held(command, process, word, group)
+    return Held(command, process, word, group, bool(terminal))
 
 
 def alive(group: Group, me: Process) -> bool | None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from outlast.commands import environment as words
 from outlast.commands.items import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
+from outlast.commands.members import Straggler
 from outlast.commands.process import Held, hold
 from outlast.commands.shell import accepting, question_shell, work_shell
-from outlast.commands.transcript import Transcript, tail
+from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.retry import MAX_DELAY_SECONDS
@@ -25,11 +26,13 @@ from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
+from outlast.runs.command_saves import take
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
+from outlast.values.processes import ended_line
 
 if TYPE_CHECKING:
     from outlast.home.home import Runtime
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
+STRAGGLERS = 20  # of those that are named
+STRAGGLER_CHARACTERS = 200
 
 NO_ITEM: Any = object()  # stands for the item of a command that is in no `foreach`
 
@@ -226,13 +231,16 @@ class CommandAttempt:
         label = attempt.asked.call.path
         sink = execution.runtime.sink
         shown = (lambda out: sink(label, out)) if sink else None
-        self._transcript = Transcript(folder / TAIL, work.secrets, shown, execution.runtime.secret_rules)
+        rules, on_terminal = execution.runtime.secret_rules, work.command.pty
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> Held:
         try:
             script, shell = self.work.script
-            held = hold(script, cwd=self.work.folder, env=env, output=self._transcript.writer, shell=shell)
+            output, terminal = self._transcript.writer, self._transcript.terminal
+            env = {"TERM": "xterm", **env} if terminal else env
+            held = hold(script, cwd=self.work.folder, env=env, output=output, shell=shell, terminal=terminal)
         except BaseException:
             self._transcript.close()
             raise
@@ -263,7 +271,8 @@ class CommandAttempt:
         self._transcript.join()
         execution.runtime.guard.release(self.held.group.pgid)
         self.exit = ended.exit
-        self._note(ended.stragglers, ended.left)
+        take(execution, self.attempt, self.folder)
+        self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
             return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
         if ended.how == "stopped":
@@ -284,7 +293,24 @@ class CommandAttempt:
         why = f"not accepted: {refused}" if refused else _last_line(self.tail())
         return Raised(CommandFailed(self.attempt.asked.spec.name, -1 if code is None else code, why))
 
-    def _note(self, stragglers: int, left: int) -> None:
+    def _named(self, stragglers: tuple[Straggler, ...]) -> list[dict[str, Any]]:
+        """What it left in the background and was ended, told to who watches; without secrets, and not too much."""
+        if not stragglers:
+            return []
+        known = [
+            {"pid": each.pid, "command": self._masked(each.command)[:STRAGGLER_CHARACTERS]}
+            for each in stragglers[:STRAGGLERS]
+        ]
+        label = self.attempt.asked.call.path
+        self.execution.runtime.tell(f"{label}: {ended_line(known, len(stragglers))}")
+        return known
+
+    def _masked(self, text: str) -> str:
+        from outlast.secrets import find as secrets
+
+        return secrets.mask(mask(text, self.work.secrets), self.execution.runtime.secret_rules)
+
+    def _note(self, stragglers: list[dict[str, Any]], left: int) -> None:
         transcript = self._transcript
         facts: dict[str, Any] = {**self.item, "exit": self.exit, "transcript": self._kept()}
         for name, value in (

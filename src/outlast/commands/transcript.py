@@ -1,23 +1,23 @@
 """Transcripts: what a command prints, kept as it comes, with secrets masked: the flow's own, and what looks like one.
 
-The command writes into a pipe. One thread here reads it, masks and appends to the file, so that the command
-never waits for anybody; another shows what is in the file, at its own pace. Memory stays bounded whatever is printed.
+`pipe.py` reads what the command writes; here it is masked and appended to the file, so that the command never waits
+for anybody. Another thread shows what is in the file, at its own pace. Memory stays bounded whatever is printed.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import select
 import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
+from outlast.commands.pipe import CHUNK_BYTES, Pipe
+from outlast.commands.terminal import Terminal
 from outlast.secrets.stream import Masking
 from outlast.values.plain import open_plain
 from outlast.values.private import open_file
-from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import Rule
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes)
 
 MASK = "***"
-_CHUNK_BYTES = 65_536
-_PIPE_BYTES = 1 << 20  # as much as a pipe can hold: read it out, then give up on whoever goes on writing
-_LOOK_MS = 100
 
 
 class Transcript:
@@ -42,28 +39,38 @@ class Transcript:
         secrets: Collection[str] = (),
         sink: Callable[[bytes], None] | None = None,
         rules: tuple[Rule, ...] = (),
+        *,
+        on_terminal: bool = False,
     ) -> None:
         self.path = path
         self.size = 0  # bytes written
         self.lost = 0  # bytes that could not be written
         self.failure: str | None = None  # why the file is incomplete
-        self.left_open = False  # something outside the command's group still had the pipe when we stopped reading
         self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
         self._file = open_file(path, os.O_RDWR | os.O_APPEND)
         try:
-            self._reader, self._writer = os.pipe()
+            terminal = Terminal() if on_terminal else None
+            self._pipe = Pipe(self._take, self._pause, self._take_rest, terminal=terminal)
         except OSError:
             os.close(self._file)
             raise
         self._showing = _Showing(self._file, sink) if sink else None
-        self._thread: threading.Thread | None = None
-        self._stop = False
         self._gap = False  # the last bytes were lost
 
     @property
     def writer(self) -> int:
         """The end of the pipe that the command writes to."""
-        return self._writer
+        return self._pipe.writer
+
+    @property
+    def terminal(self) -> str:
+        """The path of the terminal that the command is to run on; empty when there is none."""
+        return self._pipe.terminal.path if self._pipe.terminal else ""
+
+    @property
+    def left_open(self) -> bool:
+        """Whether something outside the command's group still had the pipe when we stopped reading."""
+        return self._pipe.left_open
 
     @property
     def masked(self) -> int:
@@ -82,11 +89,9 @@ class Transcript:
 
     def begin(self) -> None:
         """Read from now on. Only the command has the writing end then."""
-        thread = threading.Thread(target=self._read, name="transcript", daemon=True)
-        self._thread = begin(thread, "reading what a command prints")
+        self._pipe.begin("transcript", "reading what a command prints")
         if self._showing:
             self._showing.start()
-        self._close_writer()
 
     def join(self, timeout: float = 1.0) -> bool:
         """Everything printed is written; true when nobody can print any more.
@@ -94,11 +99,7 @@ class Transcript:
         A pipe that something outside the group holds open is given up after `timeout` seconds (`left_open`), and a
         sink that takes nothing for so long (`unshown`).
         """
-        self._close_writer()
-        if self._thread is not None:
-            self._thread.join(timeout)
-            self._stop = True
-            self._thread.join()
+        self._pipe.finish(timeout)
         if self._showing:
             self._showing.finish(timeout)
         self.close()
@@ -106,43 +107,21 @@ class Transcript:
 
     def close(self) -> None:
         """Stop reading and give the files back, also when it never began."""
-        self._close_writer()
-        self._stop = True
-        if self._thread is not None:
-            self._thread.join()
+        self._pipe.close()
         if self._showing:
             self._showing.close()
         if self._file >= 0:
             os.close(self._file)
-            os.close(self._reader)
-            self._file = self._reader = -1
+            self._file = -1
 
-    def _close_writer(self) -> None:
-        if self._writer >= 0:
-            os.close(self._writer)
-            self._writer = -1
+    def _take(self, chunk: bytes) -> None:
+        known = self._known.feed(chunk)
+        self._keep(self._looks.feed(known) if self._looks else known)
 
-    def _read(self) -> None:
-        waiting, after_stop = select.poll(), 0
-        waiting.register(self._reader, select.POLLIN)
-        while after_stop < _PIPE_BYTES:
-            stopping = self._stop
-            if not waiting.poll(0 if stopping else _LOOK_MS):
-                if stopping:
-                    break
-                self._keep(self._looks.pause() if self._looks else b"")
-                continue
-            chunk = os.read(self._reader, _CHUNK_BYTES)
-            if not chunk:
-                self._keep_rest()
-                return
-            after_stop += len(chunk) * stopping
-            known = self._known.feed(chunk)
-            self._keep(self._looks.feed(known) if self._looks else known)
-        self.left_open = True
-        self._keep_rest()
+    def _pause(self) -> None:
+        self._keep(self._looks.pause() if self._looks else b"")
 
-    def _keep_rest(self) -> None:
+    def _take_rest(self) -> None:
         """What was held back: nothing more comes."""
         known = self._known.rest()
         self._keep(self._looks.feed(known) + self._looks.rest() if self._looks else known)
@@ -212,6 +191,7 @@ class _Showing:
             while data := self._next():
                 self._sink(data)
                 self.shown += len(data)
+            self._sink(b"")  # that was all
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
         finally:
@@ -220,7 +200,7 @@ class _Showing:
     def _next(self) -> bytes:
         with self._changed:
             self._changed.wait_for(lambda: self._over or self.shown < self._size)
-            wanted = min(_CHUNK_BYTES, self._size - self.shown)
+            wanted = min(CHUNK_BYTES, self._size - self.shown)
         return os.pread(self._file, wanted, self._start + self.shown) if wanted > 0 else b""
 
 
@@ -246,6 +226,9 @@ class _Masking:
         return self._masked(self._held, len(self._held)) if self._secrets else b""
 
     def _masked(self, data: bytes, undecided: int) -> bytes:
+        if not any(map(data.__contains__, self._secrets)):  # much cheaper than the pattern
+            self._held = data[undecided:]
+            return data[:undecided]
         parts, at = [], 0
         final = undecided == len(data)
         for found in self._pattern.finditer(data):

@@ -134,7 +134,7 @@ def _notes(ended: Ended, timeout: float) -> Iterator[str]:
     elif ended.exit is None:
         yield "its exit code was taken by another part of this process"
     if ended.stragglers:
-        yield f"ended what it left in the background ({_processes(ended.stragglers)})"
+        yield f"ended what it left in the background ({_processes(len(ended.stragglers))})"
     if ended.left:
         yield f"{_processes(ended.left)} could not be ended"
 

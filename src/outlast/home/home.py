@@ -104,6 +104,7 @@ class Runtime:
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
         self._guard: Any = None
+        self.mirrors: Any = None  # keeps the mirrors of what executes here
         self.store.listen(lambda line: self.tell(line))
 
     @property
@@ -131,6 +132,8 @@ class Runtime:
                 self.settle()
             self.resources.close()
             self.heart.stop()
+            if self.mirrors is not None and wait:
+                self.mirrors.close()
             if self._guard is not None:
                 self._guard.close()
             with suppress(OutlastError):  # a row that is left behind is forgotten by others, a day later
@@ -166,8 +169,12 @@ class Runtime:
             self.store.live = len(self.live)
             self._idle.clear()
         self.heart.start()
+        if self.mirrors is not None:
+            self.mirrors.follow(execution)
 
     def leave(self, execution: Execution) -> None:
+        if self.mirrors is not None:
+            self.mirrors.let_go(execution)
         with self._lock:
             self.live.pop(execution.id, None)
             self.store.live = len(self.live)

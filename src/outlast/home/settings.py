@@ -23,4 +23,5 @@ class Settings:
     crashes_before_asking: int = 3  # in one step, before a person is asked
     sleep_in_place_seconds: float = 60.0  # longer sleeps end the process's part and leave a timer
     redeliver_seconds: float = 3600.0  # how long an outcome that nobody received is kept for an equal call; 0: not
+    mirror_seconds: float = 1.0  # how far behind the mirror of a Python flow may be; 0: none until asked for
     secret_patterns: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)  # rules of one's own, by name

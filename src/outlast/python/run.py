@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from outlast.clock import moment
-from outlast.errors import NameInvalid, Refused, StepOutsideRun
+from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
 from outlast.flows.spec import seconds
 from outlast.ids import chance
 from outlast.python.decorators import Flow, Step, as_step
@@ -112,12 +112,19 @@ class _Run:
             )
         self._execution.emit(self._frame(), name, body, kind)
 
-    def envelope(self, *, done: str = "", next: str = "") -> None:
-        """Inside a step: say what was done and what comes next, for whoever reads its receipt."""
+    def envelope(self, *, done: str = "", next: str = "", artifacts: Iterable[str] = ()) -> None:
+        """Inside a step: say what was done, what comes next and what there is, for whoever reads its receipt.
+
+        `artifacts` are refs, files or other names; what the step saves is named by itself.
+        """
         attempt = self._frame().attempt
         if attempt is None:
             raise Refused(detail="an envelope belongs to a step; call this inside one")
+        named = [artifacts] if isinstance(artifacts, str) else [*artifacts]
+        if wrong := [each for each in named if not isinstance(each, str)]:
+            raise ValueRefused("artifacts", f"{wrong[0]!r:.100} is no text", "name each by its ref or its path")
         attempt.done, attempt.next = done, next
+        attempt.artifacts = tuple(dict.fromkeys((*named, *attempt.artifacts)))
 
     def handoff(self, summary: str, handoff_text: str, *, anchor: str | None = None, **fields: Any) -> Handoff:
         """Store a handoff of this run's task (`task:<task>` unless another anchor is named).

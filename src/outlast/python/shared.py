@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
+from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
@@ -107,6 +108,7 @@ class Shared:
             settings=settings,
             store_options=store_options,
         )
+        self._runtime.mirrors = Mirrors(self._runtime)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name

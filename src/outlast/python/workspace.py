@@ -61,6 +61,20 @@ class Workspace:
         given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
         return artifacts.save(self._runtime, given, content, operation_id)
 
+    def _save_from_command(self, told: str, name: str, content: Given, **said: Any) -> Artifact | None:
+        """Save content as a step's command does that was told this: seen with the step's receipt, or never.
+
+        None when that step is of another home. Raises Refused, LeaseLost, NameInvalid, ValueRefused.
+        """
+        from outlast.runs.command_saves import save_from_command
+
+        def given(run: RunRow) -> Draft:
+            actor = run.actor if said["actor"] is None else check_name("actor", said["actor"])
+            kind, summary, tags, source = said["media_type"], said["summary"], said["tags"], said["source"]
+            return artifacts.draft(run.scope, name, content, kind, summary, tags, source, actor)
+
+        return save_from_command(self._runtime, told, given, content)
+
     def _receive(self, name: str = "content", **said: Any) -> Intake:
         """Content that arrives piece by piece, to be saved when all of it is there; close it in any case.
 

@@ -389,7 +389,7 @@ def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger:
         undone = [past for past in ledger.calls.values() if past.kind in CALLS and not past.finished]
         raise StepNotFound.going_back(run.id, step, error.known, names[undone[-1].call] if undone else "") from None
     past = ledger.calls.get(call)
-    if past is None or not past.aside or step != f"{call.scope}{call.step}":
+    if past is None or not past.aside or step != call.path:
         return call, kind
     alike = [each for each in ledger.calls.values() if each.call[:2] == call[:2] and not each.aside]
     return (min(alike, key=lambda each: each.first).call if alike else call), kind

@@ -123,7 +123,7 @@ def _drafted(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft:
     kept = {call: past for call, past in after.items() if call not in steps}
     later = [*map(_without_state, _taken(found, steps, refs)), *_taken(found, kept, refs)]
     effects = list(_repeated(look, run, found.ledger, found.rows, {*before, *after}))
-    label = labels(found.rows).get(call, f"{call.scope}{call.step}")
+    label = labels(found.rows).get(call, call.path)
     return Draft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 
 from outlast.ledger.damage import read_header
+from outlast.ledger.journal import Row
 from outlast.runs.call import Call, Naming, label
 from outlast.store.contract import Store
 
@@ -32,8 +34,17 @@ class Labels:
                 self._told[call] = number, label(call, item, number)
             return self._told[call][1]
 
+    def among(self, rows: Sequence[Row]) -> Mapping[Call, str]:
+        """The labels of all calls up to these rows, which are the next of the journal."""
+        with self._lock:
+            self._add(rows)
+            return self._named.names
+
     def _catch_up(self) -> None:
-        for row in self._store.read(lambda look: look.journal_of(self._run_key, self._seq)):
+        self._add(self._store.read(lambda look: look.journal_of(self._run_key, self._seq)))
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
             self._seq = row.seq
             self._named.add(read_header(row.header))
         if self._told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Any
@@ -113,18 +113,19 @@ def receipts_of(
     blob: ReadBlob | None = None,
     trace_id: str = "",
     flaws: Flaws = UNDAMAGED,
+    names: Mapping[Call, str] | None = None,
 ) -> list[Receipt]:
     """One receipt per attempt, in the order in which the attempts were last heard of; and each damaged one.
 
-    `trace_id` is the run's: what people decided was written without it.
+    `trace_id` is the run's: what people decided was written without it. `names` of the calls, if not all rows are here.
     """
-    heard = attempts_of(rows, flaws)
+    heard = attempts_of(rows, flaws, names)
     return [_receipt(run_id, flow, each, blob, trace_id, flaws.get(each.row.seq, SOUND).why) for each in heard]
 
 
-def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED) -> list[Heard]:
+def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED, names: Mapping[Call, str] | None = None) -> list[Heard]:
     """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it."""
-    names = labels(rows)
+    names = labels(rows) if names is None else names
     latest: dict[tuple[Call, int, int], Heard] = {}
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:

@@ -235,7 +235,7 @@ def _blobs(runtime: Runtime, found: Found) -> list[Reason]:
 
 
 def _subject(call: Call, names: dict[Call, str]) -> str:
-    return names.get(call, f"{call.scope}{call.step}")
+    return names.get(call, call.path)
 
 
 def _blob(runtime: Runtime, past: Past) -> list[Reason]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from outlast.secrets.logins import (
@@ -38,6 +38,8 @@ class Rule:
     hints: tuple[str, ...] = ()  # a text without any of these holds none; (): ask `look`
     cased: bool = False  # the hints are in it just so; else in large or small letters
     in_word: bool = False  # it has no blank in it, at least `WORD` characters, and one of the hints
+    pattern: str = ""  # of a token: it says how much follows a hint
+    offsets: tuple[int, ...] = (0,)  # how many characters of a token come before the hint
 
 
 def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[str], bool] | None = None) -> Rule:
@@ -67,7 +69,8 @@ def by_token(token: Token) -> Rule:
             if _is_no_filler(found[group]):
                 yield found.span(group)
 
-    return Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
+    made = Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
+    return replace(made, pattern=token.pattern, offsets=token.offsets)
 
 
 @lru_cache(maxsize=512)

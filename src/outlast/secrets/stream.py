@@ -25,6 +25,8 @@ LINE_BYTES = 64 * 1024  # of a line, or of a private key, that are held back at 
 NEAR_BYTES = 16 * 1024  # of a longer one: a secret of this length is seen whole
 BEFORE_BYTES = 256  # of what was let through in the same line: the name of a value may be there
 LONG_WORD = 16  # characters of a word that may become a token, whatever it begins with
+SIEVED_BYTES = 8 * 1024  # from here on it pays to look for hints first
+_UNSIEVED = (b"-----BEGIN ", "\u212a".encode(), "İ".encode())  # a key has many lines; these have odd small letters
 _MASK = b"***"
 _SETS_APART = (":", "=", "--")  # a value from its name
 _OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-\x1b[;"  # characters that tokens have, and colours within them
@@ -36,19 +38,30 @@ _OPEN_KEY = re.compile(
 
 
 def spans_in(data: bytes, rules: tuple[Rule, ...] | None = None) -> Iterator[Span]:
-    """Where secrets are in bytes. What is no text is passed over."""
-    from outlast.secrets.find import RULES, find
+    """Where secrets are in bytes. What is no text is passed over; of much text only lines with a hint are read."""
+    from outlast.secrets.rules import RULES
+
+    rules = rules or RULES
+    if len(data) < SIEVED_BYTES or any(map(data.__contains__, _UNSIEVED)):
+        return iter(_spans_of(data, rules))
+    from outlast.secrets.suspects import spans_of_suspects
+
+    return iter(spans_of_suspects(data, rules, _spans_of))
+
+
+def _spans_of(data: bytes, rules: tuple[Rule, ...]) -> list[Span]:
+    from outlast.secrets.find import find
 
     text = data.decode("utf-8", "surrogateescape")
     if text.isascii():
-        yield from ((found.start, found.end) for found in find(text, rules or RULES))
-        return
-    seen = at = 0
-    for found in find(text, rules or RULES):
+        return [(found.start, found.end) for found in find(text, rules)]
+    spans, seen, at = [], 0, 0
+    for found in find(text, rules):
         start = at + len(text[seen : found.start].encode("utf-8", "surrogateescape"))
         at = start + len(text[found.start : found.end].encode("utf-8", "surrogateescape"))
         seen = found.end
-        yield start, at
+        spans.append((start, at))
+    return spans
 
 
 class Masking:

@@ -20,6 +20,7 @@ _CUT = re.compile(r"\x1b(?:\[[0-9;:]{0,64})?\Z")  # the beginning of a code that
 _RESETS = ("\x1b[m", "\x1b[0m")
 _KEPT_COLOURS = 8  # that are shown again after a line of somebody else
 RESET = "\x1b[0m"
+_PLAIN = bytes([*range(32, 127), 10])
 
 
 def harmless(text: str) -> str:
@@ -58,6 +59,12 @@ class NamedLines:
         self._front = f"{visible(name)} | "
         self._colours = ""  # of the line before: they go on in the next
 
+    def lines(self, text: str) -> str:
+        """Whole lines, harmless; at once where they are plain, since very many may be printed."""
+        if not self._colours and _is_plain(text):
+            return self._front + text.replace("\n", f"\n{self._front}")
+        return "\n".join(map(self.line, text.split("\n")))
+
     def line(self, text: str) -> str:
         """One line without its end, harmless."""
         begun, shown = self._colours, harmless(text.rstrip("\r"))
@@ -75,6 +82,13 @@ class NamedLines:
         if segment in ("\x1b[1K", "\x1b[2K"):
             return f"{segment}\r{self._front}"
         return _without_overrun(segment)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether lines have nothing in them that steers a terminal."""
+    if text.isascii():  # much quicker, and nearly always so
+        return not text.encode().translate(None, _PLAIN)
+    return text.replace("\n", "").isprintable()
 
 
 def _segments(shown: str) -> list[str]:

@@ -288,6 +288,7 @@ def _say_receipt(receipt: Receipt) -> None:
             *noted(receipt),
             ("  done", receipt.envelope.done),
             ("  next", receipt.envelope.next),
+            ("  artifacts", ", ".join(receipt.envelope.artifacts)),
             ("  hash", receipt.hash),
         ]
     )

@@ -29,6 +29,9 @@ class Watch:
     def __init__(self, outlast: Outlast, run_id: str = "", *, quiet: bool = False) -> None:
         self.outlast, self.run_id = outlast, run_id
         self.screen = Screen(quiet=quiet)
+        self.screen.before_output = self._before_output
+        self._printing: set[str] = set()
+        self._looking = threading.Lock()
         self._shared = self.screen.shared()
         self._maps: dict[str, Map] = {}
         self._since = datetime.now(UTC)
@@ -79,14 +82,23 @@ class Watch:
         stop = "; stopping after it" if self.signal else ""
         return f"· {now} · {self._done} done{stop}"
 
+    def _before_output(self, step: str, is_over: bool) -> None:
+        """What happened before a command prints is said before; a step's start is on record before it begins."""
+        if is_over:
+            self._printing.discard(step)
+        elif step not in self._printing:
+            self._printing.add(step)
+            self._look()
+
     def _look(self) -> None:
-        try:
-            self.run_id = self.run_id or self._own_run()
-            if self.run_id:
-                self._tell(self._news())
-                self._tell_maps()
-        except OutlastError:
-            self._over.set()  # progress is for people; the run itself reports what is wrong
+        with self._looking:
+            try:
+                self.run_id = self.run_id or self._own_run()
+                if self.run_id:
+                    self._tell(self._news())
+                    self._tell_maps()
+            except OutlastError:
+                self._over.set()  # progress is for people; the run itself reports what is wrong
 
     def _own_run(self) -> str:
         runs = self.outlast.runs(status="running", limit=50)

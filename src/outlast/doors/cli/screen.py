@@ -10,7 +10,7 @@ import builtins
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -41,6 +41,7 @@ class Screen:
         self._open = False  # somebody else's line has not ended
         self._typing = 0  # how many read a line just now
         self._later: list[str] = []  # lines that came meanwhile
+        self.before_output: Callable[[str, bool], None] | None = None  # so that what happened before is said before
 
     def line(self, text: str) -> None:
         """A line for people, which stays. While somebody types it waits."""
@@ -59,21 +60,28 @@ class Screen:
             self._draw()
 
     def output(self, step: str, data: bytes) -> None:
-        """What a command printed, line by line, with its step's name in front. Raises OSError when nobody reads."""
+        """What a command printed, line by line, with its step's name in front; nothing: it has printed all.
+
+        Raises OSError when nobody reads.
+        """
+        if self.before_output is not None and not self.quiet:
+            self.before_output(step, not data)
         with self._lock:
-            *lines, rest = (self._rest.pop(step, b"") + data).split(b"\n")
-            if len(rest) > LINE_BYTES:
-                lines, rest = [*lines, rest], b""
+            whole, end, rest = (self._rest.pop(step, b"") + data).rpartition(b"\n")
+            if rest and (not data or len(rest) > LINE_BYTES):
+                whole, end, rest = whole + end + rest, b"\n", b""
             if rest:
                 self._rest[step] = rest
-            self._print([(step, line) for line in lines])
+            if end:
+                self._print(step, whole)
 
     def end(self) -> None:
         """What was printed without a last newline, and no more moving line."""
         with self._lock:
             left, self._rest = self._rest, {}
             with suppress(OSError, ValueError):
-                self._print(list(left.items()))
+                for step, rest in left.items():
+                    self._print(step, rest)
             self._wipe()
             self.moves = False
 
@@ -143,19 +151,18 @@ class Screen:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _print(self, lines: list[tuple[str, bytes]]) -> None:
-        if not lines:
-            return
+    def _print(self, step: str, lines: bytes) -> None:
         self._wipe()
         self._end_line()
-        self._out.write("".join(f"{self._shown(step, line.decode('utf-8', 'replace'))}\n" for step, line in lines))
+        self._out.write(f"{self._shown(step, lines.decode('utf-8', 'replace'))}\n")
         self._out.flush()
         self._draw()
 
-    def _shown(self, step: str, line: str) -> str:
+    def _shown(self, step: str, lines: str) -> str:
         if self._raw:
-            return f"{step} | {line.rstrip(chr(13))}"
-        return self._named.setdefault(step, NamedLines(step)).line(line)
+            front = f"{step} | "
+            return front + lines.replace("\r\n", "\n").rstrip("\r").replace("\n", f"\n{front}")
+        return self._named.setdefault(step, NamedLines(step)).lines(lines)
 
     def _end_line(self) -> None:
         """A line of ours begins where a line begins."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.render import brief, clean, counted, say, table, took
+from outlast.values.processes import ended_line
 
 if TYPE_CHECKING:
     from outlast import Receipt, RunRecord
@@ -40,6 +41,7 @@ def step_json(step: Receipt) -> dict[str, Any]:
         "exit": step.facts.get("exit"),
         "left": step.facts.get("left"),
         "masked": step.facts.get("masked", 0),
+        "stragglers": step.facts.get("stragglers", []),
         "started_at": jsonable(step.started_at),
         "ended_at": jsonable(step.ended_at),
         "error": step.error,
@@ -117,6 +119,7 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
         ("  masked", counted(known["masked"], "secret") if known.get("masked") else ""),
         ("  wrote", written + more),
         ("  left", left),
+        ("  ended", _ended(receipt).removeprefix("ended ")),
         ("  note", "" if left else _note(receipt)),
         ("  damaged", receipt.broken),
     ]
@@ -124,7 +127,9 @@ def noted(receipt: Receipt) -> list[tuple[str, str]]:
 
 def _say_notes(steps: Sequence[Receipt]) -> None:
     """Why steps were left out, how loops ended, what unfinished attempts left."""
-    lines = [f"{clean(step.label)}: {text}" for step in steps for text in (_note(step), _masked(step)) if text]
+    lines = [
+        f"{clean(step.label)}: {text}" for step in steps for text in (_note(step), _masked(step), _ended(step)) if text
+    ]
     for line in lines[-NOTES:]:
         say(line, "dim")
     if len(lines) > NOTES:
@@ -134,6 +139,11 @@ def _say_notes(steps: Sequence[Receipt]) -> None:
 def _masked(step: Receipt) -> str:
     number = step.facts.get("masked", 0)
     return f"{counted(number, 'secret')} masked in its transcript" if number else ""
+
+
+def _ended(step: Receipt) -> str:
+    """The background processes that it left and that were ended."""
+    return ended_line(known) if (known := step.facts.get("stragglers")) else ""
 
 
 def _note(step: Receipt) -> str:

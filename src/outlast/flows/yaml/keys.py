@@ -96,6 +96,7 @@ NODE: Mapping[str, Key] = {
     "resume_to": Key(
         kinds.NAMED, "The earlier step to go back to when this one is found unfinished on resume.", on=COMMANDS
     ),
+    "pty": Key(kinds.FLAG, "true: the command runs on a terminal of its own.", on=COMMANDS),
     "effect": Key(kinds.FLAG, "true: never repeated unknowingly.", on=COMMANDS),
     "confirm": Key("condition", "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
     "not_done_exit": Key(kinds.EXITS, "Exit codes by which the command says that nothing happened.", on=(EFFECT,)),

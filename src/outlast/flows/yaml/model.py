@@ -54,6 +54,7 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
     not_done_exit: tuple[int, ...] = ()
     on_partial: str = "keep"
     resume_to: str = ""
+    pty: bool = False
 
 
 class Pause(Struct, frozen=True, tag=True, tag_field="node"):

@@ -160,7 +160,7 @@ class Rehearsal(OnReceipts):
         why = self.asks(self.execution, asked)
         if past is None:
             if not asked.spec.work.is_condition:
-                self.ahead.append(f"{asked.call.scope}{asked.call.step}")
+                self.ahead.append(asked.call.path)
             return Action("decide") if why else Action("retry")
         if why:
             return self._acts(past, Action("decide", f"what it left: {why}"))

@@ -49,12 +49,35 @@ class Blobs:
         return name
 
     def adopt(self, path: Path) -> str:
-        """Store a file's content durably, in constant memory, and give its digest. The file stays where it is."""
+        """Store a file's content durably, in constant memory, and give its digest. The file stays where it is.
+
+        Nobody writes to it any more: on the same disk it and the blob are one file, with two names.
+        """
         with open_plain(path) as file:
             name = file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
+            if not self._linked(path, name):
+                file.seek(0)
+                self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
         return name
+
+    def _linked(self, path: Path, name: str) -> bool:
+        """Whether the file has a second name among the blobs now. Where the disk knows no such names it is copied."""
+        there = self.path(name)
+        if os.path.lexists(there):
+            return False
+        beside = there.with_name(f".{name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            make_folder(there.parent)
+            os.link(path, beside, follow_symlinks=False)
+            os.utime(beside)  # young, so that no sweep takes it before somebody relies on it
+        except OSError:
+            return False
+        try:
+            self.place(beside, name)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise translated(error, str(self.folder), HomeReadOnly) from error
+        return True
 
     def _rely_on(self, path: Path, content: bytes) -> bool:
         """Whether the blob is there, whole. Its name is synced: who wrote it may have died before doing so."""

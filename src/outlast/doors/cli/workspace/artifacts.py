@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from outlast.doors.cli.live import Live
 from outlast.doors.cli.render import ago, brief, content_in, content_out, emit_exactly, is_raw, note, say, table
 
 if TYPE_CHECKING:
+    from outlast import Outlast
     from outlast.workspace.artifact import Artifact
 
 
@@ -32,13 +34,14 @@ if TYPE_CHECKING:
 def save(door: Door, name: str, file: str, **given: Any) -> int:
     """Save FILE under NAME, durable when this returns. `-` reads standard input, however long.
 
-    The same content as the newest version is that version, with its summary and tags as they are.
+    The same content as the newest version is that version, with its summary and tags as they are. In the command of a
+    flow file's step it belongs to the step: it is seen with the step's receipt, and not if the attempt fails.
     """
     from outlast.values.codec import jsonable
 
     content: Any = content_in() if file == "-" else Path(file)
     with door.open(make=True) as outlast:
-        saved = outlast.workspace.save(name, content, **given)
+        saved = _saved_in_step(outlast, name, content, given) or outlast.workspace.save(name, content, **given)
     if door.json:
         emit_exactly(jsonable(saved))
         return 0
@@ -49,6 +52,17 @@ def save(door: Door, name: str, file: str, **given: Any) -> int:
         if asked[field] and asked[field] != kept[field]:
             note(f"note: its {field} stays as it was first saved")
     return 0
+
+
+def _saved_in_step(outlast: Outlast, name: str, content: Any, given: dict[str, Any]) -> Artifact | None:
+    """What was saved by the command of a step; None when this is none, or of another home."""
+    told = os.environ.get("OUTLAST_SAVES")
+    if not told:
+        return None
+    from outlast.python.workspace import Workspace
+
+    here = outlast.workspace  # of a server it is another, and the step's home is not behind it
+    return here._save_from_command(told, name, content, **given) if isinstance(here, Workspace) else None
 
 
 @command("get")

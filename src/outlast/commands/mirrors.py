@@ -1,0 +1,98 @@
+"""The mirrors of the Python flows that execute in this process: one thread follows their journals, nobody waits for it.
+
+It looks every `mirror_seconds`, and once more when this process closes its home: then they are as the journal is. After
+a crash the mirror is behind by that much, until the run goes on or `export --mirror` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from outlast.errors import NoThread, OutlastError
+from outlast.values.threads import begin
+
+if TYPE_CHECKING:
+    from outlast.commands.mirror import Mirror
+    from outlast.home.home import Runtime
+    from outlast.runs.execution import Execution
+
+
+class Mirrors:
+    """Follows the runs of a runtime, each from the moment it is told of it to the end of its journal."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._forget()
+
+    def _forget(self) -> None:
+        self._owner, self._lock = os.getpid(), threading.Lock()
+        self._followed: dict[str, Mirror | None] = {}  # None: it was not looked at yet
+        self._left: set[str] = set()  # that execute here no more: followed to the end of their journal, then no more
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow(self, execution: Execution) -> None:
+        """A run begins to execute here."""
+        if self._runtime.settings.mirror_seconds <= 0:
+            return
+        if self._owner != os.getpid():
+            self._forget()  # the thread and its work are our parent's
+        with self._lock:
+            self._followed.setdefault(execution.id, None)
+            self._left.discard(execution.id)
+            if self._thread is None:
+                self._begin()
+
+    def _begin(self) -> None:
+        thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
+        try:
+            self._thread = begin(thread, "keeping mirrors")
+        except NoThread:
+            return  # the next run tries again; what it owes is written when the home is closed
+
+    def let_go(self, execution: Execution) -> None:
+        """It does not execute here any more."""
+        with self._lock:
+            if execution.id in self._followed:
+                self._left.add(execution.id)
+
+    def close(self) -> None:
+        """Write what is missing, and follow nobody any more. Before the store is closed."""
+        if self._owner != os.getpid():
+            return
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._look()
+
+    def _live(self) -> None:
+        while not self._closing.wait(self._runtime.settings.mirror_seconds):
+            self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            over, followed = set(self._left), [*self._followed]
+        for run_id in followed:
+            try:
+                self._catch_up(run_id)
+            except OutlastError:
+                over.add(run_id)  # the store says what is wrong to those who write to it
+        with self._lock:
+            for run_id in over & self._left:
+                self._left.discard(run_id)
+                self._followed.pop(run_id, None)
+
+    def _catch_up(self, run_id: str) -> None:
+        from outlast.commands.mirror import Mirror  # late: the first step need not wait for it
+        from outlast.flows.loading import is_recipe
+
+        mirror = self._followed.get(run_id)
+        if mirror is None:
+            row = self._runtime.row(run_id)
+            if is_recipe(row.flow):  # it keeps its own
+                self._left.add(run_id)
+                return
+            mirror = self._followed[run_id] = Mirror(self._runtime, run_id, row.key, row.flow, 0, counted=True)
+        mirror.catch_up()
