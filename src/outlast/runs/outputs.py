@@ -232,13 +232,13 @@ def flow_file_of(runtime: Runtime, run: RunRow) -> RecipeSpec | None:
 
 
 def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
-    """The commands that have no outcome yet, or may be asked for another one by a loop that goes on."""
-    from outlast.flows.yaml.model import Command, Parallel, Repeat
+    """The commands that have no outcome yet, or may be asked for another one by a loop or for an item that is left."""
+    from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
 
     for node in nodes:
         if isinstance(node, Parallel):
             yield from _to_run(node.branches, done)
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repeat | Foreach):
             yield from () if node.id in done else _to_run(node.steps, set())
         elif isinstance(node, Command) and node.id not in done:
             yield node
