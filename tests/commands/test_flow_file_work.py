@@ -168,10 +168,9 @@ def test_the_wait_before_a_retry_is_what_the_file_says_and_doubles() -> None:
     from outlast.flows.yaml.model import Command
 
     spec = command_spec(Command(id="a", line=1, run="x", backoff=600.0), _setting())
-    assert all(300 <= spec.delay(failures) <= 600 for failures in (1, 2, 9))
+    assert [spec.retry.delay(failures, luck) for failures in (1, 2, 9) for luck in (0.0, 1.0)] == [600.0, 300.0] * 3
     spec = command_spec(Command(id="a", line=1, run="x", backoff=10.0), _setting())
-    assert 5 <= spec.delay(1) <= 10 <= spec.delay(2) <= 20
-    assert spec.delay(9) <= 60
+    assert [spec.retry.delay(failures, luck=0.0) for failures in (1, 2, 9)] == [10.0, 20.0, 60.0]
 
 
 def _setting() -> "object":

@@ -183,8 +183,15 @@ class Cli:
         until = time.monotonic() + 60
         while line not in self.diary and time.monotonic() < until and child.poll() is None:
             time.sleep(0.01)
-        time.sleep(0.15)  # past the moment when the start of the step is written
+        while not self._has_started() and time.monotonic() < until and child.poll() is None:
+            time.sleep(0.01)
         return child
+
+    def _has_started(self) -> bool:
+        """Whether the start of a step that is under way is written."""
+        with self.opened() as outlast:
+            running = outlast.runs(status="running")
+            return any(each.status == "started" for run in running for each in outlast.receipts(run.id))
 
     def stop(self, child: subprocess.Popen[str], *signals: signal.Signals) -> Answer:
         for number in signals:

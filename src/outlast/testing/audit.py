@@ -41,6 +41,7 @@ class Told:
             self.wrongs.append(f"{self.name}: entry {seq} ({header.status}) follows a delivered outcome")
         if header.attempt > self.attempts:
             self.attempts += 1
+            self.settled += header.mark in ("decided", "reused")  # somebody said what counts: its body did not run
             if self.kind == "effect" and self.attempts > self.settled + 1:
                 self.wrongs.append(f"{self.name}: attempt {header.attempt} without NOT_DONE or a decision")
         self.settled += header.mark == "not_done"

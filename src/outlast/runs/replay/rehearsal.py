@@ -18,7 +18,7 @@ from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
 from outlast.ledger.journal import CALLS, Entry, Row
 from outlast.runs import journal
 from outlast.runs.attempt import Asked
-from outlast.runs.call import Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
+from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.plan import Action
@@ -155,8 +155,7 @@ class Rehearsal(OnReceipts):
     def _tried(self, asked: Asked) -> Action:
         """One that is run: again, anew, or for the first time."""
         same = self.execution.ledger.calls.get(asked.call)
-        set_aside = self.rehearsing.found.ledger.calls.get(asked.call) if same is None else None
-        past = same or set_aside or self._other_inputs(asked.call)
+        past = same or self._other_inputs(asked.call)
         why = self.asks(self.execution, asked)
         if past is None:
             if not asked.spec.work.is_condition:
@@ -164,8 +163,9 @@ class Rehearsal(OnReceipts):
             return Action("decide") if why else Action("retry")
         if why:
             return self._acts(past, Action("decide", f"what it left: {why}"))
-        because = "" if same else BACK if set_aside else READS
-        return self._acts(past, Action("redo" if past.finished else "retry", because))
+        because = READS if same is None else BACK if same.aside else ""
+        done = past.finished or (past.aside and past.last.status in GOOD)
+        return self._acts(past, Action("redo" if done else "retry", because))
 
     def _other_inputs(self, call: Call) -> Past | None:
         """The newest call of this step in this scope, if it had other inputs and nobody has asked for it."""
