@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.files.changes import Seen, path_of
 from outlast.ledger.journal import Row, decode_header
+from outlast.runs import journal
 from outlast.runs.call import Call
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
+    from outlast.store.contract import Reading
 
 
 class Wrote(NamedTuple):
@@ -34,8 +36,13 @@ class Writers:
         self._execution, self._facts_of = execution, facts_of
         self._last: dict[Path, Wrote] = {}
         self._folders: dict[Call, Path] = {}
-        for row in execution.store.read(lambda look: look.journal_of(execution.hold.run_key)):
+        for row in execution.runtime.store.read(self._rows):
             self._read(row)
+
+    def _rows(self, look: Reading) -> list[Row]:
+        run = look.run_by_id(self._execution.id)
+        assert run is not None
+        return journal.read(look, run).rows
 
     def _read(self, row: Row) -> None:
         raw = row.payload

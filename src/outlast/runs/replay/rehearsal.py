@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands.items import labelled
-from outlast.errors import Paused
+from outlast.errors import OutlastError, Paused
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from outlast.home.home import Runtime
 
 Asks = Callable[[Execution, Asked], str]  # why a person would be asked before this call is tried again
+STOPS = (Paused, OutlastError, OSError)  # what ends a flow file, or a branch of it: no mistake of ours
 READS = "what it reads has changed"
 BACK = "a step that was left unfinished says resume_to"
 
@@ -52,7 +53,7 @@ def rehearse(runtime: Runtime, found: Found, spec: RecipeSpec, silent_at: int, a
     token = CURRENT.set(Frame(execution))
     try:
         body.perform()
-    except (Paused, Exception):  # it waits there, or a failure that it was given before ends it again
+    except STOPS:  # it waits there, or a failure that it was given before ends it again
         body.is_through = False
     finally:
         CURRENT.reset(token)
@@ -210,7 +211,7 @@ class Rehearsal(OnReceipts):
         for work in works:
             try:
                 work()
-            except (Paused, Exception):
+            except STOPS:
                 stopped = True
         if stopped:
             raise Paused
