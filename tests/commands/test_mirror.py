@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, Run, flow, step
+from outlast.commands import mirrors
 from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
 from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file
@@ -303,6 +304,23 @@ def test_a_python_flows_mirror_is_as_the_journal_when_its_home_is_closed(tmp_pat
     with Outlast(tmp_path / ".outlast") as outlast:
         outlast.mirror(run_id)
     assert written == {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.json")}
+
+
+def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wait_and_what_is_left_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "CLOSING_SECONDS", 0.0)
+    monkeypatch.setattr(mirrors, "PIECE", 10)
+    told: list[str] = []
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=60)) as outlast:
+        outlast.listen(None, told.append)
+        run_id = outlast.run(talks).run_id
+        folder = mirror_of(outlast, run_id)
+    assert [run_id in line and "export RUN --mirror" in line for line in told] == [True]
+    assert 0 < len(list(folder.rglob("*.json"))) < 2 * 64
+    with Outlast(tmp_path / ".outlast") as outlast:
+        outlast.mirror(run_id)
+    assert len(list(folder.rglob("*.json"))) == 2 * 64
 
 
 DYING_RUN = """

@@ -71,23 +71,28 @@ class Mirror:
         self._lock = threading.Lock()
         self._given_up = False
 
-    def catch_up(self) -> None:
-        """Write what the journal has that the mirror has not. A full disk or a damaged entry does not stop the run."""
+    def catch_up(self, most: int = -1) -> bool:
+        """Write what the journal has that the mirror has not, `most` entries of it; whether there may be more.
+
+        A full disk or a damaged entry does not stop the run.
+        """
         with self._lock:
             if self._given_up:
-                return
+                return False
             try:
-                self._catch_up()
+                return self._catch_up(most) == most
             except (OSError, OutlastError, msgspec.MsgspecError) as error:
                 self._given_up = True
                 why = error.strerror if isinstance(error, OSError) else error
                 later = f"`outlast export {self._run_id} --mirror` writes it later"
                 self._runtime.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
+                return False
 
-    def _catch_up(self) -> None:
-        rows = self._rows(self._since)
+    def _catch_up(self, most: int) -> int:
+        rows = self._rows(self._since, most)
         if not rows:
-            return
+            return 0
+        found = len(rows)
         if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
             self._whole, rows = True, self._rows(0)  # each attempt before keeps a file of its own
             self._folder = self._new_folder(self._folder.path)
@@ -95,12 +100,13 @@ class Mirror:
         names = self._labels.among(rows) if self._labels is not None else None
         self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get, names=names))
         self._folder.forget_finished()
+        return found
 
     def _new_folder(self, path: Path) -> _Folder:
         return _Folder(path, _Counted() if self._labels is not None else iterated)
 
-    def _rows(self, since: int) -> list[Row]:
-        return self._runtime.store.read(lambda look: look.journal_of(self._key, since))
+    def _rows(self, since: int, most: int = -1) -> list[Row]:
+        return self._runtime.store.read(lambda look: look.journal_of(self._key, since, most))
 
 
 def _goes_back(row: Row) -> bool:

@@ -1,13 +1,15 @@
 """The mirrors of the Python flows that execute in this process: one thread follows their journals, nobody waits for it.
 
-It looks every `mirror_seconds`, and once more when this process closes its home: then they are as the journal is. After
-a crash the mirror is behind by that much, until the run goes on or `export --mirror` writes it.
+It looks every `mirror_seconds`, writes piece by piece, and rests nine times as long as that took: a run of very many
+small steps is not slowed down, and its mirror is behind. When this process closes its home the rest is written, for so
+long as anybody would wait. After a crash the mirror is behind, until the run goes on or `export --mirror` writes it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
     from outlast.home.home import Runtime
     from outlast.runs.execution import Execution
+
+PIECE = 100  # entries of a run, before others have their turn
+RESTS = 9  # times as long as was worked
+CLOSING_SECONDS = 2.0
 
 
 class Mirrors:
@@ -65,26 +71,39 @@ class Mirrors:
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
-        self._look()
+        until = time.monotonic() + CLOSING_SECONDS
+        while behind := self._look():
+            if time.monotonic() > until:
+                later = "`outlast export RUN --mirror` writes it"
+                self._runtime.tell(f"the mirror of {', '.join(sorted(behind)[:3])} is behind; {later}")
+                return
 
     def _live(self) -> None:
-        while not self._closing.wait(self._runtime.settings.mirror_seconds):
-            self._look()
+        pause = self._runtime.settings.mirror_seconds
+        while not self._closing.wait(pause):
+            began = time.monotonic()
+            behind = self._look()
+            rest = RESTS * (time.monotonic() - began)
+            pause = rest if behind else max(rest, self._runtime.settings.mirror_seconds)
 
-    def _look(self) -> None:
+    def _look(self) -> set[str]:
+        """Write a piece of every mirror; which of them may be behind still."""
         with self._lock:
             over, followed = set(self._left), [*self._followed]
-        for run_id in followed:
-            try:
-                self._catch_up(run_id)
-            except OutlastError:
-                over.add(run_id)  # the store says what is wrong to those who write to it
+        behind = {run_id for run_id in followed if self._goes_on(run_id)}
         with self._lock:
-            for run_id in over & self._left:
+            for run_id in over - behind:
                 self._left.discard(run_id)
                 self._followed.pop(run_id, None)
+        return behind
 
-    def _catch_up(self, run_id: str) -> None:
+    def _goes_on(self, run_id: str) -> bool:
+        try:
+            return self._catch_up(run_id)
+        except OutlastError:
+            return False  # the store says what is wrong to those who write to it
+
+    def _catch_up(self, run_id: str) -> bool:
         from outlast.commands.mirror import Mirror  # late: the first step need not wait for it
         from outlast.flows.loading import is_recipe
 
@@ -93,6 +112,6 @@ class Mirrors:
             row = self._runtime.row(run_id)
             if is_recipe(row.flow):  # it keeps its own
                 self._left.add(run_id)
-                return
+                return False
             mirror = self._followed[run_id] = Mirror(self._runtime, run_id, row.key, row.flow, 0, counted=True)
-        mirror.catch_up()
+        return mirror.catch_up(PIECE)
