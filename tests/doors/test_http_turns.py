@@ -42,8 +42,58 @@ def test_one_of_each_key_is_let_in_however_many_of_one_wait() -> None:
         for _ in asked:
             turns.give()
             await settled()
-        assert order[:5] == ["mallory 0", "ann 0", "mallory 1", "ann 1", "mallory 2"]
+        assert order[:5] == ["ann 0", "mallory 0", "ann 1", "mallory 1", "mallory 2"]
         assert len(order) == 52
+
+    on_loop(work)
+
+
+def test_who_asks_now_and_then_comes_before_those_who_never_cease_to() -> None:
+    async def work() -> None:
+        turns, order = Turns(1), list[str]()
+
+        async def ask(key: str) -> None:
+            await turns.take(key)
+            order.append(key)
+
+        await turns.take("ann")
+        turns.give()
+        asked = [asyncio.ensure_future(ask(key)) for key in ("a", "b", "c") for _ in range(3)]
+        await settled()
+        for _ in range(4):
+            turns.give()
+            await settled()
+        asked.append(asyncio.ensure_future(ask("ann")))  # all others have had a turn since hers
+        await settled()
+        turns.give()
+        await settled()
+        assert order == ["a", "b", "c", "a", "b", "ann"]
+        for each in asked:
+            each.cancel()
+
+    on_loop(work)
+
+
+def test_a_long_look_is_one_read_less_and_never_all_of_them(tmp_path: Path) -> None:
+    async def work() -> None:
+        settings = ServerSettings(home=tmp_path, reading_threads=2, long_threads=1)
+        threads, may_end, order = Threads(settings), threading.Event(), list[str]()
+
+        def lasts() -> None:
+            may_end.wait(30)
+
+        look = asyncio.ensure_future(threads.looks(lasts, "mallory"))
+        await settled()
+        await threads.reads(lambda: order.append("beside the look"), "ann")
+        read = asyncio.ensure_future(threads.reads(lasts, "mallory"))
+        await settled()
+        waits = asyncio.ensure_future(threads.reads(lambda: order.append("behind both"), "ann"))
+        await settled()
+        assert order == ["beside the look"]
+        may_end.set()
+        await asyncio.gather(look, read, waits)
+        assert order == ["beside the look", "behind both"]
+        threads.close()
 
     on_loop(work)
 

@@ -55,6 +55,26 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> 
     )  # fmt: skip
 
 
+def test_a_page_of_runs_gives_every_text_and_number_as_it_was_stored(store: Store) -> None:
+    odd = 'nul \0, quote ", back\\slash, line\n, \u2028, \U0001f980, {"not": "json"}, ~\x7f'
+    inputs = '{"a":[1.1,"\\u0000",-9223372036854775808]}'
+    run = new_run("run1", inputs=inputs, session=odd, actor=odd, at=(1 << 57) + 1)
+    store.write(lambda tx: tx.add_run(run, start_of("run1"), "p1"))
+    alone = store.read(lambda look: look.run_by_id("run1"))
+    assert alone is not None
+    assert (alone.session, alone.actor, alone.inputs) == (odd, odd, inputs)
+    assert store.read(lambda look: look.newest_runs(None, 5, 0)) == [alone]
+    assert store.read(lambda look: look.newest_runs("running", 5, 0)) == [alone]
+
+
+def test_the_leases_of_many_runs_are_those_of_each(store: Store) -> None:
+    for name in ("b", "c", "a"):
+        begin(store, name)
+    each = {name: store.read(lambda look, name=name: look.lease_of(name)) for name in ("a", "b", "c")}  # type: ignore[misc]
+    assert store.read(lambda look: look.leases_of(["a", "nobody", "c", "b"])) == each
+    assert store.read(lambda look: look.leases_of([])) == {}
+
+
 def test_runs_are_found_by_prefix_newest_first_by_page_by_status_and_by_parent(store: Store) -> None:
     names = [f"ab{number}" for number in range(8)] + ["b", "a"]
     for name in names:

@@ -286,7 +286,7 @@ class Runtime:
         from outlast.runs.look import origin_of, run_record
 
         holder = claims.holder_of(self, look, run_id, lease)
-        return run_record(row, lease, holder, self._result(row), origin_of(look, row))
+        return run_record(row, lease, holder, self.result_of(row), origin_of(look, row))
 
     def outcome(self, row: RunRow) -> Outcome[Any]:
         """How a run stands, without running anything."""
@@ -299,28 +299,34 @@ class Runtime:
         by = who_stopped(self, row.id) if record.status == "interrupted" else ""
         return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder, stopped_by=by)
 
-    def _result(self, row: RunRow) -> Any:
+    def result_of(self, row: RunRow) -> Any:
         kept = decode(row.result) if row.result else {}
         return decode(self.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
     def runs(self, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
         """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
-        from functools import partial
         from heapq import merge
-
-        from outlast.runs.look import listed
 
         start = 0 if before is None else self.row(before).key
         stored = ("running", "crashed") if status == "crashed" else (status,)
         page = max(1, min(limit, _PAGE))
         found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-        for row in merge(*(self.rows(each, page, start) for each in stored), key=lambda row: -row.key):
-            if len(found) >= limit:
-                break
-            record = self.store.read(partial(listed, self, row=row))
+        lists = [self._records(each, page, start) for each in stored] if limit > 0 else []
+        for _, record in merge(*lists, key=lambda pair: -pair[0]):
             if record is not None and status in (None, record.status):
                 found[record.id] = record
+            if len(found) >= limit:  # before the next one, which may need another page
+                break
         return list(found.values())
+
+    def _records(self, status: str | None, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
+        """The same as `rows`, as records with their keys: a page is read at one moment."""
+        from outlast.runs.look import listed, rows_with_leases
+        from outlast.store.contract.pages import below
+
+        while found := self.store.read(lambda look: rows_with_leases(self, look, status, page, before)):  # noqa: B023
+            yield from ((held.row.key, listed(self, held)) for held in found)
+            before = below(found[-1].row.key)
 
     def rows(self, status: str | None = None, page: int = _PAGE, before: int = 0) -> Iterator[RunRow]:
         """Every run of a recorded status, or every run, the newest first, read page by page."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
@@ -58,15 +58,50 @@ def _interrupt(row: InterruptRow, form: dict[str, Any]) -> Interrupt:
     )
 
 
-def listed(runtime: Runtime, look: Reading, row: RunRow) -> RunRecord | None:
-    """A run of a list as it is now; None when it was removed since. What cannot be read is shown as damaged."""
+class Held(NamedTuple):
+    """A run of a list, with its lease and who held it at that moment; no lease where that could not be read."""
+
+    row: RunRow
+    lease: LeaseRow | None
+    holder: str = ""
+    origin: tuple[str, str] = ("", "")
+
+
+def rows_with_leases(runtime: Runtime, look: Reading, status: str | None, page: int, before: int) -> list[Held]:
+    """A page of runs, the newest first, in as few statements as can be."""
+    rows = look.newest_runs(status, page, before)
+    leases = look.leases_of([row.id for row in rows if not damage_of(row)])
+    return [_held(runtime, look, row, leases.get(row.id)) for row in rows]
+
+
+def _held(runtime: Runtime, look: Reading, row: RunRow, lease: LeaseRow | None) -> Held:
+    from outlast.runs.claim import holder_of
+
+    try:
+        return Held(row, lease, holder_of(runtime, look, row.id, lease) if lease else "", origin_of(look, row))
+    except UNREADABLE:
+        return Held(row, None)
+
+
+def listed(runtime: Runtime, held: Held) -> RunRecord | None:
+    """A run of a list; None when it was removed since. What cannot be read is shown as damaged."""
+    row, lease, holder, origin = held
     if damage_of(row):
         return damaged(row, damage_of(row))
-    now = look.run_by_id(row.id)
+    try:
+        if lease is not None:
+            return run_record(row, lease, holder, runtime.result_of(row), origin)
+    except UNREADABLE:
+        pass  # it may have been removed since
+    return runtime.store.read(lambda look: _looked_at_again(runtime, look, row.id))
+
+
+def _looked_at_again(runtime: Runtime, look: Reading, run_id: str) -> RunRecord | None:
+    now = look.run_by_id(run_id)
     if now is None:
         return None
     try:
-        return runtime.record_in(look, row.id)
+        return runtime.record_in(look, run_id)
     except UNREADABLE as error:
         return damaged(now, "its lease row is missing" if isinstance(error, RunNotFound) else str(error))
 

@@ -67,11 +67,11 @@ class ServerSettings:
     poll_seconds: float = 0.2  # between two looks at a run that is watched
     wait_seconds: float = 60.0  # the longest `?wait=`
     shutdown_seconds: float = 5.0  # for requests under way
-    reading_threads: int = 4  # more of them only wait for each other
+    reading_threads: int = 2  # more of them only wait for each other; long looks are among them
     writing_threads: int = 16  # these wait for the disk, and share its syncs
-    starting_threads: int = 4  # these begin runs, each of which then has a thread of its own
+    starting_threads: int = 1  # it begins runs, each of which then has a thread of its own
     keeping_threads: int = 4  # these pack and sync content that has arrived
-    long_threads: int = 2  # these verify, audit and recall: others do not wait behind them
+    long_threads: int = 1  # it verifies, audits and recalls: others do not wait behind that
     long_waiting: int = 32  # long looks that may wait for their turn
     long_of_a_key: int = 4  # and those of one key
     log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error

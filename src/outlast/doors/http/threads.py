@@ -1,9 +1,11 @@
 """The threads of a server: several pools, so that what is short never waits behind what is long.
 
 In each, the keys take turns: who asks for much waits behind himself (turns.py).
-Reading and writing are short. Starts come by the hundred at times, and have threads of their own. So have long looks
-(verify, audit, recall), with a queue that is bounded, in all and for each key. Content that arrives is written piece by
-piece, and kept once it is there: no thread ever waits for a client.
+Reading and writing are short. Starts come by the hundred at times, and have a thread of their own. So have long looks
+(verify, audit, recall), with a queue that is bounded, in all and for each key; while one is taken there is one read
+less at the same time. The threads are few: those that compute wait for each other at every statement, and everybody
+waits for all of them. Content that arrives is written piece by piece, and kept once it is there: no thread ever waits
+for a client.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Threads:
         self._starting = Pool(settings.starting_threads, "starts")
         self._pieces = Pool(PIECES, "pieces")
         self._keeping = Pool(settings.keeping_threads, "keeps")
-        self._looking = Pool(settings.long_threads, "looks")
+        beside = self._reading if settings.reading_threads > settings.long_threads else None
+        self._looking = Pool(settings.long_threads, "looks", beside)
         self._most, self._of_a_key = settings.long_threads + settings.long_waiting, settings.long_of_a_key
         self._looks: Counter[str] = Counter()  # under way or waiting, by key
 
@@ -79,24 +82,39 @@ class Threads:
 
 
 class Pool:
-    """Some threads, for which keys take turns."""
+    """Some threads, for which keys take turns; a turn beside another pool is one of that pool's too."""
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, count: int, name: str, beside: Pool | None = None) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=f"outlast-{name}")
         self._turns = Turns(count)
+        self._beside = beside
 
     async def do(self, work: Callable[[], T], who: str) -> T:
         """What the work gives, done by one of the threads. Raises NoThread; then it is not done later either."""
-        await self._turns.take(who)
+        await self._take(who)
         try:
             doing = self._begun(work)
         except BaseException:
-            self._turns.give()
+            self._give()
             raise
         try:
             return await asyncio.wrap_future(doing)
         finally:
             self._free_after(doing)
+
+    async def _take(self, who: str) -> None:
+        await self._turns.take(who)
+        if self._beside is not None:
+            try:
+                await self._beside._turns.take(who)
+            except BaseException:
+                self._turns.give()
+                raise
+
+    def _give(self) -> None:
+        self._turns.give()
+        if self._beside is not None:
+            self._beside._turns.give()
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
         refused = threading.Event()
@@ -115,13 +133,13 @@ class Pool:
     def _free_after(self, doing: Future[Any]) -> None:
         """The turn is over when the thread is free, also if nobody waits for it any more."""
         if doing.done():
-            self._turns.give()
+            self._give()
             return
         loop = asyncio.get_running_loop()
 
         def give(_: object) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._turns.give)
+                loop.call_soon_threadsafe(self._give)
 
         doing.add_done_callback(give)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from outlast.store.contract import (
     Weight,
 )
 from outlast.store.contract.damaged import damage_of
-from outlast.store.sqlite.legible import beat, name_of
+from outlast.store.sqlite.legible import beat, made, name_of
 from outlast.store.sqlite.proofs import Proofs, Prover
 from outlast.store.sqlite.records import RecordReader, RecordWriter
 from outlast.store.sqlite.rows import R
@@ -70,8 +71,8 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
         below = before or _NEWEST
         if status is None:
-            return self._rows(RunRow, "newest_runs", below, limit)
-        return self._rows(RunRow, "newest_runs_of_status", status, below, limit)
+            return self._rows_at_once(RunRow, "newest_runs", below, limit)
+        return self._rows_at_once(RunRow, "newest_runs_of_status", status, below, limit)
 
     def count_runs(self) -> dict[str, int]:
         return dict(self._all("count_runs"))
@@ -81,6 +82,12 @@ class Reader(SessionReader, TaskReader, RecordReader, Proofs):
 
     def lease_of(self, run_id: str) -> LeaseRow | None:
         return self._row(LeaseRow, "lease_of", f"run:{run_id}")
+
+    def leases_of(self, run_ids: Sequence[str]) -> dict[str, LeaseRow]:
+        """Those of many runs. One that is missing or cannot be read is not among them: `lease_of` tells."""
+        found = self._all_at_once(LeaseRow, "leases_of_runs", json.dumps(list(run_ids)))
+        rows = {run_id: made(LeaseRow, row) for run_id, row in zip(run_ids, found, strict=True) if row[0] is not None}
+        return {run_id: row for run_id, row in rows.items() if type(row) is LeaseRow}
 
     def beat_of(self, process_id: str) -> Beat | None:
         row = self._one("process", process_id)

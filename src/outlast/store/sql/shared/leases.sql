@@ -4,6 +4,10 @@ INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 1, 0, ?, ?) R
 -- name: lease_of
 SELECT key, epoch, head, hash, holder FROM leases WHERE subject = ?
 
+-- name: leases_of_runs
+SELECT leases.key, epoch, head, hash, holder
+FROM json_each(?) AS wanted LEFT JOIN leases ON subject = 'run:' || wanted.value ORDER BY wanted.key
+
 -- name: leases_without_run
 SELECT substr(subject, 5) FROM leases
 WHERE subject > 'run:' AND subject < 'run;' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = substr(subject, 5))
