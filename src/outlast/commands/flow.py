@@ -31,11 +31,12 @@ from outlast.flows.yaml.subflow import given_inputs
 from outlast.flows.yaml.surroundings import below_top
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Asked, Raised
-from outlast.runs.call import Call, Past, Replay
+from outlast.runs.call import Call, Fresh, Past, Replay
 from outlast.runs.call_plain import drive_plain
 from outlast.runs.child import spawn
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
+from outlast.runs.rewind import BY_THE_FLOW, LINES
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import Question, Told
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
@@ -247,12 +248,12 @@ class Performance:
         return asked
 
     def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
-        attempt = self.execution.attempt(asked, 1, 0)
+        attempt = self.execution.attempt(asked, asked.next.attempt if isinstance(asked.next, Fresh) else 1, 0)
         attempt.facts = facts
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, True, "flow", packed[1]))
+        self.execution.pen.write(self.execution.close(attempt, status, True, BY_THE_FLOW, packed[1]))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -352,7 +353,7 @@ class Performance:
         """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""
         if not node.lines:
             return node.items
-        spec = remark_spec(f"{node.id}@lines", self.setting)
+        spec = remark_spec(f"{node.id}{LINES}", self.setting)
         before = self._lines_before(lane, spec)
         file = self.setting.folder / self.recipe.cwd / node.lines
         if before is not None and not (self.looks_at_files and file.exists()):

@@ -14,7 +14,7 @@ from outlast.commands.items import labelled
 from outlast.errors import Paused
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
+from outlast.flows.yaml.model import Foreach, Node, Parallel, SubFlow
 from outlast.ledger.journal import CALLS, Entry, Row
 from outlast.runs import journal
 from outlast.runs.attempt import Asked
@@ -25,6 +25,7 @@ from outlast.runs.plan import Action
 from outlast.runs.recovery import Found
 from outlast.runs.replay.execution import Lane, OnReceipts, Replaying
 from outlast.runs.replay.replay import recipe_body
+from outlast.runs.rewind import LINES
 from outlast.store.contract import Hold
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Asks = Callable[[Execution, Asked], str]  # why a person would be asked before this call is tried again
 READS = "what it reads has changed"
+OTHER_LINES = "the file has other lines"
 BACK = "a step that was left unfinished says resume_to"
 
 
@@ -201,8 +203,22 @@ class Rehearsal(OnReceipts):
     def _foreach(self, node: Foreach, lane: Lane) -> None:
         name, items = self._pass_of(node, lane), labelled(self._items(node, lane))
         lanes = [lane.for_item(f"{name}[{label}]", item) for label, item in items]
-        self._each([partial(self._do, step, own) for own in lanes for step in node.steps])
+        self._each([partial(self._in_order, node.steps, own) for own in lanes])
         self._over(node, lane, {}, None)
+
+    def _in_order(self, steps: Sequence[Node], lane: Lane) -> None:
+        for step in steps:
+            self._do(step, lane)
+
+    def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
+        """The items; and whether their lines are those on the record."""
+        place = lane.frame.scope, f"{node.id}{LINES}"
+        before = max(self._by_step.get(place, ()), key=lambda past: past.seq, default=None)
+        items = super()._items(node, lane)
+        if before is not None:
+            is_same = Action("reuse") if before.finished else Action("retry")
+            self._acts(before, is_same if before.asked or not before.finished else Action("redo", OTHER_LINES))
+        return items
 
     def _each(self, works: Sequence[Callable[[], object]]) -> None:
         """One after another what a resume does side by side: each goes as far as it gets."""
