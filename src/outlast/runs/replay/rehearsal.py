@@ -157,8 +157,8 @@ class Rehearsal(OnReceipts):
     def _tried(self, asked: Asked) -> Action:
         """One that is run: again, anew, or for the first time."""
         same = self.execution.ledger.calls.get(asked.call)
-        set_aside = self.rehearsing.found.ledger.calls.get(asked.call) if same is None else None
-        past = same or set_aside or self._other_inputs(asked.call)
+        found = self.rehearsing.found.ledger.calls.get(asked.call)  # before anything was set aside here
+        past = found or same or self._other_inputs(asked.call)
         why = self.asks(self.execution, asked)
         if past is None:
             if not asked.spec.work.is_condition:
@@ -166,7 +166,8 @@ class Rehearsal(OnReceipts):
             return Action("decide") if why else Action("retry")
         if why:
             return self._acts(past, Action("decide", f"what it left: {why}"))
-        because = "" if same else BACK if set_aside else READS
+        is_set_aside = found is not None and not found.aside and (same is None or same.aside)
+        because = BACK if is_set_aside else "" if same else READS
         return self._acts(past, Action("redo" if past.finished else "retry", because))
 
     def _other_inputs(self, call: Call) -> Past | None:
