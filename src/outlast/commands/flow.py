@@ -91,7 +91,8 @@ class Performance:
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
         self._went_back = False  # one did: from then on no marks are made
         self._specs: dict[str, StepSpec] = {}
-        self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
+        newest = max(execution.marked, execution.hold.head - UNMIRRORED)
+        self._since = 0 if execution.ledger.damaged else newest
 
     @cached_property
     def mirror(self) -> Mirror:

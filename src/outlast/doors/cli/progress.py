@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.doors.cli.exits import trouble
 from outlast.doors.cli.render import note, took
 from outlast.doors.cli.screen import Screen
-from outlast.errors import OutlastError
+from outlast.errors import IntegrityBroken, OutlastError
 
 if TYPE_CHECKING:
     from outlast import Event, Outlast
@@ -106,9 +106,13 @@ class Watch:
 
     def _news(self) -> list[Event]:
         """Events since the last look; at the first, those since this command began."""
-        if self._after < 0:
-            self._after = self._first()
-        events = self.outlast.events(self.run_id, after=self._after)
+        try:
+            if self._after < 0:
+                self._after = self._first()
+            events = self.outlast.events(self.run_id, after=self._after)
+        except IntegrityBroken:  # it goes on all the same: somebody has accepted that
+            self._after = self._damaged()
+            events = self.outlast.events(self.run_id, after=self._after)
         self._after = events[-1].seq if events else self._after
         return [event for event in events if event.at >= self._since]
 
@@ -119,6 +123,10 @@ class Watch:
                 return head - back
             back *= 4
         return 0
+
+    def _damaged(self) -> int:
+        """The last receipt that is not what was stored: all that is new comes after it."""
+        return max((each.seq for each in self.outlast.receipts(self.run_id) if each.broken), default=0)
 
     def _tell(self, events: list[Event]) -> None:
         if self.screen.moves:  # elsewhere each item has its lines
