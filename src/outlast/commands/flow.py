@@ -327,7 +327,7 @@ class Performance:
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
         """Do the nodes for every item. One that fails or waits keeps no other from being done."""
-        items = self._items(node, lane)
+        items = self._labelled_items(node, lane)
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
@@ -337,7 +337,7 @@ class Performance:
             self._in_branch(inner, node.steps)
             given[at] = inner.result
 
-        works = [partial(work, at, *each) for at, each in enumerate(labelled(items))]
+        works = [partial(work, at, *each) for at, each in enumerate(items)]
         with self.execution.side_by_side():
             raise_first(f"items of {node.id}", side_by_side(works, node.limit))
         result = given if any(each is not None for each in given) else None
@@ -349,6 +349,10 @@ class Performance:
         hand_over(asked, result)
         lane.before = asked
         self._give(node, lane, result)
+
+    def _labelled_items(self, node: Foreach, lane: Lane) -> list[tuple[str, Any]]:
+        """The items, each with the name that its scope bears."""
+        return list(labelled(self._items(node, lane)))
 
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""

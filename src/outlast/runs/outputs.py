@@ -101,7 +101,8 @@ def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
         if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call)):
             for path, seen in writer.files.items():
                 one = Recorded(names[call], root, path, place.shown(root, path), seen)
-                if one.full in found_so and left[one.full].seen.digest == seen.digest or not _is_later(later, one.full):
+                is_older = one.full in found_so and left[one.full].seen.digest == seen.digest
+                if is_older or not _is_later(later, one.full):
                     left[one.full] = one
                     (found_so.add if _is_as_found(writer, path) else found_so.discard)(one.full)
         later[key] = Patterns.of(writer.writes)

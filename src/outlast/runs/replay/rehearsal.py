@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from outlast.commands.items import labelled
 from outlast.errors import Paused
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
@@ -202,7 +201,7 @@ class Rehearsal(OnReceipts):
         lane.before = lanes[-1].before
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
-        name, items = self._pass_of(node, lane), labelled(self._items(node, lane))
+        name, items = self._pass_of(node, lane), self._labelled_items(node, lane)
         lanes = [lane.for_item(f"{name}[{label}]", item) for label, item in items]
         self._each([partial(self._in_order, node.steps, own) for own in lanes])
         self._over(node, lane, {}, None)
