@@ -212,7 +212,7 @@ class Rehearsal(OnReceipts):
 
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items; and whether their lines are those on the record."""
-        place = lane.frame.scope, f"{node.id}{LINES}"
+        place = lane.frame.scope or "", f"{node.id}{LINES}"
         before = max(self._by_step.get(place, ()), key=lambda past: past.seq, default=None)
         items = super()._items(node, lane)
         if before is not None:
