@@ -261,3 +261,72 @@ def test_many_items_cost_little_more_each_on_resume(folder: Folder) -> None:
     outcome = folder.outlast.run(flow_file(folder.path / "flow.yaml"))
     assert outcome.status == "succeeded"
     assert len(folder.receipts("do")) == 60
+
+
+def test_the_plan_knows_whether_the_lines_are_still_those_that_were_read(folder: Folder) -> None:
+    folder.write("list.txt", "a\nb\n")
+    each(folder, "lines: list.txt", "test $OUTLAST_ITEM = a")
+    assert folder.run().status == "failed"
+    plan = folder.outlast.plan(folder.run_id)
+    assert {step.label: step.action for step in plan.steps} == {
+        "each@lines": "reuse", "each[a]/do": "reuse", "each[b]/do": "retry",
+    }  # fmt: skip
+    folder.write("list.txt", "a\nc\n")
+    plan = folder.outlast.plan(folder.run_id)
+    assert {step.label: step.action for step in plan.steps} == {
+        "each@lines": "redo", "each[a]/do": "reuse", "each[b]/do": "leave",
+    }  # fmt: skip
+    (folder.path / "list.txt").unlink()
+    assert "each@lines" in folder.outlast.plan(folder.run_id).of("reuse")
+
+
+def test_the_plan_goes_no_further_in_an_item_than_to_what_a_person_decides(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [a, b]\n    steps:\n"
+        "    - {id: one, run: echo 1 > $OUTLAST_ITEM.txt; test $OUTLAST_ITEM = b, writes: '*.txt', on_partial: ask}\n"
+        "    - {id: two, run: echo $OUTLAST_ITEM >> diary}"
+    )
+    assert folder.run().status == "failed"
+    plan = folder.outlast.plan(folder.run_id)
+    assert list(plan.of("decide")) == ["each[a]/one"]
+    assert "each[a]/two" not in plan.ahead
+    assert folder.resume().status == "waiting"
+    assert folder.lines() == ["b"]
+
+
+def test_going_back_to_a_foreach_does_its_items_again_also_when_it_is_not_over(folder: Folder) -> None:
+    folder.write("list.txt", "a\nb\n")
+    run = "echo $OUTLAST_ITEM >> diary; test $OUTLAST_ITEM = a -o -f ok"
+    each(folder, "lines: list.txt", run, "- {id: end, run: 'false'}")
+    assert folder.run().status == "failed"
+    folder.outlast.rewind(folder.run_id, "each")
+    assert folder.resume().status == "failed"
+    folder.write("ok", "")
+    assert folder.resume().status == "failed"
+    assert folder.lines() == ["a", "b", "a", "b", "b"]
+    for _ in range(2):
+        folder.outlast.rewind(folder.run_id, "each")
+        assert folder.resume().status == "failed"
+    assert folder.lines() == ["a", "b", "a", "b", "b", "a", "b", "a", "b"]
+    assert [one.attempt for one in folder.receipts("each")] == [1, 2, 3]
+
+
+def test_going_back_to_a_repeat_does_its_rounds_again(folder: Folder) -> None:
+    folder.flow(
+        "- {id: a, run: echo a >> diary}\n"
+        "- id: fix\n  repeat: {max: 3, until: test $OUTLAST_ITERATION = 2, steps: [{id: r, run: echo r >> diary}]}\n"
+        "- {id: end, run: 'false', resume_to: fix}"
+    )
+    assert folder.run().status == "failed"
+    assert folder.resume().status == "failed"
+    folder.outlast.rewind(folder.run_id, "fix")
+    assert folder.resume().status == "failed"
+    assert folder.lines() == ["a", "r", "r", "r", "r", "r", "r"]
+
+
+def test_a_fork_from_a_foreach_does_its_items_anew(folder: Folder) -> None:
+    each(folder, "items: [a, b]", "echo $OUTLAST_ITEM >> diary")
+    assert folder.run().status == "succeeded"
+    fork = folder.outlast.fork(folder.run_id, "each")
+    assert folder.outlast.resume(fork.id).status == "succeeded"
+    assert folder.lines() == ["a", "b", "a", "b"]

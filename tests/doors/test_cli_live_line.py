@@ -36,6 +36,17 @@ async def many_async(run: AsyncRun) -> int:
 def bad(run: Run) -> None:
     run.map(fetch, [5, 6, 7], concurrency=1)
 
+@step(timeout="1h")
+def wait_a_while() -> None:
+    while sys.stderr.isatty() and not Path("go").exists():
+        time.sleep(0.01)
+
+@flow
+def collected(run: Run) -> int:
+    found = run.map(fetch, [5, 6, 7], key=lambda n: f"no {n}", on_error="collect")
+    wait_a_while()
+    return len(found)
+
 @step
 def stop_here() -> int:
     found = 41
@@ -121,14 +132,30 @@ def test_how_far_a_map_is_is_a_bar_with_numbers(watched: "Cli", at_terminal: Ope
 def test_an_item_that_fails_has_its_line_and_is_counted(watched: "Cli", at_terminal: Open) -> None:
     screen = at_terminal("run", "live.py:bad")
     assert screen.end() == 1
-    failed = re.compile(r"fetch failed( in \d+ ms)?: ValueError: seven is no good")
+    failed = re.compile(r"fetch~3 failed( in \d+ ms)?: ValueError: seven is no good")
     assert any(failed.search(line) for line in screen_of(screen.seen))
 
 
 def test_where_nothing_moves_each_item_has_its_line(watched: "Cli") -> None:
     answer = watched("run", "live.py:bad")
-    assert answer.err.count("fetch succeeded") == 2, answer.err
+    told = [line.split()[0] for line in answer.err.splitlines() if "succeeded" in line or "failed" in line]
+    assert told == ["fetch[0]/fetch", "fetch[0]/fetch~2", "fetch[0]/fetch~3"], answer.err
     assert "█" not in answer.err
+
+
+def test_where_nothing_moves_an_item_with_a_key_is_told_by_its_key(watched: "Cli") -> None:
+    answer = watched("run", "live.py:collected")
+    assert "fetch[0]/fetch~no 5 succeeded" in answer.err
+    assert "fetch[0]/fetch~no 7 failed" in answer.err
+
+
+def test_a_map_with_items_that_failed_has_its_last_line_and_no_bar_after_it(watched: "Cli", at_terminal: Open) -> None:
+    screen = at_terminal("run", "live.py:collected", PYTHONIOENCODING="utf-8")
+    screen.type("", after="· wait_a_while")
+    (watched.folder / "go").touch()
+    assert screen.end() == 0
+    assert [line for line in screen_of(screen.seen) if re.match(r"  fetch 2/3, 1 failed in ", line)]
+    assert "░" not in screen.seen.partition("· wait_a_while")[2]
 
 
 @pytest.mark.parametrize("flow", ["debugged", "traced", "threaded"])

@@ -92,6 +92,15 @@ def test_a_step_is_named_as_everywhere(cli: "Cli") -> None:
     assert (answer.code, "it has: fix[1]/author (attempt 1)" in answer.err) == (5, True)
 
 
+def test_a_step_of_another_flow_that_the_run_started_is_found_there(cli: "Cli") -> None:
+    (cli.folder / "other.yaml").write_text("flow: other\nsteps: [{id: deep, run: echo why; exit 3}]\n")
+    (cli.folder / "outer.yaml").write_text("flow: outer\nsteps: [{id: sub, flow: other.yaml}]\n")
+    said = cli("run", "outer.yaml")
+    (advice,) = [line for line in said.out.splitlines() if line.startswith("its output: ")]
+    assert cli(*advice.partition("outlast ")[2].split()).out == "why\n"
+    assert cli("logs", advice.split()[-2], "deeper").code == 5
+
+
 def test_a_long_transcript_is_whole(cli: "Cli") -> None:
     run = made(cli, LONG)
     wanted = "".join(f"{number}\n" for number in range(1, 20_001))

@@ -164,3 +164,16 @@ def test_a_named_file_that_was_changed_comes_back_and_the_edit_is_kept(folder: F
     assert json.loads(said.out)["displaced"] == ["plan.md"]
     assert folder.read("plan.md") == "plan\n"
     assert folder.cli("displaced", run, "plan.md").out == "mine\n"
+
+
+def test_a_file_that_a_step_only_found_is_named_after_the_one_that_made_it(folder: Folder) -> None:
+    run = failed(
+        folder,
+        "- id: each\n  foreach: {items: [a, b], steps: [{id: w, run: 'echo 1 > $OUTLAST_ITEM.out', writes: '*.out'}]}\n"
+        "- {id: use, run: 'cat *.out; test -f go', reads: '*.out'}\n",
+    )
+    (folder.path / "a.out").unlink()
+    assert "--from 'each[a]/w'" in folder.cli("resume", run, "--dry-run").out
+    folder.write("go", "")
+    assert folder.cli("resume", run, "--from", "each[a]/w").code == 0
+    assert folder.read("a.out") == "1\n"

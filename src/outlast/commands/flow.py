@@ -31,11 +31,12 @@ from outlast.flows.yaml.subflow import given_inputs
 from outlast.flows.yaml.surroundings import below_top
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Asked, Raised
-from outlast.runs.call import Call, Past, Replay
+from outlast.runs.call import Call, Fresh, Past, Replay
 from outlast.runs.call_plain import drive_plain
 from outlast.runs.child import spawn
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
+from outlast.runs.rewind import BY_THE_FLOW, LINES
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import Question, Told
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
@@ -90,7 +91,8 @@ class Performance:
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
         self._went_back = False  # one did: from then on no marks are made
         self._specs: dict[str, StepSpec] = {}
-        self._since = max(execution.marked, execution.hold.head - UNMIRRORED)
+        newest = max(execution.marked, execution.hold.head - UNMIRRORED)
+        self._since = 0 if execution.ledger.damaged else newest
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -247,12 +249,12 @@ class Performance:
         return asked
 
     def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
-        attempt = self.execution.attempt(asked, 1, 0)
+        attempt = self.execution.attempt(asked, asked.next.attempt if isinstance(asked.next, Fresh) else 1, 0)
         attempt.facts = facts
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, True, "flow", packed[1]))
+        self.execution.pen.write(self.execution.close(attempt, status, True, BY_THE_FLOW, packed[1]))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -325,7 +327,7 @@ class Performance:
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
         """Do the nodes for every item. One that fails or waits keeps no other from being done."""
-        items = self._items(node, lane)
+        items = self._labelled_items(node, lane)
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
@@ -335,7 +337,7 @@ class Performance:
             self._in_branch(inner, node.steps)
             given[at] = inner.result
 
-        works = [partial(work, at, *each) for at, each in enumerate(labelled(items))]
+        works = [partial(work, at, *each) for at, each in enumerate(items)]
         with self.execution.side_by_side():
             raise_first(f"items of {node.id}", side_by_side(works, node.limit))
         result = given if any(each is not None for each in given) else None
@@ -348,11 +350,15 @@ class Performance:
         lane.before = asked
         self._give(node, lane, result)
 
+    def _labelled_items(self, node: Foreach, lane: Lane) -> list[tuple[str, Any]]:
+        """The items, each with the name that its scope bears."""
+        return list(labelled(self._items(node, lane)))
+
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""
         if not node.lines:
             return node.items
-        spec = remark_spec(f"{node.id}@lines", self.setting)
+        spec = remark_spec(f"{node.id}{LINES}", self.setting)
         before = self._lines_before(lane, spec)
         file = self.setting.folder / self.recipe.cwd / node.lines
         if before is not None and not (self.looks_at_files and file.exists()):

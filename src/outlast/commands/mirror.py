@@ -17,6 +17,7 @@ import msgspec
 
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
+from outlast.ledger.damage import UNDAMAGED, Flaws
 from outlast.ledger.journal import CALLS, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
@@ -89,24 +90,31 @@ class Mirror:
                 return False
 
     def _catch_up(self, most: int) -> int:
-        rows = self._rows(self._since, most)
+        rows, flaws = self._read(self._since, most)
         if not rows:
             return 0
         found = len(rows)
         if any(map(_goes_back, rows)) and not self._whole:  # then what came before matters for the names
-            self._whole, rows = True, self._rows(0)  # each attempt before keeps a file of its own
+            self._whole = True
+            rows, flaws = self._read(0)  # each attempt before keeps a file of its own
             self._folder = self._new_folder(self._folder.path)
         self._since = rows[-1].seq
         names = self._labels.among(rows) if self._labels is not None else None
-        self._folder.write(receipts_of(self._run_id, self._flow, rows, self._runtime.blobs.get, names=names))
+        blobs = self._runtime.blobs
+        self._folder.write(receipts_of(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names))
         self._folder.forget_finished()
         return found
 
     def _new_folder(self, path: Path) -> _Folder:
         return _Folder(path, _Counted() if self._labels is not None else iterated)
 
-    def _rows(self, since: int, most: int = -1) -> list[Row]:
-        return self._runtime.store.read(lambda look: look.journal_of(self._key, since, most))
+    def _read(self, since: int, most: int = -1) -> tuple[list[Row], Flaws]:
+        """What is new; where it is read from its beginning, what is damaged is told too."""
+        if since:
+            return self._runtime.store.read(lambda look: look.journal_of(self._key, since, most)), UNDAMAGED
+        run = self._runtime.row(self._run_id)
+        whole = self._runtime.store.read(lambda look: journal.read(look, run))
+        return (whole.rows, whole.flaws) if whole.flaws or most < 0 else (whole.rows[:most], UNDAMAGED)
 
 
 def _goes_back(row: Row) -> bool:

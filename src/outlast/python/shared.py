@@ -464,6 +464,12 @@ class Shared:
         found = self._runtime.live.get(run_id)
         return dict(found.maps) if found is not None else {}
 
+    def _labels(self, run_id: str) -> Callable[[str], str]:
+        """What people call the calls of a run, by their ids."""
+        from outlast.runs.labels import Labels
+
+        return Labels(self._runtime.store, self._runtime.row(run_id).key).of_id
+
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
 

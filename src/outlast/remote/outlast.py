@@ -7,7 +7,7 @@ errors. What needs the process that has the home is refused with `embedded_only`
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -269,6 +269,10 @@ class RemoteShared(Shared):
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """None: what a server executes is not executed here."""
         return {}
+
+    def _labels(self, run_id: str) -> Callable[[str], str]:
+        """None, as above."""
+        return lambda call: ""
 
     def act_for_terminal(self, *claims: str) -> None:
         """Show these claims with each request: whoever shows a claim is its claimer."""

@@ -30,7 +30,7 @@ from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
-from outlast.runs.rewind import place_of
+from outlast.runs.rewind import inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
@@ -381,10 +381,13 @@ def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger:
     """The same for who goes back to it. Raises StepNotFound, with how to go on to a step that was not reached.
 
     A name means the call that the body came to last: one that was set aside, and made with other inputs since, is over.
+    What is not over yet, and has no entry of its own (a `foreach`, a `repeat`, a map), begins with its first call.
     """
     try:
         call, kind = _found(look, run, rows, step)
     except StepNotFound as error:
+        if begun := min(inside(ledger, step), key=lambda past: past.first, default=None):
+            return begun.call, begun.kind
         names = labels(rows)
         undone = [past for past in ledger.calls.values() if past.kind in CALLS and not past.finished]
         raise StepNotFound.going_back(run.id, step, error.known, names[undone[-1].call] if undone else "") from None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from outlast.ledger.damage import read_header
 from outlast.ledger.journal import Row
-from outlast.runs.call import Call, Naming, label
+from outlast.runs.call import Call, Naming, id_of, label
 from outlast.store.contract import Store
 
 
@@ -19,6 +20,7 @@ class Labels:
         self._lock = threading.Lock()
         self._seq = 0  # how far the journal was read
         self._named = Naming()
+        self._by_id: dict[str, str] = {}
         self._told: dict[Call, tuple[int, str]] = {}  # of calls that have no entry yet
 
     def of(self, call: Call, item: int = 0) -> str:
@@ -39,6 +41,15 @@ class Labels:
         with self._lock:
             self._add(rows)
             return self._named.names
+
+    def of_id(self, call_id: str) -> str:
+        """The label of the call with this id (`id_of`); nothing when the journal does not know it."""
+        with self._lock:
+            if call_id not in self._by_id:
+                self._catch_up()
+                new = islice(self._named.names.items(), len(self._by_id), None)
+                self._by_id |= {id_of(call): name for call, name in new}
+            return self._by_id.get(call_id, "")
 
     def _catch_up(self) -> None:
         self._add(self._store.read(lambda look: look.journal_of(self._run_key, self._seq)))

@@ -20,6 +20,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.threads import begin
 from outlast.values.user_code import CALLERS
@@ -231,7 +232,7 @@ def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
 def under_way(runtime: Runtime) -> str:
     """The steps under way, for the line that is written: whatever can be told without a lock."""
     found = [attempt.asked for execution in list(runtime.live.values()) for attempt in list(execution.open.values())]
-    names = [asked.call.path for asked in found]
+    names = [label(asked.call, asked.item, asked.item) for asked in found]
     shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
     more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""
     return visible(shown) + more

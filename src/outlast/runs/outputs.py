@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import OutlastError
-from outlast.files.changes import Seen, text
+from outlast.files.changes import Seen, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_recipe, lasting, path_of
@@ -76,6 +76,7 @@ class _Writer(NamedTuple):
     seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
+    before: Mapping[str, Seen]  # how the files were
     files: Mapping[str, Seen] | None  # None: it has not succeeded
 
 
@@ -84,23 +85,26 @@ class _Writer(NamedTuple):
 
 def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
     """Every file that a finished step is the last on record to have left, by path."""
-    rows = [*found.written, *found.rows]
+    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]
     if not any(row.payload and _LEFT in row.payload for row in rows):
         return []
     names, place = labels(rows), _Place(runtime, found.run)
     vouched = {row.seq for row in found.written}
     left: dict[str, Recorded] = {}
+    found_so: set[str] = set()  # files that were as they are before the step of which they are: an older one's
     later: dict[tuple[str, tuple[str, ...]], Patterns] = {}
     for call, writer in sorted(_writers(runtime, rows).items(), key=lambda each: -each[1].seq):
         root = place.of(writer.folder)
         key = (os.path.normpath(root), writer.writes)
-        if key in later:
+        if key in later and not found_so:
             continue
         if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call)):
             for path, seen in writer.files.items():
                 one = Recorded(names[call], root, path, place.shown(root, path), seen)
-                if not _is_later(later, one.full):
+                is_older = one.full in found_so and left[one.full].seen.digest == seen.digest
+                if is_older or not _is_later(later, one.full):
                     left[one.full] = one
+                    (found_so.add if _is_as_found(writer, path) else found_so.discard)(one.full)
         later[key] = Patterns.of(writer.writes)
     return sorted(left.values(), key=lambda one: one.shown)
 
@@ -117,7 +121,8 @@ def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
         try:
             facts, _ = facts_in(decode_payload(row.payload), runtime.blobs.get)
             if header.status == "started" and facts["declared"]["writes"]:
-                found[call] = _Writer(_UNENDED, *_declared(facts["declared"]), None)
+                before = from_facts(facts.get("before") or {})
+                found[call] = _Writer(_UNENDED, *_declared(facts["declared"]), before, None)
             elif call in found:
                 seen = seen_in(facts["files"], facts["outputs"]) if "outputs" in facts else None
                 found[call] = found[call]._replace(seq=row.seq, files=seen)
@@ -130,6 +135,12 @@ def _declared(facts: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     writes = tuple(map(str, facts["writes"]))
     Patterns.of(writes)
     return str(facts["folder"]), writes
+
+
+def _is_as_found(writer: _Writer, path: str) -> bool:
+    """Whether a step has left a file as it found it."""
+    before, left = writer.before.get(path), (writer.files or {}).get(path)
+    return before is not None and left is not None and before.digest == left.digest
 
 
 def _is_done(ledger: Ledger, call: Call) -> bool:
@@ -249,7 +260,7 @@ def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
 
 def look(runtime: Runtime, found: FoundRun) -> list[Output]:
     """Every file of a finished step, looked at. A run that only stands for one elsewhere has none here."""
-    if found.broken is not None or found.run.seal:
+    if found.unaccepted is not None or found.run.seal:
         return []
     left = recorded(runtime, found)
     readers = readers_of(runtime, found) if left else []
@@ -299,8 +310,8 @@ def find_run(runtime: Runtime, run_id: str) -> FoundRun:
 def outputs(runtime: Runtime, run_id: str) -> list[Output]:
     """The files that the finished steps of a run left, by path. Raises RunNotFound, IntegrityBroken."""
     found = find_run(runtime, run_id)
-    if found.broken is not None:
-        raise found.broken.as_error()
+    if found.unaccepted is not None:
+        raise found.unaccepted.as_error()
     return look(runtime, found)
 
 

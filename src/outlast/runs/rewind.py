@@ -9,10 +9,14 @@ one whose place is not before it:
 - any other effect, and a child run, is kept, since it cannot be undone.
 
 None of them has a place until the body comes to it again: going back to it meanwhile sets aside nothing more.
+
+A `foreach`, a `repeat` and another flow are noted when they are over; they begin with the first call inside of them,
+and that is where going back to them leads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
 NOT_REACHED = 1 << 62  # the place of a call that the body has not come to since the run went back
 REWOUND = "rewound"  # what was decided of a step that was set aside
+LINES = "@lines"  # after the id of a `foreach`: the note of the lines that were read for it
+BY_THE_FLOW = "flow"  # the mark of what a flow file notes of itself
 FORGOTTEN = ("value", "sleep", "emit", "wait")
 NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that the flow was given: it did not happen
 
@@ -27,7 +33,24 @@ NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that th
 def place_of(ledger: Ledger, call: Call, end: int) -> int:
     """Where to go back to for a call: its place, or `end`, after all there is, when it has none."""
     past = ledger.calls.get(call)
-    return end if past is None else min(past.first, end)
+    if past is None:
+        return end
+    begins = _beginning(ledger, call) if past.last.mark == BY_THE_FLOW else past.first
+    return min(past.first, begins, end)
+
+
+def inside(ledger: Ledger, path: str) -> Iterator[Past]:
+    """The calls that were made inside of what is called `path`, as far as they have a place."""
+    within = (f"{path}[", f"{path}/")
+    return (past for call, past in ledger.calls.items() if call.scope.startswith(within) and not past.aside)
+
+
+def _beginning(ledger: Ledger, call: Call) -> int:
+    """Where the body came to what a flow file noted when it was over: with the lines that were read for it."""
+    path = call.path if not call.occurrence else f"{call.path}~{call.occurrence + 1}"
+    first = min((past.first for past in inside(ledger, path)), default=NOT_REACHED)
+    lines = (past.first for past in ledger.calls.values() if past.call[:2] == (call.scope, f"{call.step}{LINES}"))
+    return max((place for place in lines if place < first), default=first)
 
 
 def set_aside(ledger: Ledger, start: int) -> None:

@@ -6,6 +6,7 @@ import codecs
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
 from outlast.doors.cli.live import Live
 from outlast.doors.cli.render import COMPACT, clean, counted, emit, is_raw, note, say
-from outlast.errors import IntegrityBroken, OutlastError
+from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -44,8 +45,19 @@ def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int |
             return _none(door, run.id)
         if follow:
             return _follow(door, outlast, run.id, step, attempt)
-        found = outlast.logs(run.id, step, attempt=attempt)
+        found = _logs_of(outlast, run.id, step, attempt)
         return _emit(run.id, found) if door.json else _show(door, run.id, found)
+
+
+def _logs_of(outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> list[Log]:
+    """The transcripts of a run's step; or of a run that it started, if that has it."""
+    try:
+        return outlast.logs(run_id, step, attempt=attempt)
+    except StepNotFound:
+        for child in [run for run in outlast.runs(limit=10_000) if run.parent == run_id]:  # the newest first
+            with suppress(StepNotFound):
+                return _logs_of(outlast, child.id, step, attempt)
+        raise
 
 
 def _none(door: Door, run_id: str) -> int:

@@ -55,7 +55,7 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
         say(f"a resume is refused ({plan.refused.code}): {plan.refused.detail}", "yellow")
         if plan.refused.advice:
             say(plan.refused.advice)
-    elif refused:
+    elif plan.refused is not None:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
     elif waits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.doors.cli.exits import trouble
 from outlast.doors.cli.render import note, took
 from outlast.doors.cli.screen import Screen
-from outlast.errors import OutlastError
+from outlast.errors import IntegrityBroken, OutlastError
 
 if TYPE_CHECKING:
     from outlast import Event, Outlast
@@ -34,6 +34,7 @@ class Watch:
         self._looking = threading.Lock()
         self._shared = self.screen.shared()
         self._maps: dict[str, Map] = {}
+        self._labels: Callable[[str], str] | None = None
         self._since = datetime.now(UTC)
         self._after = -1
         self._done = 0
@@ -54,7 +55,7 @@ class Watch:
             self._shared.__exit__(None, None, None)
             self._over.set()
             self._thread.join()
-            self._look()
+            self._look(is_last=True)
             self.screen.end()
             self.outlast.listen(None, note)  # what is told when the home is closed
         finally:
@@ -76,11 +77,18 @@ class Watch:
         """What is done now, for how long, and what is behind us."""
         bars = [each.shown(path) for path, each in self._maps.items() if not each.told]
         steps = [(step, began) for step, began in self._running.items() if step[0] not in self._maps]
-        parts = [f"{step}{_again(attempt)} {took(began, datetime.now(UTC))}" for (step, attempt, _), began in steps[:3]]
+        now = datetime.now(UTC)
+        parts = [f"{self._label(*step)}{_again(step[1])} {took(began, now)}" for step, began in steps[:3]]
         more = f" and {len(steps) - 3} more" if len(steps) > 3 else ""
-        now = ", ".join([*bars, *parts]) + more if bars or parts else "between steps"
+        doing = ", ".join([*bars, *parts]) + more if bars or parts else "between steps"
         stop = "; stopping after it" if self.signal else ""
-        return f"· {now} · {self._done} done{stop}"
+        return f"· {doing} · {self._done} done{stop}"
+
+    def _label(self, step: str, attempt: int, call: str) -> str:
+        """What people call it: of a map's items each its own name."""
+        if self._labels is None:
+            self._labels = self.outlast._labels(self.run_id)
+        return self._labels(call) or step
 
     def _before_output(self, step: str, is_over: bool) -> None:
         """What happened before a command prints is said before; a step's start is on record before it begins."""
@@ -90,13 +98,13 @@ class Watch:
             self._printing.add(step)
             self._look()
 
-    def _look(self) -> None:
+    def _look(self, *, is_last: bool = False) -> None:
         with self._looking:
             try:
                 self.run_id = self.run_id or self._own_run()
                 if self.run_id:
                     self._tell(self._news())
-                    self._tell_maps()
+                    self._tell_maps(is_last=is_last)
             except OutlastError:
                 self._over.set()  # progress is for people; the run itself reports what is wrong
 
@@ -106,9 +114,13 @@ class Watch:
 
     def _news(self) -> list[Event]:
         """Events since the last look; at the first, those since this command began."""
-        if self._after < 0:
-            self._after = self._first()
-        events = self.outlast.events(self.run_id, after=self._after)
+        try:
+            if self._after < 0:
+                self._after = self._first()
+            events = self.outlast.events(self.run_id, after=self._after)
+        except IntegrityBroken:  # it goes on all the same: somebody has accepted that
+            self._after = self._damaged()
+            events = self.outlast.events(self.run_id, after=self._after)
         self._after = events[-1].seq if events else self._after
         return [event for event in events if event.at >= self._since]
 
@@ -119,6 +131,10 @@ class Watch:
                 return head - back
             back *= 4
         return 0
+
+    def _damaged(self) -> int:
+        """The last receipt that is not what was stored: all that is new comes after it."""
+        return max((each.seq for each in self.outlast.receipts(self.run_id) if each.broken), default=0)
 
     def _tell(self, events: list[Event]) -> None:
         if self.screen.moves:  # elsewhere each item has its lines
@@ -131,13 +147,14 @@ class Watch:
             self.screen.line(line)
         if len(lines) > LINES_A_POLL:
             self.screen.line(f"  … {len(lines) - LINES_A_POLL} more steps")
-        for step, attempt, _ in begun[:LINES_A_POLL]:
-            self.screen.line(f"  {step} …{_again(attempt)}")
+        for step in begun[:LINES_A_POLL]:
+            self.screen.line(f"  {self._label(*step)} …{_again(step[1])}")
 
-    def _tell_maps(self) -> None:
+    def _tell_maps(self, *, is_last: bool) -> None:
         """A line that stays, for each map that is through."""
         for path, each in self._maps.items():
-            if each.is_through and not each.told:
+            each.is_over = each.is_over or (is_last and each.has_tried_all)
+            if (each.is_over or each.is_through) and not each.told:
                 each.told = True
                 self.screen.line(f"  {each.counted(path)} in {took(each.began, datetime.now(UTC))}")
 
@@ -147,6 +164,8 @@ class Watch:
             return ""
         place = (event.step, event.attempt, event.call)
         found = self._maps.get(event.step)
+        for each in self._maps.values():
+            each.is_over = each.is_over or (each is not found and each.has_tried_all)
         if status == "started":
             self._running[place] = event.at
             return ""
@@ -158,7 +177,7 @@ class Watch:
                 return ""
         length = f" in {took(began, event.at)}" if began else ""
         why = f": {_trouble(event.body)}" if isinstance(event.body, dict) else ""
-        return f"  {event.step} {status}{length}{_again(event.attempt)}{why}"
+        return f"  {self._label(*place)} {status}{length}{_again(event.attempt)}{why}"
 
 
 class Map:
@@ -168,6 +187,7 @@ class Map:
         self.total, self._before = total, before
         self.began = datetime.now(UTC)
         self.told = False  # that it is through
+        self.is_over = False  # the body is past it, though some items have failed
         self._good: set[str] = set()
         self._bad: set[str] = set()
 
@@ -179,6 +199,11 @@ class Map:
     @property
     def done(self) -> int:
         return min(self._before + len(self._good), self.total)
+
+    @property
+    def has_tried_all(self) -> bool:
+        """Every item has ended at least once; one that failed may be tried again."""
+        return self.done + len(self._bad) >= self.total
 
     @property
     def is_through(self) -> bool:

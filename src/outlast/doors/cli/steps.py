@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli.door import Door
+from outlast.doors.cli.exits import trouble
 from outlast.doors.cli.render import brief, clean, counted, say, table, took
 from outlast.values.processes import ended_line
 
@@ -171,7 +172,7 @@ def say_bad_steps(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> bool:
     bad = [] if run.finished or run.holder else [step for step in steps if step.status in (*BAD, "started")]
     for step in bad[:BAD_SHOWN]:
         again = f", attempt {step.attempt}" if step.attempt > 1 else ""
-        why = f": {brief(str(step.error.get('message', '')), 200)}" if step.error else ""
+        why = f": {brief(trouble(step.error), 200)}" if step.error else ""
         say(f"{step.kind} {clean(step.label)} {status_of(run, step)}{again}{why}", "red", then="  ")
         if ("transcript" if step.status in BAD else "group") in step.facts:
             say(f"  its output: {door.command('logs', run.id, step.label)}")

@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from outlast.commands.items import labelled
 from outlast.errors import OutlastError, Paused
 from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Foreach, Parallel, SubFlow
+from outlast.flows.yaml.model import Foreach, Node, Parallel, SubFlow
 from outlast.ledger.journal import CALLS, Entry, Row
 from outlast.runs import journal
 from outlast.runs.attempt import Asked
-from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
+from outlast.runs.call import Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.plan import Action
 from outlast.runs.recovery import Found
 from outlast.runs.replay.execution import Lane, OnReceipts, Replaying
 from outlast.runs.replay.replay import recipe_body
+from outlast.runs.rewind import LINES
 from outlast.store.contract import Hold
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Asks = Callable[[Execution, Asked], str]  # why a person would be asked before this call is tried again
 STOPS = (Paused, OutlastError, OSError)  # what ends a flow file, or a branch of it: no mistake of ours
 READS = "what it reads has changed"
+OTHER_LINES = "the file has other lines"
 BACK = "a step that was left unfinished says resume_to"
 
 
@@ -156,7 +157,8 @@ class Rehearsal(OnReceipts):
     def _tried(self, asked: Asked) -> Action:
         """One that is run: again, anew, or for the first time."""
         same = self.execution.ledger.calls.get(asked.call)
-        past = same or self._other_inputs(asked.call)
+        found = self.rehearsing.found.ledger.calls.get(asked.call)  # before anything was set aside here
+        past = found or same or self._other_inputs(asked.call)
         why = self.asks(self.execution, asked)
         if past is None:
             if not asked.spec.work.is_condition:
@@ -164,9 +166,9 @@ class Rehearsal(OnReceipts):
             return Action("decide") if why else Action("retry")
         if why:
             return self._acts(past, Action("decide", f"what it left: {why}"))
-        because = READS if same is None else BACK if same.aside else ""
-        done = past.finished or (past.aside and past.last.status in GOOD)
-        return self._acts(past, Action("redo" if done else "retry", because))
+        is_set_aside = found is not None and not found.aside and (same is None or same.aside)
+        because = BACK if is_set_aside else "" if same else READS
+        return self._acts(past, Action("redo" if past.finished else "retry", because))
 
     def _other_inputs(self, call: Call) -> Past | None:
         """The newest call of this step in this scope, if it had other inputs and nobody has asked for it."""
@@ -200,10 +202,24 @@ class Rehearsal(OnReceipts):
         lane.before = lanes[-1].before
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
-        name, items = self._pass_of(node, lane), labelled(self._items(node, lane))
+        name, items = self._pass_of(node, lane), self._labelled_items(node, lane)
         lanes = [lane.for_item(f"{name}[{label}]", item) for label, item in items]
-        self._each([partial(self._do, step, own) for own in lanes for step in node.steps])
+        self._each([partial(self._in_order, node.steps, own) for own in lanes])
         self._over(node, lane, {}, None)
+
+    def _in_order(self, steps: Sequence[Node], lane: Lane) -> None:
+        for step in steps:
+            self._do(step, lane)
+
+    def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
+        """The items; and whether their lines are those on the record."""
+        place = lane.frame.scope or "", f"{node.id}{LINES}"
+        before = max(self._by_step.get(place, ()), key=lambda past: past.seq, default=None)
+        items = super()._items(node, lane)
+        if before is not None:
+            is_same = Action("reuse") if before.finished else Action("retry")
+            self._acts(before, is_same if before.asked or not before.finished else Action("redo", OTHER_LINES))
+        return items
 
     def _each(self, works: Sequence[Callable[[], object]]) -> None:
         """One after another what a resume does side by side: each goes as far as it gets."""
