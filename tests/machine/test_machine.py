@@ -30,6 +30,7 @@ class Known:
     model: Model
     seen: list[Receipt] = field(default_factory=list)
     damaged: int = 0
+    pending: bool = False  # somebody has decided something, and no resume has heard it yet
 
 
 class Machine(RuleBasedStateMachine):
@@ -89,6 +90,7 @@ class Machine(RuleBasedStateMachine):
             self._compare(rig.plan(known.id), model, model.forecast(rig.flow, files))
         way = model.go(rig.flow, files, at, how)
         ended = rig.go(known.id, at, how, accept)
+        known.pending = False
         known.id = known.id or rig.newest()
         self._learn(known, files)
         self._happened(way, ended, at, how, diary, world)
@@ -125,7 +127,7 @@ class Machine(RuleBasedStateMachine):
     @rule(run=st.integers(0, 9), at=st.integers(0, 9), what=st.sampled_from(("skip", "retry")))
     def decide(self, run: int, at: int, what: str) -> None:
         known, call, receipt = self._pick(run, at)
-        if known is None or receipt is None or known.model.damaged:
+        if known is None or receipt is None or known.model.damaged or known.pending:
             return
         allowed = known.model.can_skip(call)
         if what == "retry" and receipt.kind == "effect" and allowed:
@@ -141,6 +143,7 @@ class Machine(RuleBasedStateMachine):
             event(f"refused: {what}")
             return
         getattr(known.model, what)(call)
+        known.pending = True
 
     @rule(run=st.integers(0, 9), choice=st.sampled_from(("reuse", "again")))
     def answer(self, run: int, choice: str) -> None:
@@ -158,6 +161,7 @@ class Machine(RuleBasedStateMachine):
         if known is not None and receipt is not None:
             self.rig.outlast.rewind(known.id, receipt.label, why=WHY)
             known.model.rewind(call)
+            known.pending = True
 
     @rule(run=st.integers(0, 9), at=st.integers(0, 9))
     def from_(self, run: int, at: int) -> None:
@@ -172,6 +176,7 @@ class Machine(RuleBasedStateMachine):
             return
         way = model.go(rig.flow, files)
         ended = rig.from_(known.id, receipt.label)
+        known.pending = False
         self._learn(known, files)
         self._happened(way, ended, "", "", diary, world)
 
@@ -236,11 +241,14 @@ class Machine(RuleBasedStateMachine):
         """(13)"""
         for known in self.runs:
             now = self.rig.receipts(known.id)
-            found = {(receipt.call, receipt.attempt): receipt for receipt in now}
-            assert len(found) == len(now)
+            whole = {(receipt.call, receipt.attempt): receipt for receipt in now if not receipt.broken}
+            broken = {(receipt.call, receipt.attempt) for receipt in now if receipt.broken}
+            assert len(whole) == len([receipt for receipt in now if not receipt.broken]), now
+            assert bool(broken) <= bool(known.damaged), now
             for old in known.seen:
-                new = found[old.call, old.attempt]
-                assert new == old or is_settled_later(old, new) or (new.broken and known.damaged), (old, new)
+                new = whole.get((old.call, old.attempt))
+                is_there = new is not None and (new == old or is_settled_later(old, new))
+                assert is_there or (old.call, old.attempt) in broken, (old, new)
             known.seen = now
 
     @invariant()

@@ -84,7 +84,7 @@ class _Writer(NamedTuple):
 
 def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
     """Every file that a finished step is the last on record to have left, by path."""
-    rows = [*found.written, *found.rows]
+    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]  # those speak for nothing
     if not any(row.payload and _LEFT in row.payload for row in rows):
         return []
     names, place = labels(rows), _Place(runtime, found.run)
@@ -249,7 +249,7 @@ def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
 
 def look(runtime: Runtime, found: FoundRun) -> list[Output]:
     """Every file of a finished step, looked at. A run that only stands for one elsewhere has none here."""
-    if found.broken is not None or found.run.seal:
+    if found.run.seal:
         return []
     left = recorded(runtime, found)
     readers = readers_of(runtime, found) if left else []
@@ -299,8 +299,8 @@ def find_run(runtime: Runtime, run_id: str) -> FoundRun:
 def outputs(runtime: Runtime, run_id: str) -> list[Output]:
     """The files that the finished steps of a run left, by path. Raises RunNotFound, IntegrityBroken."""
     found = find_run(runtime, run_id)
-    if found.broken is not None:
-        raise found.broken.as_error()
+    if found.unaccepted is not None:
+        raise found.unaccepted.as_error()
     return look(runtime, found)
 
 

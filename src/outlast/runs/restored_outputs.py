@@ -52,8 +52,8 @@ def restore_outputs(runtime: Runtime, run_id: str, step: str | None, paths: Coll
     claims.refuse_sealed(row)
     runtime.store.read(lambda reading: _refuse_held(runtime, reading, row.id))
     found = find_run(runtime, row.id)
-    if found.broken is not None:
-        raise found.broken.as_error()
+    if found.unaccepted is not None:
+        raise found.unaccepted.as_error()
     wanted = _wanted(runtime, row.id, look(runtime, found), step, paths)
     kept, lost = [one for one in wanted if one.kept], [one for one in wanted if not one.kept]
     if lost and (paths or not kept):

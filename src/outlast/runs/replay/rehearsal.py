@@ -52,6 +52,8 @@ def rehearse(runtime: Runtime, found: Found, spec: RecipeSpec, silent_at: int, a
     token = CURRENT.set(Frame(execution))
     try:
         body.perform()
+    except AssertionError:  # nothing that a flow file does: it is ours, and no plan is better than a wrong one
+        raise
     except (Paused, Exception):  # it waits there, or a failure that it was given before ends it again
         body.is_through = False
     finally:
