@@ -101,7 +101,8 @@ class Model:
             if stopped in ("failed", "killed"):
                 end = Way((), None, stopped)
                 break
-        self.order = visited + [call for call in self.order if call not in visited]
+        if ran or (end.asked and end.asked[1] != "in_doubt") or visited != [c for c in self.order if c in visited]:
+            self.order = visited + [call for call in self.order if call not in visited]
         self.status = "crashed" if end.ended == "killed" else end.ended
         return end._replace(ran=tuple(ran))
 
@@ -208,6 +209,10 @@ class Model:
         if choice == "reuse":
             self.calls[self.was].reused = True
             self.calls[call].happened = self.calls[self.was].happened
+
+    def meant(self, call: Call, name: str) -> Call:
+        """(8) The name of a step means the call of it that stands first."""
+        return next((each for each in self.order if each.step == call.step), call) if name == call.step else call
 
     def rewind(self, call: Call) -> None:
         """(8) Go back to a call."""

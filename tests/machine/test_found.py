@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .oracle import FILE
+from .oracle import FILE, Step
 from .rig import FIRST, WHY, Rig
 
 
@@ -51,3 +51,32 @@ def test_a_file_is_put_back_in_a_run_whose_damage_was_accepted(rig: Rig) -> None
     assert [output.found for output in rig.outlast.outputs(run_id)] == ["missing"]
     rig.outlast.restore_outputs(run_id)
     assert rig.files()[FILE] == "whole 0\n"
+
+
+def moved(rig: Rig, at: int, to: int) -> None:
+    flow = list(rig.flow)
+    flow.insert(to, flow.pop(at))
+    rig.write(flow)
+
+
+def test_going_back_to_a_step_that_failed_and_was_moved_behind_others_leaves_those_alone(rig: Rig) -> None:
+    rig.go("", "look", "fail")
+    run_id = rig.newest()
+    moved(rig, 0, 4)
+    assert rig.go(run_id, "look", "fail") == "failed"
+    rig.outlast.rewind(run_id, "look", why=WHY)
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["look"]
+
+
+def test_going_back_sets_aside_also_what_the_flow_did_not_come_to_the_last_time(rig: Rig) -> None:
+    rig.go("", "mail", "refuse")
+    run_id = rig.newest()
+    rig.touch("look.in", "two")
+    rig.write([*FIRST[:2], Step("new"), *FIRST[2:]])
+    assert rig.go(run_id, "new", "fail") == "failed"
+    rig.outlast.rewind(run_id, "make", why=WHY)
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["make", "new", "use", "mail"]

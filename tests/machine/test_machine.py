@@ -160,7 +160,7 @@ class Machine(RuleBasedStateMachine):
         known, call, receipt = self._pick(run, at)
         if known is not None and receipt is not None:
             self.rig.outlast.rewind(known.id, receipt.label, why=WHY)
-            known.model.rewind(call)
+            known.model.rewind(known.model.meant(call, receipt.label))
             known.pending = True
 
     @rule(run=st.integers(0, 9), at=st.integers(0, 9))
@@ -170,7 +170,7 @@ class Machine(RuleBasedStateMachine):
             return
         rig, model, files = self.rig, known.model, self.rig.files()
         diary, world = len(rig.diary()), len(rig.world())
-        model.rewind(call)
+        model.rewind(model.meant(call, receipt.label))
         if model.refused(rig.flow, files):
             rig.outlast.rewind(known.id, receipt.label, why=WHY)
             return
@@ -191,7 +191,7 @@ class Machine(RuleBasedStateMachine):
         except OutlastError as error:
             assert known.model.ever_damaged, error
             return
-        self.runs.append(Known(made.id, known.model.fork(call, reuse=reuse)))
+        self.runs.append(Known(made.id, known.model.fork(known.model.meant(call, receipt.label), reuse=reuse)))
 
     # -- what happens to files, flows and records ------------------------------------------------
 

@@ -9,16 +9,21 @@ one whose place is not before it:
 - any other effect, and a child run, is kept, since it cannot be undone.
 
 None of them has a place until the body comes to it again: going back to it meanwhile sets aside nothing more.
+
+When a call gets a new place, steps and effects that the body has not come to by then stand behind it: they come later,
+or not at all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from outlast.runs.call import Call, Ledger, Past
 
 NOT_REACHED = 1 << 62  # the place of a call that the body has not come to since the run went back
+BEHIND = 1 << 60  # added to the place of a call that the body had not come to when others got new places
 REWOUND = "rewound"  # what was decided of a step that was set aside
 FORGOTTEN = ("value", "sleep", "emit", "wait")
 NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that the flow was given: it did not happen
@@ -27,7 +32,14 @@ NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that th
 def place_of(ledger: Ledger, call: Call, end: int) -> int:
     """Where to go back to for a call: its place, or `end`, after all there is, when it has none."""
     past = ledger.calls.get(call)
-    return end if past is None else min(past.first, end)
+    return end if past is None or past.aside else past.first
+
+
+def leave_behind(ledger: Ledger, after: int, over: Collection[list[str]]) -> None:
+    """The body got new places from here on: what it had not come to stands behind them, in the order that it had."""
+    for call, past in ledger.calls.items():
+        if past.kind in ("step", "effect") and past.first < BEHIND and (past.first > after or list(call) in over):
+            past.first += BEHIND
 
 
 def set_aside(ledger: Ledger, start: int) -> None:
