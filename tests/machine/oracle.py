@@ -193,8 +193,6 @@ class Model:
         """(7) Somebody gives the result."""
         past = self.calls[call]
         past.state, past.left = "done", ""
-        if past.left == "" and self.wrote == call:
-            self.wrote = call
 
     def retry(self, call: Call) -> None:
         """(7) Somebody says that it is to be tried once more."""
@@ -203,7 +201,8 @@ class Model:
 
     def answer(self, choice: str) -> None:
         """(6) What becomes of an effect that was done before with other inputs."""
-        assert self.asks is not None and self.was is not None
+        assert self.asks is not None
+        assert self.was is not None
         call, _ = self.asks
         self.calls[call] = Past("effect", "done" if choice == "reuse" else "told")
         if choice == "reuse":
