@@ -15,7 +15,7 @@ from ..crash.command_folder import KILLED, Folder
 from ..kit.commands import lives, wait_until
 from .oracle import FILE, Call, Step, call_of
 
-# What every step does; where the file `arm` names it, it ends as that says. Only what shells have built in: it is quick.
+# What every step does; where the file `arm` names it, it ends as that says. All of it is built into shells: quick.
 ACT = """\
 echo $OUTLAST_STEP >> diary
 arm=; if test -e arm; then read who arm < arm; test "$who" = $OUTLAST_STEP || arm=; fi
