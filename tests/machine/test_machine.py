@@ -20,7 +20,7 @@ from .rig import FIRST, WHY, Rig
 
 HOW = ("fail", "fail late", "refuse", "kill", "kill late")
 MOST_RUNS, MOST_STEPS = 3, 8
-EXAMPLES = (settings.default or settings()).max_examples
+IS_LONG = (settings.default or settings()).max_examples > 40  # with --crash-long
 
 
 @dataclass
@@ -299,6 +299,9 @@ def is_settled_later(old: Receipt, new: Receipt) -> bool:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=EXAMPLES, stateful_step_count=12, suppress_health_check=[HealthCheck.too_slow], deadline=None
+    max_examples=300 if IS_LONG else 15,
+    stateful_step_count=30 if IS_LONG else 12,
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
 )
 TestMachine = pytest.mark.timeout(3600)(TestMachine)
