@@ -185,7 +185,7 @@ class Machine(RuleBasedStateMachine):
     @rule(run=st.integers(0, 9), at=st.integers(0, 9), reuse=st.booleans())
     def fork(self, run: int, at: int, reuse: bool) -> None:
         known, call, receipt = self._pick(run, at, finished=True)
-        if known is None or receipt is None:
+        if known is None or receipt is None or known.pending:
             return
         agreed = {"reuse_effects": reuse, "yes": not reuse}
         refused = refusal(lambda: self.rig.outlast.fork(known.id, receipt.label, why=WHY, **agreed))
