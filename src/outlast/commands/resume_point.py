@@ -14,7 +14,7 @@ from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_pay
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
 from outlast.runs.outputs import to_keep
-from outlast.runs.rewind import place_of
+from outlast.runs.rewind import BEHIND, place_of
 from outlast.store.contract import Writing
 from outlast.values.codec import encode
 
@@ -146,7 +146,8 @@ def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
 def _place_of(ledger: Ledger, scope: str, step: str) -> int:
     """Where the flow last came to a step in a scope (in a repeat, in the same iteration); 0 when it has not since."""
     alike = (past for past in ledger.calls.values() if (past.call.scope, past.call.step) == (scope, step))
-    return max((place_of(ledger, past.call, past.first) for past in alike if not past.aside), default=0)
+    places = [place_of(ledger, past.call, past.first) for past in alike if not past.aside]
+    return max([place for place in places if place < BEHIND] or places, default=0)
 
 
 def _rewind(execution: Execution, name: str, target: str, place: int) -> None:

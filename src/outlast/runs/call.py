@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from outlast.ledger.damage import LOST, PAYLOAD, UNDAMAGED, UNTIED, Flaws
 from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
-from outlast.runs.rewind import NOT_REACHED, set_aside
+from outlast.runs.rewind import NOT_REACHED, leave_behind, set_aside
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
@@ -362,6 +362,8 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
     elif header.name == "forked" and facts:
         ledger.forked = facts
         set_aside(ledger, int(facts["to"]))
+    elif header.name == "reached" and facts and "after" in facts:
+        leave_behind(ledger, facts["after"], facts["over"])
     elif header.name == "reached" and facts:
         past = ledger.calls.get(Call(*facts["call"]))
         if past is not None:

@@ -30,7 +30,7 @@ from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of
-from outlast.runs.rewind import inside, place_of
+from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
@@ -380,7 +380,7 @@ def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str]:
 def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger: Ledger) -> tuple[Call, str]:
     """The same for who goes back to it. Raises StepNotFound, with how to go on to a step that was not reached.
 
-    A name means the call that the body came to last: one that was set aside, and made with other inputs since, is over.
+    A name means the call that the body came to last: one that it made with other inputs since is over.
     What is not over yet, and has no entry of its own (a `foreach`, a `repeat`, a map), begins with its first call.
     """
     try:
@@ -392,9 +392,9 @@ def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger:
         undone = [past for past in ledger.calls.values() if past.kind in CALLS and not past.finished]
         raise StepNotFound.going_back(run.id, step, error.known, names[undone[-1].call] if undone else "") from None
     past = ledger.calls.get(call)
-    if past is None or not past.aside or step != call.path:
+    if past is None or past.first < BEHIND or step != call.path:
         return call, kind
-    alike = [each for each in ledger.calls.values() if each.call[:2] == call[:2] and not each.aside]
+    alike = [each for each in ledger.calls.values() if each.call[:2] == call[:2] and each.first < BEHIND]
     return (min(alike, key=lambda each: each.first).call if alike else call), kind
 
 

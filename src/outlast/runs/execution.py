@@ -39,7 +39,7 @@ from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
-from outlast.runs.rewind import NOT_REACHED, REWOUND
+from outlast.runs.rewind import BEHIND, NOT_REACHED, REWOUND
 from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
@@ -165,7 +165,7 @@ class Execution:
             found.past.asked = True
             self.come_to(found.past)
         else:
-            self._place = NOT_REACHED
+            self.come_to_new(call)
         if self._forked is not None:
             self._go_own_way(call, found)
         asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
@@ -179,17 +179,31 @@ class Execution:
         What comes after one that was noted is noted too: it would else be before it.
         """
         if past.first < self._place or past.aside:
-            if not past.aside and (self._beside or self.branches is not None or "~" in past.call.scope):
+            if past.first < BEHIND and (self._beside or self.branches is not None or "~" in past.call.scope):
                 return  # of calls that are made side by side none comes first
-            self._place = NOT_REACHED
+            self.come_to_new(past.call)
             if not self.on_receipts_only:
                 self.pen.note(self.pen.fact("run", "reached", {"call": list(past.call)}))
         else:
             self._place = past.first
 
-    def come_to_new(self) -> None:
-        """The body has come to a call that the journal does not know: what it comes to later comes after this one."""
+    def come_to_new(self, call: Call | None = None) -> None:
+        """The body has come to a call that gets a new place: what it comes to later comes after this one.
+
+        That is also what it knows and has not come to so far, whether it will or not.
+        """
+        if self._place != NOT_REACHED and self.ledger.calls:
+            self._leave_behind(call)
         self._place = NOT_REACHED
+
+    def _leave_behind(self, call: Call | None) -> None:
+        if self._beside or self.branches is not None or self.on_receipts_only or self.ledger.mark:
+            return
+        others = [past for past in self.ledger.calls.values() if past.kind in CALLS and past.call != call]
+        left = [past for past in others if not past.asked and past.first < BEHIND]
+        if left:
+            over = [list(past.call) for past in left if past.first < self._place]
+            self.pen.note(self.pen.fact("run", "reached", {"after": self._place, "over": over}))
 
     def _go_own_way(self, call: Call, found: NextCall) -> None:
         """The state that a fork was given counts from its step on: from the first call of it that is not taken over."""

@@ -85,7 +85,7 @@ class _Writer(NamedTuple):
 
 def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
     """Every file that a finished step is the last on record to have left, by path."""
-    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]
+    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]  # those speak for nothing
     if not any(row.payload and _LEFT in row.payload for row in rows):
         return []
     names, place = labels(rows), _Place(runtime, found.run)
@@ -260,7 +260,7 @@ def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
 
 def look(runtime: Runtime, found: FoundRun) -> list[Output]:
     """Every file of a finished step, looked at. A run that only stands for one elsewhere has none here."""
-    if found.unaccepted is not None or found.run.seal:
+    if found.run.seal:
         return []
     left = recorded(runtime, found)
     readers = readers_of(runtime, found) if left else []

@@ -12,17 +12,20 @@ None of them has a place until the body comes to it again: going back to it mean
 
 A `foreach`, a `repeat` and another flow are noted when they are over; they begin with the first call inside of them,
 and that is where going back to them leads.
+When a call gets a new place, steps and effects that the body has not come to by then stand behind it: they come later,
+or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from outlast.runs.call import Call, Ledger, Past
 
 NOT_REACHED = 1 << 62  # the place of a call that the body has not come to since the run went back
+BEHIND = 1 << 60  # added to the place of a call that the body had not come to when others got new places
 REWOUND = "rewound"  # what was decided of a step that was set aside
 LINES = "@lines"  # after the id of a `foreach`: the note of the lines that were read for it
 BY_THE_FLOW = "flow"  # the mark of what a flow file notes of itself
@@ -33,10 +36,10 @@ NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that th
 def place_of(ledger: Ledger, call: Call, end: int) -> int:
     """Where to go back to for a call: its place, or `end`, after all there is, when it has none."""
     past = ledger.calls.get(call)
-    if past is None:
+    if past is None or past.aside:
         return end
     begins = _beginning(ledger, call) if past.last.mark == BY_THE_FLOW else past.first
-    return min(past.first, begins, end)
+    return min(past.first, begins)
 
 
 def inside(ledger: Ledger, path: str) -> Iterator[Past]:
@@ -51,6 +54,13 @@ def _beginning(ledger: Ledger, call: Call) -> int:
     first = min((past.first for past in inside(ledger, path)), default=NOT_REACHED)
     lines = (past.first for past in ledger.calls.values() if past.call[:2] == (call.scope, f"{call.step}{LINES}"))
     return max((place for place in lines if place < first), default=first)
+
+
+def leave_behind(ledger: Ledger, after: int, over: Collection[list[str]]) -> None:
+    """The body got new places from here on: what it had not come to stands behind them, in the order that it had."""
+    for call, past in ledger.calls.items():
+        if past.kind in ("step", "effect") and past.first < BEHIND and (past.first > after or list(call) in over):
+            past.first += BEHIND
 
 
 def set_aside(ledger: Ledger, start: int) -> None:
