@@ -34,7 +34,8 @@ class Writers:
         self._execution, self._facts_of = execution, facts_of
         self._last: dict[Path, Wrote] = {}
         self._folders: dict[Call, Path] = {}
-        for row in execution.store.read(lambda look: look.journal_of(execution.hold.run_key)):
+        # By the runtime: a plan asks too, and its execution has no store.
+        for row in execution.runtime.store.read(lambda look: look.journal_of(execution.hold.run_key)):
             self._read(row)
 
     def _read(self, row: Row) -> None:
