@@ -311,3 +311,12 @@ def test_an_imported_run_is_never_trusted_and_a_copy_says_that_it_cannot_go_on(f
     assert as_planned(there, plan) == ["last"]
     for each in (looked, there):
         each.end()
+
+
+def test_a_step_that_was_gone_back_to_and_left_files_is_planned_to_run(folder: Folder) -> None:
+    folder.flow(f"- {{id: make, run: {say('make')}; echo 1 > made.txt, writes: made.txt}}\n{LAST}")
+    folder.run()
+    folder.outlast.rewind(folder.run_id, "make")
+    plan = planned(folder)
+    assert actions(plan) == {"make": "retry", "last": "retry"}
+    assert as_planned(folder, plan) == ["make", "last"]

@@ -36,7 +36,7 @@ class Writers:
         self._execution, self._facts_of = execution, facts_of
         self._last: dict[Path, Wrote] = {}
         self._folders: dict[Call, Path] = {}
-        for row in execution.runtime.store.read(self._rows):
+        for row in execution.runtime.store.read(self._rows):  # by the runtime: the execution of a plan has no store
             self._read(row)
 
     def _rows(self, look: Reading) -> list[Row]:
