@@ -80,3 +80,14 @@ def test_going_back_sets_aside_also_what_the_flow_did_not_come_to_the_last_time(
     before = len(rig.diary())
     assert rig.go(run_id, "", "") == "succeeded"
     assert rig.diary()[before:] == ["make", "new", "use", "mail"]
+
+
+def test_a_fork_has_what_it_took_over_in_the_order_of_the_flow(rig: Rig) -> None:
+    rig.go("", "mail", "refuse")
+    rig.outlast.rewind(rig.newest(), "look", why=WHY)
+    assert rig.go(rig.newest(), "mail", "refuse") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "use", why=WHY)
+    rig.outlast.rewind(fork.id, "pay", why=WHY)
+    before = len(rig.diary())
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["use", "mail"]

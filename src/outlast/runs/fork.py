@@ -153,15 +153,16 @@ def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
 
 
 def _taken(found: Found, calls: Mapping[Call, Past], refs: Mapping[int, tuple[str, ...]]) -> list[Entry]:
-    """The last entry of each of these calls, and its start where that says how files were; in their order."""
-    last, starts = {past.seq for past in calls.values()}, dict[Call, Row]()
+    """The last entry of each of these calls, and its start where that says how files were; by their places."""
+    places, starts = {past.seq: past.first for past in calls.values()}, dict[Call, Row]()
     for row, header in ((row, decode_header(row.header)) for row in found.rows):
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
         if past is not None and past.kind == "step" and header.status == "started" and row.payload == past.begun:
             starts[call] = row
-    chosen = last | {row.seq for row in starts.values()}
-    return [_entry(row, found.ledger, refs.get(row.seq, ())) for row in found.rows if row.seq in chosen]
+    places |= {row.seq: calls[call].first for call, row in starts.items()}
+    chosen = sorted((row for row in found.rows if row.seq in places), key=lambda row: (places[row.seq], row.seq))
+    return [_entry(row, found.ledger, refs.get(row.seq, ())) for row in chosen]
 
 
 def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> Entry:
