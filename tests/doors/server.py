@@ -86,6 +86,11 @@ class Served:
         return [json.loads(line) for line in self.lines]
 
 
+def is_our_failure(line: dict[str, Any]) -> bool:
+    """Whether a line of the log says that the server failed: that a run has failed is not that."""
+    return line["level"] == "error" and line.get("logger") != "outlast.runs"
+
+
 @contextmanager
 def served(home: Path, *, keyed: bool = False, **options: Any) -> Iterator[Served]:
     """A server on a free port of loopback, until the block ends; keyed: asked with a key of an admin called `local`."""

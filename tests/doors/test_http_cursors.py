@@ -12,7 +12,7 @@ from outlast.doors.http.tables import CALLS
 from outlast.errors import NotFound
 
 from .http_world import FLOWS, MARK, World, world
-from .server import Served, served
+from .server import Served, is_our_failure, served
 
 PAGED = [call for call in CALLS if issubclass(call.query, Paged)]
 COUNTED = ("run_events", "run_receipts", "handoff_near", "task_events", "session_messages", "interrupt_list")
@@ -25,7 +25,7 @@ NAMES = ["nothing", "", "\0", "x" * 5000, "record:", "artifact:a/b@1", "../x", "
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(Path(tmp_path_factory.mktemp("home")) / "home", flows=FLOWS, poll_seconds=0.02) as found:
         yield found
-    assert [line for line in found.log() if line["level"] == "error"] == []
+    assert [line for line in found.log() if is_our_failure(line)] == []
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from outlast.doors.http.openapi import described
 from outlast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
-from .server import Served, served
+from .server import Served, is_our_failure, served
 
 OPERATIONS = {call.name: call for call in CALLS}
 SEED = 17
@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
     with served(home, flows=FLOWS, poll_seconds=0.02, wait_seconds=2.0) as found:
         yield found
-    assert [line["trace"][-1000:] for line in found.log() if line["level"] == "error"] == []
+    assert [line["trace"][-1000:] for line in found.log() if is_our_failure(line)] == []
 
 
 @pytest.fixture(scope="module")

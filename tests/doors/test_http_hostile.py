@@ -17,7 +17,7 @@ from outlast.doors.http.openapi import described
 from outlast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
-from .server import Reply, Served, served
+from .server import Reply, Served, is_our_failure, served
 
 LIMIT = 64 << 10
 BODIED = [call for call in CALLS if call.body is not None]
@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
     with served(home, flows=FLOWS, poll_seconds=0.02, body_bytes=LIMIT, artifact_bytes=LIMIT) as found:
         yield found
-    assert [line["trace"][-1000:] for line in found.log() if line["level"] == "error"] == []
+    assert [line["trace"][-1000:] for line in found.log() if is_our_failure(line)] == []
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
-from outlast.runs import failure, log
+from outlast.runs import failure
 from outlast.runs.call import Call
 from outlast.runs.call_logic import is_ours
 from outlast.runs.waits.interrupt import RETRY
@@ -23,6 +23,8 @@ _LOOK_SECONDS = 0.2
 
 def try_later(execution: Execution, error: BaseException) -> bool:
     """Whether a run that this ended is tried again: that, and when, is on disk then."""
+    from outlast.runs import log  # late: most runs never need it
+
     number = execution.ledger.retried + 1
     call = Call("", RETRY, "", number)
     due = execution.clock.now() + int(execution.retry.delay(number, execution.luck(call, number)) * 1_000_000)

@@ -52,12 +52,15 @@ def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Accep
     if spec.is_async:
         return signals.run_on_loop(_go_on_own_loop(runtime, claimed, spec, accept))
     outcome = _run(runtime, claimed, spec, inputs, accept)
-    while (left := retrying.seconds_left(runtime, outcome)) is not None and retrying.wait(runtime, left):
-        again = _claimed_again(runtime, outcome)
-        if not isinstance(again, Claim):
-            return again
-        outcome = _run(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
-    return outcome
+    try:
+        while (left := retrying.seconds_left(runtime, outcome)) is not None and retrying.wait(runtime, left):
+            again = _claimed_again(runtime, outcome)
+            if not isinstance(again, Claim):
+                return again
+            outcome = _run(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+        return outcome
+    finally:
+        del outcome  # the trace of its error keeps this frame: the outcome is its caller's alone
 
 
 def _claimed_again(runtime: Runtime, before: Outcome[Any]) -> Claim | Outcome[Any]:
@@ -92,12 +95,17 @@ async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, a
     if not spec.is_async:
         return await _go_on_in_thread(runtime, claimed, spec, accept)
     outcome = await _run_async(runtime, claimed, spec, inputs, accept)
-    while (left := retrying.seconds_left(runtime, outcome)) is not None and await retrying.wait_async(runtime, left):
-        again = _claimed_again(runtime, outcome)
-        if not isinstance(again, Claim):
-            return again
-        outcome = await _run_async(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
-    return outcome
+    try:
+        while (left := retrying.seconds_left(runtime, outcome)) is not None and await retrying.wait_async(
+            runtime, left
+        ):
+            again = _claimed_again(runtime, outcome)
+            if not isinstance(again, Claim):
+                return again
+            outcome = await _run_async(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+        return outcome
+    finally:
+        del outcome  # the trace of its error keeps this frame: the outcome is its caller's alone
 
 
 def _execution(

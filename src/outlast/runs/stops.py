@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outlast.errors import CommandFailed, CommandNotStarted
-from outlast.ledger.damage import read_facts, read_header
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
@@ -79,6 +78,8 @@ def who_stopped(look: Reading, run: RunRow, lease: LeaseRow) -> str:
 
     A resume that was refused leaves entries behind the stop.
     """
+    from outlast.ledger.damage import read_facts, read_header  # late: a hook that starts needs neither
+
     for entry in (entry for seq in range(lease.head, 0, -1) for entry in look.entries_of(run.key, [seq])):
         header = read_header(entry.header)
         if header.kind == "run" and header.name in ("resumed", "started"):
