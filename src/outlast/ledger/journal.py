@@ -45,9 +45,19 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     code: str = ""  # digest of the step's code
     epoch: int = 0
     trace_id: str = ""
-    seen: str = ""  # digest of the inputs when `inputs` is an id
-    item: int = 0  # of a map's call: which item it is of, counted from 1
+    seen: str = ""  # digest of the inputs when `inputs` is an id; before it, of a map's call, `12#`: its item
     payload: str = ""  # digest of the payload, if there is one
+
+    @property
+    def item(self) -> int:
+        """Of a map's call: which item it is of, counted from 1; else 0."""
+        number, sign, _ = self.seen.partition("#")
+        return int(number) if sign else 0
+
+    @property
+    def seen_inputs(self) -> str:
+        """The digest of the inputs, when `inputs` is an id."""
+        return self.seen.rpartition("#")[2]
 
 
 class Payload(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):

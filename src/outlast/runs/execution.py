@@ -159,7 +159,7 @@ class Execution:
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
         found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
-        if call_id and isinstance(found, Replay) and found.past.last.seen != seen:
+        if call_id and isinstance(found, Replay) and found.past.last.seen_inputs != seen:
             found = self._changed_by_id(found.past)
         if isinstance(found, Replay | Doubtful):
             found.past.asked = True

@@ -84,8 +84,7 @@ class Pen:
             code,
             self.hold.epoch,
             self.trace_id,
-            asked.digest,
-            asked.item,
+            f"{asked.item}#{asked.digest}" if asked.item else asked.digest,
             digest(raw) if raw else "",
         )
         return Entry(encode_header(header), raw, names)

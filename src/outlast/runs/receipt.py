@@ -170,7 +170,7 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_
         mark=header.mark,
         started_at=moment(header.started_at),
         ended_at=moment(header.ended_at) if header.ended_at else None,
-        input_digest=header.seen or header.inputs,
+        input_digest=header.seen_inputs or header.inputs,
         result=result,
         blob=payload.blob,
         error=payload.error,

@@ -184,7 +184,7 @@ class Replaying(Execution):
         asked, past = self._unknown.get(call), self.ledger.calls.get(call)
         inputs = (asked.digest or call.inputs) if asked is not None else ""
         by_id = asked is not None and past is not None and past.finished and bool(asked.digest)
-        recorded = past.last.seen if by_id and past is not None else ""
+        recorded = past.last.seen_inputs if by_id and past is not None else ""
         self.lacking.setdefault(call, Lacking(call, asked.spec.kind if asked else kind, inputs, recorded))
 
     def _cut(self) -> None:
