@@ -176,7 +176,9 @@ def test_a_client_is_told_who_holds_it_and_can_wait(server: Served, client: Outl
     with pytest.raises(RunHeld):
         client.with_options(wait=0).run(http_flows.telling, str(go))
     second = client.with_options(wait=True).start(http_flows.telling, str(go))
-    go.write_text("done")
+    whole = tmp_path / "whole"
+    whole.write_text("done")
+    whole.rename(go)  # it is never there without its text
     assert second.outcome(30).result == "done"
     assert client.wait(first).result == "done"
 
