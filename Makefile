@@ -55,7 +55,7 @@ crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
 
 chaos: setup
-	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine
+	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine tests/verdict_machine
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \

@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import median
 
+import tokens
 from conversations import DATA, PACK_TOKENS, Ask, Conversation, bm25, conversations, quality, substring
 from plan import Plan
 from report import Goal, Row, table
@@ -19,6 +20,7 @@ from outlast.workspace import records
 OURS = "outlast"
 CHUNK = 1_000
 BUDGET = 4_000  # tokens: more than is looked at
+FIRST = 100_000  # records before the first recall
 ASKED = 100  # goals for one figure of time
 VOCABULARY = 30_000
 SYLLABLES = ["ba", "re", "to", "ki", "lo", "mu", "ne", "sa", "vi", "do", "pa", "ge"]
@@ -32,12 +34,22 @@ def recall(plan: Plan) -> Row:
     with tempfile.TemporaryDirectory(prefix="recall-", dir=plan.scratch) as folder:
         found = _quality(row, Path(folder))
         times = {size: _times(Path(folder), size) for size in plan.recalls}
+        first = _first(Path(folder), max(size for size in (*plan.recalls, FIRST) if size <= FIRST))
     lines = [[f"{size:,}", *(f"{value:.1f} ms" for value in spent)] for size, spent in times.items()]
     row.notes.append(table(["records in the scope", "p50", "p95", "CPU p50"], lines))
     row.notes.append(
         "Times are of `outlast.workspace.recall` with its budget of 2,000 tokens, over made-up records of 30 words."
     )
-    row.goals = [*_found_goals(found), *(_time_goal(size, spent[0]) for size, spent in times.items() if size == 20_000)]
+    row.notes.append(
+        f"The first recall of a process after {first[0]:,} records, by `record_many`: {first[1] * 1e3:.0f} ms."
+    )
+    if lines := tokens.measured():
+        row.notes.append(table(["text", "tokens (cl100k_base)", "our estimate", "characters / 4"], lines))
+    row.goals = [Goal("first recall after 100,000 records", 1.0, True, first[1], lambda value: f"{value:.2f} s")]
+    row.goals += [
+        *_found_goals(found),
+        *(_time_goal(size, spent[0]) for size, spent in times.items() if size == 20_000),
+    ]
     return row
 
 
@@ -63,18 +75,21 @@ def _quality(row: Row, folder: Path) -> list[float] | None:
 def _asking(home: Path, talk: Conversation) -> Ask:
     """Records as a user would keep them, recalled as a user would."""
     outlast = Outlast(home)
-    said = [records.Said("observation", turn.text, at=turn.at, source=turn.session, redact=True) for turn in talk.turns]
+    said = [
+        records.RecordFields("observation", turn.text, at=turn.at, source=turn.session, redact=True)
+        for turn in talk.turns
+    ]
     places = {ref: place for place, ref in enumerate(_keep(outlast, said, [turn.speaker for turn in talk.turns]))}
     return lambda goal: [places[entry.ref] for entry in outlast.workspace.recall(goal, BUDGET).entries]
 
 
-def _keep(outlast: Outlast, said: Sequence[records.Said], actors: Sequence[str]) -> Iterator[str]:
+def _keep(outlast: Outlast, said: Sequence[records.RecordFields], actors: Sequence[str]) -> Iterator[str]:
     """Many records at once: one transaction for each thousand."""
-    runtime = outlast._runtime
-    drafts = [records.draft(runtime, "default", one, actor) for one, actor in zip(said, actors, strict=True)]
+    home = outlast._executor.home
+    drafts = [records.draft(home, "default", one, actor) for one, actor in zip(said, actors, strict=True)]
     for first in range(0, len(drafts), CHUNK):
         some = drafts[first : first + CHUNK]
-        rows = runtime.store.write(lambda tx, some=some: [records.add(runtime, tx, one) for one in some])
+        rows = home.store.write(lambda tx, some=some: [records.add(home, tx, one) for one in some])
         yield from (f"record:{row.id}" for row in rows)
 
 
@@ -85,7 +100,8 @@ def _times(folder: Path, size: int) -> tuple[float, float, float]:
     weights = list(accumulate(1 / (number + 2.7) for number in range(VOCABULARY)))
     texts = [chance.choices(words, cum_weights=weights, k=30) for _ in range(size)]
     said = [
-        records.Said("note", " ".join(text), at=_at(key), source=f"run {key // 40}") for key, text in enumerate(texts)
+        records.RecordFields("note", " ".join(text), at=_at(key), source=f"run {key // 40}")
+        for key, text in enumerate(texts)
     ]
     for _ in _keep(outlast, said, [f"actor {key % 7}" for key in range(size)]):
         pass
@@ -99,6 +115,21 @@ def _times(folder: Path, size: int) -> tuple[float, float, float]:
         cpu.append((time.process_time() - before) * 1e3)
     outlast.close()
     return median(spent), sorted(spent)[int(ASKED * 0.95)], median(cpu)
+
+
+def _first(folder: Path, size: int) -> tuple[int, float]:
+    """How many were recorded, and the seconds that the first recall of another opening takes then."""
+    chance, home = random.Random(7), folder / f"first-{size}"
+    words = [_word(number) for number in range(VOCABULARY)]
+    with Outlast(home) as outlast:
+        for first in range(0, size, CHUNK):
+            texts = (" ".join(chance.choices(words, k=30)) for _ in range(CHUNK))
+            said = [{"kind": "note", "text": text, "source": f"run {first // 40}"} for text in texts]
+            outlast.workspace.record_many(said)
+    with Outlast(home) as outlast:
+        began = time.perf_counter()
+        outlast.workspace.recall(f"What about {words[7]} and {words[700]}?")
+        return size, time.perf_counter() - began
 
 
 def _at(key: int) -> datetime:
@@ -116,8 +147,8 @@ def _word(number: int) -> str:
 def _found_goals(found: list[float] | None) -> list[Goal]:
     recall_at_10, gain_at_10 = (found[1], found[2]) if found else (None, None)
     return [
-        Goal("recall@10 without a model", 0.70, False, recall_at_10, _share),
-        Goal("nDCG@10 without a model", 0.55, False, gain_at_10, _share),
+        Goal("recall@10 without a model", 0.79, False, recall_at_10, _share),
+        Goal("nDCG@10 without a model", 0.66, False, gain_at_10, _share),
     ]
 
 

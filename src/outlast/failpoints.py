@@ -46,8 +46,10 @@ RESTORE_POINTS = (
 # The same of bringing the work of a handoff into a clone.
 APPLY_POINTS = (
     "apply.staged",  # the content of one file is synced beside its place; no file is touched before all are
+    "apply.noted",  # what gives way is kept beside, and how to undo it is durable, before any file is touched
     "apply.written",  # one file is in its place, or gone from it, before the next
 )
+UNDO_POINTS = ("apply.undone",)  # one file is as it was before an apply that was interrupted, before the next
 
 # The same of a backup, and of restoring one.
 BACKUP_POINTS = (

@@ -174,12 +174,14 @@ def _fill(opened: Outlast) -> None:
 def _forget(opened: Outlast) -> None:
     """A run and a version that were removed."""
     removed = _run(opened, "removed")
-    from outlast.store.contract import Kept
+    from outlast.store.contract import KeptOutcome
 
-    opened._runtime.store.write(lambda tx: tx.bury(tx.run_by_id(removed).key, removed, 5, "gc", Kept(0, "", None)))
-    key = opened._runtime.store.read(lambda look: look.artifact_at("default", "notes", 1)).key
-    opened._runtime.store.write(lambda tx: tx.remove_artifact(key, 5, "gc"))
-    opened._runtime.store.write(lambda tx: [tx.remove_slice(piece) for piece in _pieces(tx)])
+    opened._executor.home.store.write(
+        lambda tx: tx.bury(tx.run_by_id(removed).key, removed, 5, "gc", KeptOutcome(0, "", None))
+    )
+    key = opened._executor.home.store.read(lambda look: look.artifact_at("default", "notes", 1)).key
+    opened._executor.home.store.write(lambda tx: tx.remove_artifact(key, 5, "gc"))
+    opened._executor.home.store.write(lambda tx: [tx.remove_slice(piece) for piece in _pieces(tx)])
 
 
 def _pieces(tx: Any) -> list[Any]:

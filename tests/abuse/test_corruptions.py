@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from outlast.doors.cli.edges import _run
+from outlast.doors.cli.exits import _run
 
 from .corruptions import Corruption, corruptions
 from .damaged_home import build
@@ -48,7 +48,7 @@ for path, script in json.load(sys.stdin):
 
 # What may be changed unseen, and why it is harmless: each is proven by the answers, which are the same.
 HARMLESS = {
-    "journal.key": "a number of the table: entries are found, and proven, by their run and seq",
+    "journal.key": "a number of the table: entries are found, and proven, by their chain and seq",
     "messages.key": "a number of the table: messages are found, and proven, by their session and seq",
     "memos.key": "a number of the table: memos are found, and proven, by their session and version",
     "task_events.key": "a number of the table: events are found, and proven, by their task and seq",
@@ -56,9 +56,9 @@ HARMLESS = {
     "messages: a row twice": "it takes the place of its double: only the number of the table is another",
     "memos: a row twice": "it takes the place of its double: only the number of the table is another",
 }
-# Not proven, as each process writes them every few seconds: when somebody was last heard of. Set back, a claim looks
-# over and may be taken; who takes it has the next epoch, and the one before can write nothing more.
-SIGNS_OF_LIFE = {"processes.boot_us", "processes.wall_us"}
+# Not proven, as each process and each use of a claim writes them: when somebody was last heard of. Set back, a claim
+# looks over and may be taken; who takes it has the next epoch, and the one before can write nothing more.
+SIGNS_OF_LIFE = {f"{table}.{name}" for table in ("processes", "claims") for name in ("boot_us", "wall_us")}
 
 
 class Seen(NamedTuple):

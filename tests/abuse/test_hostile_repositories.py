@@ -23,7 +23,7 @@ from outlast import Outlast
 from outlast.errors import OutlastError
 from outlast.files import ask_git, git
 from outlast.doors.hooks.events import HookEvent
-from outlast.doors.hooks.look import look
+from outlast.doors.hooks.leave import look
 from outlast.doors.hooks.place import place_of
 
 ask_git.GIT_SECONDS = 2.0

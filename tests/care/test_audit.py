@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, flow_file, inject, step
-from outlast.care.audit.model import QUESTIONS, Audit
+from outlast.care.audit.flow import QUESTIONS, Audit
 from outlast.care.audit.python import is_live
 from outlast.care.audit.run import look_at, protected
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
@@ -625,7 +625,7 @@ def test_an_effect_that_ran_again_without_leave_fails_the_second(place: Place, m
     headers = [Header("effect", "send", attempt=n, status=s, delivered=d, mark=m) for n, s, d, m in told]
     rows = [Row(seq, entry(header).header, b"", None) for seq, header in enumerate(headers, start=1)]
     looked = replace(
-        look_at(place.outlast._runtime, place.run(job_posts).run_id), rows=rows, ledger=fold(rows), names={}
+        look_at(place.outlast._executor, place.run(job_posts).run_id), rows=rows, ledger=fold(rows), names={}
     )
     found = [each.code for each in protected(looked).findings if each.fails]
     assert found == (["ran_again"] if fails else [])
@@ -659,7 +659,7 @@ def test_a_flow_that_is_gone_fails_the_fourth(tmp_path: Path) -> None:
 def test_a_missing_blob_fails_the_fifth_and_its_source_is_named(tooled: Place) -> None:
     run_id = tooled.run(job).run_id
     (receipt,) = [receipt for receipt in tooled.outlast.receipts(run_id) if receipt.step == "work"]
-    tooled.outlast._runtime.blobs.path(receipt.blob).unlink()
+    tooled.outlast._executor.home.blobs.path(receipt.blob).unlink()
     found = tooled.outlast.audit(run_id)
     assert (found.failed, [code for code, _ in codes(found, 5)]) == ((5,), ["artifact_spoilt"])
     assert "(of work)" in says(found, 5)
@@ -677,12 +677,12 @@ def test_an_artifact_without_a_summary_or_with_other_content_fails_the_fifth(pla
     run_id = place.run(with_artifact).run_id
     found = place.outlast.audit(run_id)
     assert (found.failed, [code for code, _ in codes(found, 5)]) == ((5,), ["no_summary"])
-    place.outlast._runtime.blobs.path(_blob(place)).unlink()
+    place.outlast._executor.home.blobs.path(_blob(place)).unlink()
     assert [code for code, _ in codes(place.outlast.audit(run_id), 5)] == ["no_summary", "artifact_spoilt"]
 
 
 def _blob(place: Place) -> str:
-    (row,) = place.outlast._runtime.store.read(lambda look: look.artifacts_of_scope("default", 0, 10))
+    (row,) = place.outlast._executor.home.store.read(lambda look: look.artifacts_of_scope("default", 0, 10))
     return row.blob
 
 

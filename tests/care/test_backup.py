@@ -19,9 +19,9 @@ from tests.kit.families import add_run, age_blobs
 from tests.kit.trees import tree
 
 from outlast import Outlast, Run, effect, flow, restore, step
-from outlast.care.backup.backup import make_backup
-from outlast.care.backup.rebuild import restore_mirror
-from outlast.care.gc.alone import alone
+from outlast.care.backup import make_backup
+from outlast.care.gc.gc import alone
+from outlast.care.restore import restore_mirror
 from outlast.errors import (
     ArchiveInvalid,
     Conflict,
@@ -34,8 +34,8 @@ from outlast.errors import (
     StoreLost,
 )
 from outlast.home.keys import Keys
-from outlast.home.restored import restoration_of
-from outlast.testing.children import in_child
+from outlast.home.place import restoration_of
+from outlast.testing.crashes import in_child
 from outlast.values.codec import jsonable
 
 BIG = b'"' + b"big " * 20_000 + b'"'
@@ -177,8 +177,8 @@ def _names(path: str) -> list[str]:
 
 def test_what_no_backup_can_take_is_named(home: Path, tmp_path: Path) -> None:
     with Outlast(home) as outlast:
-        name = outlast._runtime.blobs.put(b"once whole")
-        path = outlast._runtime.blobs.path(name)
+        name = outlast._executor.home.blobs.put(b"once whole")
+        path = outlast._executor.home.blobs.path(name)
     path.write_bytes(b"changed")
     os.mkfifo(home / "pipe")
     (home / "default" / "link").symlink_to("/etc/passwd")
@@ -285,7 +285,7 @@ def test_no_gc_comes_between_and_no_backup_into_a_gc(home: Path, tmp_path: Path)
 
 def test_a_blob_that_waits_in_the_trash_comes_along(home: Path, tmp_path: Path) -> None:
     with Outlast(home) as outlast:
-        orphan = outlast._runtime.blobs.put(b"nobody's")
+        orphan = outlast._executor.home.blobs.put(b"nobody's")
         age_blobs(outlast)
         outlast.gc(dry_run=False)
     restore(make_backup(home, tmp_path / "b.zip").path, tmp_path / "restored")
@@ -421,7 +421,7 @@ def test_what_is_no_backup_is_refused_by_what_it_is(home: Path, tmp_path: Path, 
 FULL = """
 import os, subprocess, sys
 from outlast import restore
-from outlast.care.backup.backup import make_backup
+from outlast.care.backup import make_backup
 from outlast.errors import DiskFull
 from pathlib import Path
 home, small = Path(sys.argv[1]), Path(sys.argv[2])

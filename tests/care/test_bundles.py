@@ -30,7 +30,7 @@ from outlast.errors import (
 )
 from outlast.handoffs.handoff import Binding, Bound, Lint
 from outlast.ledger.journal import decode_header, encode_header, genesis_of_anchor, link
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 from ..handoffs.test_handoff_records import everything, tamper
 from ..kit.anchored import ANCHOR, anchor_row, checked, claim, evidence, journal, lease_row, revise, settle, story
@@ -41,11 +41,11 @@ QUICK = {"synchronous": "OFF"}  # a killed process leaves its writes to the kern
 
 
 def export(place: Place, anchor: str = ANCHOR, path: Path | None = None, **how: Any) -> Bundled:
-    return export_handoff(place.outlast._runtime, anchor, path or place.folder, **how)
+    return export_handoff(place.outlast._executor.caller, anchor, path or place.folder, **how)
 
 
 def import_(place: Place, path: str | Path, **how: Any) -> BundleArrived:
-    return import_handoff(place.outlast._runtime, Path(path), **how)
+    return import_handoff(place.outlast._executor.caller, Path(path), **how)
 
 
 def travelled(place: Place, other: Place, **how: Any) -> BundleArrived:
@@ -55,7 +55,7 @@ def travelled(place: Place, other: Place, **how: Any) -> BundleArrived:
 
 def nothing_in(place: Place) -> bool:
     """Whether no trace of any handoff is there, nor of a blob."""
-    rows = place.outlast._runtime.store.read(lambda look: look.anchors_after(0, 9))
+    rows = place.outlast._executor.home.store.read(lambda look: look.anchors_after(0, 9))
     blobs = [path for path in (place.home / "default" / "blobs").rglob("*") if path.is_file()]
     return not rows and not blobs and place.outlast.verify().ok
 
@@ -63,11 +63,11 @@ def nothing_in(place: Place) -> bool:
 def shown(outlast: Outlast) -> list[object]:
     """Everything of the handoff that must be the same wherever it is."""
     row, lease = anchor_row(outlast), lease_row(outlast)
-    look = outlast._runtime.store.read
-    refs = look(lambda reading: reading.blob_refs_upto(-row.key, 1 << 60))
+    look = outlast._executor.home.store.read
+    refs = look(lambda reading: reading.blob_refs_upto(row.key, 1 << 60))
     rows = look(lambda reading: [each._replace(key=0, anchor=0) for each in reading.handoffs_of(row.key)])
     files = look(lambda reading: reading.files_of_anchor(row.key))
-    contents = [outlast._runtime.blobs.get(name) for _, name in refs]
+    contents = [outlast._executor.home.blobs.get(name) for _, name in refs]
     same = row._replace(key=0, newest=0, arrived=0)
     return [same, journal(outlast), (lease.head, lease.hash), rows, files, refs, contents]
 
@@ -172,7 +172,7 @@ def test_a_broken_handoff_is_not_exported_and_the_record_is_named(place: Place) 
 @pytest.mark.parametrize("damage", ["missing", "changed"])
 def test_a_handoff_whose_blob_is_damaged_is_not_exported_and_the_blob_is_named(place: Place, damage: str) -> None:
     story(place.outlast)
-    path = place.outlast._runtime.blobs.path(checked(place.outlast, b"later"))
+    path = place.outlast._executor.home.blobs.path(checked(place.outlast, b"later"))
     path.write_bytes(b"?") if damage == "changed" else path.unlink()
     with pytest.raises(IntegrityBroken, match=f"blob {path.name[:12]}"):
         export(place)
@@ -196,7 +196,7 @@ def test_the_same_file_again_brings_a_lost_blob_back(place: Place, other: Place)
     story(place.outlast)
     done = export(place)
     import_(other, done.path)
-    lost = other.outlast._runtime.blobs.path(sha256(b"a = 2\n").hexdigest())
+    lost = other.outlast._executor.home.blobs.path(sha256(b"a = 2\n").hexdigest())
     lost.unlink()
     assert not other.outlast.verify().ok
     assert import_(other, done.path).replayed
@@ -250,7 +250,7 @@ def test_another_handoff_of_the_same_name_is_refused(place: Place, other: Place)
     with pytest.raises(HandoffExists, match="another one of that name"):
         travelled(place, other)
     assert everything(other.outlast) == before
-    assert not other.outlast._runtime.blobs.has(sha256(b"ours").hexdigest())
+    assert not other.outlast._executor.home.blobs.has(sha256(b"ours").hexdigest())
 
 
 def test_ids_that_mean_something_else_here_are_refused(place: Place, other: Place) -> None:
@@ -279,7 +279,7 @@ def test_a_claim_does_not_travel(place: Place, other: Place) -> None:
     travelled(place, other)
     assert lease_row(place.outlast).holder == "token"
     assert lease_row(other.outlast).holder is None
-    assert other.outlast._runtime.store.read(lambda look: look.beat_of("token")) is None
+    assert other.outlast._executor.home.store.read(lambda look: look.beat_of("token")) is None
     assert lease_row(other.outlast).epoch > lease_row(place.outlast).epoch
 
 
@@ -305,7 +305,7 @@ def test_the_claimer_brings_in_what_is_newer_and_the_claim_ends(place: Place, ot
     epoch = lease_row(place.outlast).epoch
     assert import_(place, path, claim_id="token").change == "continued"
     assert (lease_row(place.outlast).holder, lease_row(place.outlast).epoch > epoch) == (None, True)
-    assert place.outlast._runtime.store.read(lambda look: look.beat_of("token")) is None
+    assert place.outlast._executor.home.store.read(lambda look: look.beat_of("token")) is None
 
 
 def test_a_claim_that_is_over_holds_nothing_up(place: Place, other: Place) -> None:
@@ -556,7 +556,7 @@ def test_the_format_says_what_it_is_and_keeps_large_blobs_piece_by_piece(place: 
         assert kept.manifest.format == "outlast handoff 1"
         assert sorted(kept.names) == ["blobs/" + sha256(large).hexdigest(), "journal.jsonl", "refs.jsonl"]
     import_(other, done.path)
-    assert other.outlast._runtime.blobs.get(sha256(large).hexdigest()) == large
+    assert other.outlast._executor.home.blobs.get(sha256(large).hexdigest()) == large
 
 
 # -- deaths ------------------------------------------------------------------------------------------
@@ -568,7 +568,7 @@ def killed(home: Path, path: str, hook: Callable[[str], None] | None) -> bool:
     def work(tell: object) -> None:
         with Outlast(home, store_options=QUICK) as outlast:
             failpoints.arm(hook)
-            import_handoff(outlast._runtime, Path(path))
+            import_handoff(outlast._executor.caller, Path(path))
             failpoints.arm(None)
 
     ended = in_child(work, 60)
@@ -618,7 +618,7 @@ def test_an_import_that_is_killed_anywhere_is_there_whole_or_not_at_all_and_work
             assert outlast.verify().ok
             whole = name == "commit.done"
             assert (shown(outlast) == wanted) if whole else (everything(outlast) == before), (name, nth)
-            assert import_handoff(outlast._runtime, Path(done.path)).replayed is whole
+            assert import_handoff(outlast._executor.caller, Path(done.path)).replayed is whole
             assert shown(outlast) == wanted
             assert outlast.verify().ok
 
@@ -630,7 +630,7 @@ def test_an_export_that_is_killed_leaves_no_file_of_that_name(place: Place) -> N
 
     def work(tell: object) -> None:
         with Outlast(place.home, store_options=QUICK) as outlast:
-            blobs = outlast._runtime.blobs
+            blobs = outlast._executor.home.blobs
             reading = blobs.pieces
 
             def die(name: str) -> Any:
@@ -638,7 +638,7 @@ def test_an_export_that_is_killed_leaves_no_file_of_that_name(place: Place) -> N
                 os.kill(os.getpid(), 9)
 
             blobs.pieces = die  # type: ignore[method-assign]
-            export_handoff(outlast._runtime, ANCHOR, target)
+            export_handoff(outlast._executor.caller, ANCHOR, target)
 
     assert in_child(work, 60).killed
     assert not target.exists()

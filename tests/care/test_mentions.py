@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from outlast.care.gc.mentions import Beginnings, _plain, _texts
+from outlast.care.gc.blobs import Beginnings, _plain, _texts
 
 
 def kept(*texts: str) -> Beginnings:

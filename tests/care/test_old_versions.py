@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from outlast import Outcome, Outlast, Run, current, flow, step
 from outlast.care.gc import artifacts as old_versions
+from outlast.care.gc.artifacts import Version, VersionRule, choose_versions
 from outlast.care.gc.gc import Swept
-from outlast.care.gc.version_rule import Version, VersionRule, choose_versions
 from outlast.errors import ArtifactRemoved
 
 from ..kit.place import KNOBS, Place
@@ -167,10 +167,10 @@ def test_what_is_named_after_it_was_chosen_stays(place: Place, by: str) -> None:
     waiting = place.outlast.run(waits, "x", False)
     place.outlast.handoff.store("task:before", "Half done", "Go on", bind=False)
     place.outlast.workspace.checkpoint("before", task="t")
-    runtime = place.outlast._runtime
-    choice, said = old_versions.plan(runtime, VersionRule(keep=0))
+    caller = place.outlast._executor.caller
+    choice, said = old_versions.plan(caller.home, VersionRule(keep=0))
     named_by(place.outlast, by, first, third, waiting)
-    removed, troubles = old_versions.remove(runtime, choice, said)
+    removed, troubles = old_versions.remove(caller, choice, said)
     assert [each.ref for each in removed] == [second]
     assert troubles == ["1 versions of artifacts are needed since, and stay"]
 

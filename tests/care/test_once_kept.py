@@ -210,7 +210,7 @@ def test_a_removed_copy_says_nothing_either(place: Place, other: Place) -> None:
 
 def test_a_file_whose_name_was_taken_away_is_refused(place: Place, other: Place) -> None:
     first = place.run(pay, task="bill-7")
-    place.outlast._runtime.store.write(lambda tx: tx.execute("UPDATE runs SET named = 0"))  # with a new proof
+    place.outlast._executor.home.store.write(lambda tx: tx.execute("UPDATE runs SET named = 0"))  # with a new proof
     done = place.outlast.export(first.run_id, place.folder / "moved.zip", move=True)
     with pytest.raises(ArchiveInvalid, match="named"):
         other.outlast.import_(done.path)

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.care.gc.rule import Kin, Rule, choose, families
+from outlast.care.gc.rule import SweepRule, choose, families
 from outlast.runs.run import FINISHED, STATUSES
+from outlast.store.contract import Kin
 
 SECOND = 1_000_000
 
@@ -33,7 +34,7 @@ def stores(draw: st.DrawFn) -> list[Kin]:
 
 
 rules = st.builds(
-    Rule,
+    SweepRule,
     st.none() | st.integers(0, 100).map(lambda n: n * SECOND),
     st.none() | st.integers(0, 3),
     st.none() | st.integers(0, 5),
@@ -62,7 +63,7 @@ def _joins(runs: list[Kin]) -> int:
 
 
 @given(stores(), rules, st.integers(0, 120))
-def test_an_unfinished_run_and_its_family_stay_whatever_the_rules(runs: list[Kin], rule: Rule, now: int) -> None:
+def test_an_unfinished_run_and_its_family_stay_whatever_the_rules(runs: list[Kin], rule: SweepRule, now: int) -> None:
     choice = choose(runs, rule, now * SECOND)
     going = {run.id for family in choice.going for run in family.members}
     unfinished = {run.id for run in runs if run.status not in FINISHED and run.seal in ("", "moved")}
@@ -76,17 +77,17 @@ def test_an_unfinished_run_and_its_family_stay_whatever_the_rules(runs: list[Kin
 
 
 @given(stores(), rules, st.integers(0, 120))
-def test_another_rule_only_ever_keeps_more(runs: list[Kin], rule: Rule, now: int) -> None:
+def test_another_rule_only_ever_keeps_more(runs: list[Kin], rule: SweepRule, now: int) -> None:
     both = {family.root.id for family in choose(runs, rule, now * SECOND).going}
-    for alone in (Rule(rule.older_than_us), Rule(keep=rule.keep)):
+    for alone in (SweepRule(rule.older_than_us), SweepRule(keep=rule.keep)):
         if alone.given:
             assert both <= {family.root.id for family in choose(runs, alone, now * SECOND).going}
 
 
 @given(stores(), st.integers(0, 3))
 def test_the_newest_of_each_flow_stay(runs: list[Kin], keep: int) -> None:
-    free = {family.root.id: family for family in choose(runs, Rule(keep=0), 0).going}
-    going = {family.root.id for family in choose(runs, Rule(keep=keep), 0).going}
+    free = {family.root.id: family for family in choose(runs, SweepRule(keep=0), 0).going}
+    going = {family.root.id for family in choose(runs, SweepRule(keep=keep), 0).going}
     for flow in "ab":
         of_flow = sorted(
             (family for family in free.values() if family.root.flow == flow), key=lambda f: (f.ended_at, f.root.key)
@@ -98,27 +99,27 @@ def test_the_newest_of_each_flow_stay(runs: list[Kin], keep: int) -> None:
 
 def test_age_counts_from_the_last_end_in_a_family() -> None:
     runs = [kin(1, ended_at=0), kin(2, parent="r1", ended_at=90 * SECOND)]
-    assert choose(runs, Rule(50 * SECOND), 100 * SECOND).kept == {"young": 2}
-    (family,) = choose(runs, Rule(10 * SECOND), 100 * SECOND).going
+    assert choose(runs, SweepRule(50 * SECOND), 100 * SECOND).kept == {"young": 2}
+    (family,) = choose(runs, SweepRule(10 * SECOND), 100 * SECOND).going
     assert [run.id for run in family.members] == ["r2", "r1"]  # the root last
 
 
 def test_the_count_is_by_scope_and_flow() -> None:
     runs = [kin(1), kin(2), kin(3, scope="other"), kin(4, flow="m:other")]
-    choice = choose(runs, Rule(keep=1), 0)
+    choice = choose(runs, SweepRule(keep=1), 0)
     assert [family.root.id for family in choice.going] == ["r1"]
     assert choice.kept == {"newest": 3}
 
 
 def test_a_scope_leaves_all_others_alone() -> None:
     runs = [kin(1), kin(2, scope="other"), kin(3, scope="other", parent="r1"), kin(4, scope="other")]
-    choice = choose(runs, Rule(keep=0, scope="other"), 0)
+    choice = choose(runs, SweepRule(keep=0, scope="other"), 0)
     assert [family.root.id for family in choice.going] == ["r2", "r4"]
     assert choice.kept == {"scope": 2}
 
 
 def test_what_is_held_or_damaged_stays() -> None:
     runs = [kin(1), kin(2, parent="r1"), kin(3, head=None), kin(4)]
-    choice = choose(runs, Rule(keep=0), 0, frozenset({"r2"}))
+    choice = choose(runs, SweepRule(keep=0), 0, frozenset({"r2"}))
     assert [family.root.id for family in choice.going] == ["r4"]
     assert choice.kept == {"held": 2, "damaged": 1}

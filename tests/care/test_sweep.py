@@ -14,6 +14,7 @@ from outlast.care.gc import runs as removal
 from outlast.care.gc.gc import Swept, sweep
 from outlast.clock import ManualClock
 from outlast.errors import GcRunning, Invalid, RunNotFound, RunRemoved
+from outlast.runs.look import each_run
 from outlast.runs.run import FINISHED
 from outlast.store.contract import NewWait
 
@@ -164,30 +165,30 @@ def test_copies_from_elsewhere_go_like_finished_runs_and_a_stub_stays(place: Pla
 
 
 def test_a_run_that_a_worker_still_holds_stays(place: Place) -> None:
-    runtime = place.outlast._runtime
-    runtime.store.write(lambda tx: tx.beat(runtime.beat()))
-    add_run(place.outlast, "held", holder=runtime.process.id)
-    runtime.claimed.add("held")
+    home = place.outlast._executor.home
+    home.store.write(lambda tx: tx.beat(home.beat()))
+    add_run(place.outlast, "held", holder=home.process.id)
+    home.held.claimed.add("held")
     assert gc(place, keep=0).kept == {"held": 1}
 
 
 def test_a_run_that_is_damaged_stays_for_people_to_see(place: Place) -> None:
     add_run(place.outlast, "r1")
-    place.outlast._runtime.store.write(lambda tx: tx.do("DELETE FROM leases"))  # type: ignore[attr-defined]
+    place.outlast._executor.home.store.write(lambda tx: tx.do("DELETE FROM chains"))  # type: ignore[attr-defined]
     assert gc(place, keep=0).kept == {"damaged": 1}
 
 
 def test_a_child_that_arrives_after_the_decision_keeps_its_parent(place: Place) -> None:
     add_run(place.outlast, "r1")
-    runtime = place.outlast._runtime
+    caller = place.outlast._executor.caller
 
     def arrive(planned: object) -> None:
         add_run(place.outlast, "r2", parent="r1", status="failed")
 
-    (run,) = [run for run in runtime.store.read(lambda look: look.kin_of_status("succeeded", 9, 0))]
+    (run,) = [run for run in caller.home.store.read(lambda look: look.kin_of_status("succeeded", 9, 0))]
     arrive(run)
-    weights = {run.key: runtime.store.read(lambda look: look.weight_of(run.key))}
-    assert removal.remove_runs(runtime, [run], weights, 10, lambda *_: None) == (set(), [])
+    weights = {run.key: caller.home.store.read(lambda look: look.weight_of(run.key))}
+    assert removal.remove_runs(caller, [run], weights, 10, lambda *_: None) == (set(), [])
     assert ids(place.outlast) == {"r1", "r2"}
 
 
@@ -227,8 +228,8 @@ def test_whatever_the_rules_no_unfinished_run_nor_a_blob_it_needs_is_touched(
         unfinished = {run for run, (row, _) in before.items() if row.status not in FINISHED and row.seal != "copy"}
         older = None if hours is None else hours * 3600.0
         rules = {"older_than": older, "keep": keep, "max_bytes": size}
-        foreseen = sweep(outlast._runtime, **rules)  # type: ignore[arg-type]
-        swept = sweep(outlast._runtime, dry_run=False, batch=batch, **rules)  # type: ignore[arg-type]
+        foreseen = sweep(outlast._executor.caller, **rules)  # type: ignore[arg-type]
+        swept = sweep(outlast._executor.caller, dry_run=False, batch=batch, **rules)  # type: ignore[arg-type]
         left = {run.id: (run, outlast.receipts(run.id)) for run in outlast.runs()}
         assert [run.id for run in swept.runs] == [run.id for run in foreseen.runs]
         assert unfinished <= left.keys()
@@ -271,11 +272,11 @@ def test_blobs_go_to_the_trash_first_and_a_later_gc_removes_them(place: Place) -
 
 def test_a_blob_that_is_needed_again_comes_back_from_the_trash(place: Place) -> None:
     content = b"x" * 1000
-    name = place.outlast._runtime.blobs.put(content)
+    name = place.outlast._executor.home.blobs.put(content)
     age_blobs(place.outlast)
     assert gc(place).blobs == 1
     add_run(place.outlast, "r1", contents=[content])
-    place.outlast._runtime.blobs.path(name).unlink()  # as if the saver had relied on the one that was thrown
+    place.outlast._executor.home.blobs.path(name).unlink()  # as if the saver had relied on the one that was thrown
     assert place.outlast.verify().ok
     age_blobs(place.outlast)
     swept = gc(place)
@@ -335,7 +336,7 @@ def test_a_large_run_goes_in_many_short_transactions(place: Place, monkeypatch: 
     monkeypatch.setattr(removal, "SLICE_ROWS", 10)
     add_run(place.outlast, "large", entries=95)
     add_run(place.outlast, "small", entries=2)
-    store = place.outlast._runtime.store
+    store = place.outlast._executor.home.store
     seen: list[int] = []
     write = store.write
 
@@ -363,7 +364,7 @@ def test_many_waits_go_in_slices_too(place: Place, monkeypatch: pytest.MonkeyPat
         for number in range(35):
             tx.add_interrupt(f"i{number}", held.run_key, NewWait("timer", f'["{number}"]', "s", "{}", 1))  # type: ignore[attr-defined]
 
-    place.outlast._runtime.store.write(wait)
+    place.outlast._executor.home.store.write(wait)
     assert [run.id for run in gc(place, keep=0).runs] == ["r1"]
 
 
@@ -372,7 +373,11 @@ def test_runs_share_transactions_in_batches(place: Place) -> None:
         add_run(place.outlast, f"r{number}")
     told: list[tuple[int, int]] = []
     sweep(
-        place.outlast._runtime, keep=0, dry_run=False, batch=3, progress=lambda done, total: told.append((done, total))
+        place.outlast._executor.caller,
+        keep=0,
+        dry_run=False,
+        batch=3,
+        progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(3, 7), (6, 7), (7, 7)]
 
@@ -415,9 +420,9 @@ def test_nothing_is_vacuumed_while_a_run_is_executed(place: Place, busy: "subpro
 
 def test_no_blob_goes_while_an_owner_that_may_live_is_silent(place: Place, busy: "subprocess.Popen[str]") -> None:
     """Stopped for hours between storing a blob and its reference, it would go on and find nothing."""
-    place.outlast._runtime.blobs.put(b"x" * 1000)
+    place.outlast._executor.home.blobs.put(b"x" * 1000)
     age_blobs(place.outlast)
-    beats = place.outlast._runtime.store
+    beats = place.outlast._executor.home.store
     beats.write(lambda tx: tx.do("UPDATE processes SET boot_us = boot_us - ?", (2 * HOUR,)))  # type: ignore[attr-defined]
     place.clock._boot = beats.read(lambda look: look.holders())[0].boot_us + 2 * HOUR
     swept = gc(place)
@@ -455,13 +460,13 @@ def test_a_folder_that_cannot_be_removed_is_named_and_the_rest_goes_on(
     assert any(str(folder) in trouble and "Permission denied" in trouble for trouble in swept.troubles)
 
 
-def test_runs_are_listed_and_verified_while_others_go(place: Place) -> None:
+def test_runs_are_listed_and_verified_while_others_go(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         add_run(place.outlast, f"r{number}")
-    runtime = place.outlast._runtime
-    rows = list(runtime.rows())
+    home = place.outlast._executor.home
+    rows = list(each_run(home))
     gc(place, keep=1)
     assert os.path.isdir(place.home)
-    runtime.rows = lambda *_: iter(rows)  # type: ignore[method-assign]
+    monkeypatch.setattr("outlast.care.verify.each_run", lambda *_: iter(rows))
     assert [run.id for run in place.outlast.runs()] == ["r2"]
     assert (place.outlast.verify().ok, place.outlast.verify().runs) == (True, 1)

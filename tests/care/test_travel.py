@@ -9,6 +9,7 @@ import pytest
 from outlast import Outlast, Run, flow
 from outlast.care.travel import export_run as travel
 from outlast.errors import Invalid, Refused, RunExists, RunHeld, RunSealed
+from outlast.runs.start import claim_run
 
 from ..kit.place import KNOBS, Place
 from ..kit.travellers import above, all_of, curious, doubtful, gate, job, journal, row, sleeper, stopped, travelled
@@ -93,7 +94,7 @@ def test_a_finished_run_travels_too(place: Place, other: Place) -> None:
 
 def test_children_travel_with_their_parent(place: Place, other: Place) -> None:
     run_id = stopped(place, above)
-    (child,) = place.outlast._runtime.store.read(lambda look: look.children_of(run_id))
+    (child,) = place.outlast._executor.home.store.read(lambda look: look.children_of(run_id))
     done = place.outlast.export(run_id, place.folder, move=True)
     assert done.children == (child.id,)
     assert place.outlast.get(child.id).seal == "moved"
@@ -104,7 +105,7 @@ def test_children_travel_with_their_parent(place: Place, other: Place) -> None:
 
 def test_a_child_does_not_move_without_its_parent(place: Place) -> None:
     run_id = stopped(place, above)
-    (child,) = place.outlast._runtime.store.read(lambda look: look.children_of(run_id))
+    (child,) = place.outlast._executor.home.store.read(lambda look: look.children_of(run_id))
     with pytest.raises(Invalid, match=f"export {run_id} --move"):
         place.outlast.export(child.id, place.folder, move=True)
     assert place.outlast.get(child.id).seal == ""
@@ -191,8 +192,8 @@ def test_a_run_that_is_held_cannot_be_moved_and_stays_as_it_is(place: Place) -> 
 
 def test_a_held_child_keeps_its_whole_family_here(place: Place) -> None:
     run_id = stopped(place, above)
-    (child,) = place.outlast._runtime.store.read(lambda look: look.children_of(run_id))
-    claimed = place.outlast._runtime.claim(child.id)
+    (child,) = place.outlast._executor.home.store.read(lambda look: look.children_of(run_id))
+    claimed = claim_run(place.outlast._executor.caller, child.id)
     with pytest.raises(RunHeld):
         place.outlast.export(run_id, place.folder, move=True)
     assert [place.outlast.get(one).seal for one in (run_id, claimed.run.id)] == ["", ""]

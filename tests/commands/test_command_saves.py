@@ -93,3 +93,60 @@ def test_a_save_into_another_home_is_no_part_of_the_step(folder: Folder, tmp_pat
     assert folder.run().status == "failed"
     with Outlast(other) as there:
         assert there.workspace.get("notes").source.run_id == ""
+
+
+def refs(folder: Folder, name: str = "said") -> list[str]:
+    return [json.loads(line)["ref"] for line in folder.lines(name)]
+
+
+def test_an_operation_id_in_a_step_gives_the_first_artifact_again(folder: Folder) -> None:
+    once = f"{SAVE} notes a.md --operation-id first --json >> said"
+    folder.flow(
+        f"- {{id: write, run: 'echo 1 > a.md; {once}; echo 2 > a.md; {SAVE} notes a.md; echo 1 > a.md; {once}'}}\n"
+        f"- {{id: later, run: 'echo 1 > a.md; {once}'}}"
+    )
+    assert folder.run().status == "succeeded"
+    first = refs(folder)[0]
+    assert refs(folder) == [first] * 3
+    with Outlast(folder.path / ".outlast") as outlast:
+        assert [each.read() for each in outlast.workspace.versions("notes")] == [b"2\n", b"1\n"]
+        assert outlast.workspace.get(first).read() == b"1\n"
+    assert folder.receipts("later")[-1].artifacts == (first,)
+
+
+def test_other_content_under_an_operation_id_is_a_conflict_in_the_same_step_and_in_another(folder: Folder) -> None:
+    save = f"{SAVE} notes a.md --operation-id first"
+    folder.flow(
+        f"- {{id: write, run: 'echo 1 > a.md; {save}; echo 2 > a.md; {save} 2> why || echo $? >> exits'}}\n"
+        f"- {{id: later, run: 'echo 3 > a.md; {save} 2>> why || echo $? >> exits'}}"
+    )
+    assert folder.run().status == "succeeded"
+    assert folder.lines("exits") == ["4", "4"]
+    assert folder.read("why").count("'first'") == 2
+    with Outlast(folder.path / ".outlast") as outlast:
+        assert [each.read() for each in outlast.workspace.versions("notes")] == [b"1\n"]
+
+
+def test_a_retried_step_saves_anew_under_the_operation_id_of_the_attempt_that_failed(folder: Folder) -> None:
+    save = f"{SAVE} notes a.md --operation-id mine --json >> said"
+    folder.flow(
+        f"- {{id: write, retries: 1, run: 'echo $OUTLAST_ATTEMPT > a.md; {save}; test $OUTLAST_ATTEMPT = 2'}}\n"
+        f"- {{id: later, run: 'echo 2 > a.md; {save}'}}"
+    )
+    assert folder.run().status == "succeeded"
+    _, done, later = refs(folder)
+    assert done == later
+    with Outlast(folder.path / ".outlast") as outlast:
+        assert [each.read() for each in outlast.workspace.versions("notes")] == [b"2\n"]
+        assert outlast.workspace.get(done).source.attempt == 2
+
+
+def test_what_a_step_saved_by_an_operation_id_is_known_outside_of_it_too(folder: Folder) -> None:
+    save = f"{SAVE} notes a.md --operation-id mine --actor me"
+    folder.flow(f"- {{id: write, run: 'echo 1 > a.md; {save}'}}")
+    assert folder.run().status == "succeeded"
+    (folder.path / "a.md").write_text("other")
+    assert os.waitstatus_to_exitcode(os.system(f"cd '{folder.path}' && {save} 2> why")) == 4
+    (folder.path / "a.md").write_text("1\n")
+    assert os.waitstatus_to_exitcode(os.system(f"cd '{folder.path}' && {save} > again")) == 0
+    assert "was saved already" in folder.read("again")

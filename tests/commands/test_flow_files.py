@@ -11,7 +11,7 @@ import pytest
 
 from outlast import flow_file
 from outlast.errors import AlreadyAnswered, DiskFull, FlowNotFound, RunHeld
-from outlast.store.blobs.folder import Blobs
+from outlast.store.blobs.folder import FolderBlobs
 
 from ..crash.command_folder import Folder
 from ..kit.commands import lives
@@ -519,7 +519,7 @@ def test_five_megabytes_of_output_are_kept_whole(folder: Folder) -> None:
     assert folder.run().status == "succeeded"
     (facts,) = folder.facts("loud")
     assert facts["transcript"]["size"] == 5_000_000
-    assert folder.outlast._runtime.blobs.get(facts["transcript"]["blob"]) == b"x" * 5_000_000
+    assert folder.outlast._executor.home.blobs.get(facts["transcript"]["blob"]) == b"x" * 5_000_000
 
 
 def test_a_secret_is_in_no_file_and_in_no_output(
@@ -609,7 +609,7 @@ def test_a_disk_that_has_no_room_for_a_transcript_ends_the_run_clearly(
     def full(*_: Any) -> str:
         raise DiskFull("the blobs")
 
-    monkeypatch.setattr(Blobs, "adopt", full)
+    monkeypatch.setattr(FolderBlobs, "adopt", full)
     with pytest.raises(DiskFull):
         folder.run()
     monkeypatch.undo()

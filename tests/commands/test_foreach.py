@@ -330,3 +330,72 @@ def test_a_fork_from_a_foreach_does_its_items_anew(folder: Folder) -> None:
     fork = folder.outlast.fork(folder.run_id, "each")
     assert folder.outlast.resume(fork.id).status == "succeeded"
     assert folder.lines() == ["a", "b", "a", "b"]
+
+
+# -- items that are done at once and declare the same files --------------------------------------------
+
+# `b` fails while the file of `a` is written: it begins before that and ends after it.
+BESIDE = (
+    "case $OUTLAST_ITEM in "
+    "a) until test -e b.began; do sleep 0.01; done; echo a >> a.txt; touch a.done;; "
+    "b) touch b.began; until test -e a.done; do sleep 0.01; done; echo b >> b.txt; test -e ok;; esac"
+)
+
+
+def beside(folder: Folder, more: str = "") -> Folder:
+    script = folder.write("work.sh", BESIDE + "\n")
+    return folder.flow(
+        "- id: each\n  foreach:\n    items: [a, b]\n    limit: 2\n    steps:\n"
+        f"    - {{id: do, run: sh {script}, writes: '*.txt'{more}}}"
+    )
+
+
+def test_an_item_that_is_done_again_never_takes_away_what_another_wrote_meanwhile(folder: Folder) -> None:
+    assert beside(folder, ", on_partial: restore").run().status == "failed"
+    (step,) = folder.outlast.plan(folder.run_id).of("decide")
+    assert step == "each[b]/do"
+    folder.write("ok", "")
+    outcome = folder.run()
+    assert outcome.status == "waiting"
+    assert "nobody knows whose" in str(outcome.interrupts[0].payload["why"])
+    assert (folder.lines("a.txt"), folder.lines("b.txt")) == (["a"], ["b"])
+    folder.outlast.answer(outcome.interrupts[0].id, {"choice": "keep"})
+    assert folder.run().status == "succeeded"
+    assert (folder.lines("a.txt"), folder.lines("b.txt")) == (["a"], ["b", "b"])
+
+
+def test_that_left_files_may_be_another_items_is_said_in_the_receipt_and_in_the_plan(folder: Folder) -> None:
+    assert beside(folder).run().status == "failed"
+    assert folder.receipts("do")[-1].facts["left"]["shared"] == "each"
+    (reason,) = [each for each in folder.outlast.plan(folder.run_id).verdict.reasons if each.code == "partial_work"]
+    assert "another item of each" in reason.found
+    assert "--partial restore" not in reason.advice
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+
+
+def test_files_of_items_that_were_done_at_once_are_of_the_foreach_and_of_no_item(folder: Folder) -> None:
+    folder.write("ok", "")
+    assert beside(folder).run().status == "succeeded"
+    (folder.path / "a.txt").unlink()
+    outputs = {one.path: one for one in folder.outlast.outputs(folder.run_id)}
+    assert {one.step for one in outputs.values()} == {"each"}
+    assert outputs["a.txt"].found == "missing"
+    done = folder.outlast.restore_outputs(folder.run_id, step="each")
+    assert [one.path for one in done.restored] == ["a.txt"]
+    assert folder.lines("a.txt") == ["a"]
+
+
+def test_files_of_items_that_come_one_after_the_other_are_each_items_own(folder: Folder) -> None:
+    folder.flow(
+        "- id: each\n  foreach:\n    items: [a, b]\n    steps:\n"
+        "    - {id: do, run: 'echo x >> $OUTLAST_ITEM.txt; test $OUTLAST_ITEM = a -o -e ok', writes: '*.txt',"
+        " on_partial: restore}"
+    )
+    assert folder.run().status == "failed"
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+    assert (folder.lines("a.txt"), folder.lines("b.txt")) == (["x"], ["x"])
+    assert {one.path: one.step for one in folder.outlast.outputs(folder.run_id)} == {
+        "a.txt": "each[a]/do", "b.txt": "each[b]/do",
+    }  # fmt: skip

@@ -74,7 +74,7 @@ def test_what_was_put_back_on_the_way_is_kept_and_on_the_record(folder: Folder) 
     folder.run()
     first = folder.events("run.displaced")[0].body
     assert (first["step"], sorted(first["files"])) == ("b", ["log", "own"])
-    assert folder.outlast._runtime.blobs.get(first["files"]["log"]) == b"before\na 1\nb 1\nc 1\n"
+    assert folder.outlast._executor.home.blobs.get(first["files"]["log"]) == b"before\na 1\nb 1\nc 1\n"
 
 
 def test_kept_files_are_found_by_the_step_that_is_done_again_with_what_its_last_attempt_left(folder: Folder) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from outlast.commands.process import Ended, Group, Held, alive, end_group, hold
+from outlast.commands.process import CommandEnd, Group, HeldCommand, alive, end_group, hold
 from outlast.errors import CommandNotStarted, Invalid, Stopped
 from outlast.home.process import this_process
 from outlast.ids import random_id
@@ -49,11 +49,11 @@ def start(tmp_path: Path) -> Iterator[Any]:
             end_group(group, this_process(random_id), 0)
 
 
-def held(command: str, folder: Path, **env: str) -> Held:
+def held(command: str, folder: Path, **env: str) -> HeldCommand:
     return hold(command, cwd=folder, env=os.environ | env, output=None)
 
 
-def run(command: str, folder: Path, **how: Any) -> Ended:
+def run(command: str, folder: Path, **how: Any) -> CommandEnd:
     waiting = held(command, folder)
     waiting.go()
     return waiting.wait(**how)

@@ -426,4 +426,4 @@ def test_the_mirror_of_an_unknown_run_is_refused(outlast: Outlast) -> None:
     from outlast.errors import RunNotFound
 
     with pytest.raises(RunNotFound):
-        write_mirror(outlast._runtime, "nope")
+        write_mirror(outlast._executor.home, "nope")

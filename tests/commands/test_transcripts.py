@@ -5,6 +5,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Collection
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -174,6 +175,15 @@ def test_the_sink_gets_what_the_file_gets(out: Path) -> None:
     assert (transcript.unshown, transcript.sink_failure) == (0, None)
 
 
+def test_the_digest_of_what_was_shown_whole_is_known_and_of_nothing_else(out: Path) -> None:
+    transcript = record(out, "seq 50000", sink=lambda _: None)
+    assert transcript.digest == sha256(out.read_bytes()).hexdigest()
+    out.write_bytes(b"changed\n")
+    assert transcript.digest == ""
+    assert record(out, "seq 5", sink=lambda _: None).digest == ""  # something was there before
+    assert record(out.with_name("unseen"), "seq 5").digest == ""
+
+
 def test_a_sink_that_raises_is_dropped_and_that_is_noted(out: Path) -> None:
     def broken(_: bytes) -> None:
         raise BrokenPipeError("nobody reads")
@@ -181,7 +191,7 @@ def test_a_sink_that_raises_is_dropped_and_that_is_noted(out: Path) -> None:
     transcript = record(out, "seq 50000", sink=broken)
     assert transcript.sink_failure == "BrokenPipeError: nobody reads"
     assert transcript.unshown == transcript.size == out.stat().st_size
-    assert transcript.failure is None
+    assert (transcript.failure, transcript.digest) == (None, "")
 
 
 def test_a_sink_that_blocks_does_not_hold_up_the_command(out: Path) -> None:

@@ -150,7 +150,7 @@ def calls(project: Project, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         "handoff_text": "Resume in work.py and patch it.",
         "target_files": ["work.py"],
         "next_action": "Patch it.",
-        "acceptance_checks": ["true"],
+        "acceptance_checks": ["test -d ."],
     }
     run_id, wait = project.waiting(name)
     yield "handoff_store", {"anchor": name, **work}

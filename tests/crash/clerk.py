@@ -109,7 +109,7 @@ def _work(home: Path, actor: str, ahead: float, claimer: bool, hearing: int, ans
     try:
         with Outlast(home, actor=actor, clock=Later(ahead)) as outlast, os.fdopen(hearing) as lines:
             if not claimer:
-                outlast._runtime.claimer = nobody()
+                outlast._executor.caller.claimer = nobody()
             say("open")
             for line in lines:
                 say(*_answered(outlast, *json.loads(line)))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from outlast import Outcome, Outlast, Receipt, failpoints, flow_file
 from outlast.commands.leftovers import facts_of
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, decode_header
 from outlast.runs.receipt import Event
 
@@ -154,12 +155,12 @@ class Folder:
 
     def facts(self, step: str, status: str = "") -> list[dict[str, Any]]:
         """What the journal notes of each end of an attempt (or of entries of one status), long facts read back."""
-        runtime = self.outlast._runtime
-        key = runtime.row(self.run_id).key
-        rows = runtime.store.read(lambda look: look.journal_of(key))
+        home = self.outlast._executor.home
+        key = run_row(home, self.run_id).key
+        rows = home.store.read(lambda look: look.journal_of(key))
         found = [(decode_header(row.header), row.payload) for row in rows]
         return [
-            facts_of(runtime, payload)
+            facts_of(home, payload)
             for header, payload in found
             if header.kind in CALLS and header.name == step and (header.status == status or not status)
             if status or header.status != "started"

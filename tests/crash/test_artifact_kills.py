@@ -15,7 +15,7 @@ from outlast import Flow, Outlast, Run, current, failpoints, flow, step
 from outlast.errors import ArtifactNotFound, DiskFull, LeaseLost, StoreFailed
 from outlast.store.blobs import intake as spool
 from outlast.testing import crash_everywhere
-from outlast.testing.children import Ended, in_child
+from outlast.testing.crashes import ChildEnd, in_child
 
 from .power import FaultVFS, disk_full, failed_sync
 
@@ -45,7 +45,7 @@ def save(outlast: Outlast) -> str:
     return pinned.id
 
 
-def in_process(folder: Path, work: Callable[[Outlast], Any], hook: Callable[[str], None] | None) -> Ended:
+def in_process(folder: Path, work: Callable[[Outlast], Any], hook: Callable[[str], None] | None) -> ChildEnd:
     def told(tell: Callable[[str, Any], None]) -> None:
         with opened(folder) as outlast:
             failpoints.arm(hook)
@@ -205,7 +205,7 @@ def overtaken_before_a_step_saves(run: Run) -> str:
 
 
 def take_over(run: Any) -> None:
-    store = run._execution.runtime.store
+    store = run._execution.executor.home.store
     lease = store.read(lambda look: look.lease_of(run.id))
     assert store.write(lambda tx: tx.take_lease(lease, "somebody else"))
 

@@ -12,8 +12,8 @@ from tests.kit.families import add_run
 from tests.kit.trees import tree
 
 from outlast import Outlast, failpoints, restore
-from outlast.care.backup.backup import make_backup
-from outlast.testing.children import in_child
+from outlast.care.backup import make_backup
+from outlast.testing.crashes import in_child
 
 pytestmark = pytest.mark.crash
 

@@ -14,6 +14,7 @@ import pytest
 
 from outlast.commands import resume_point as marks
 from outlast.errors import Contested
+from outlast.home.find import run_row
 
 from ..kit.commands import lives, wait_until
 from .command_folder import KILLED, Child, Folder, Said
@@ -112,7 +113,7 @@ def test_after_a_kill_files_are_put_back_and_what_gave_way_is_kept(folder: Folde
     assert is_over(folder)
     (event,) = folder.events("run.displaced")
     assert list(event.body["files"]) == ["one"]
-    assert folder.outlast._runtime.blobs.get(event.body["files"]["one"]) == b"half\n"
+    assert folder.outlast._executor.home.blobs.get(event.body["files"]["one"]) == b"half\n"
 
 
 @pytest.mark.parametrize(("choice", "found"), [("keep", "half\n"), ("restore", "before\n")])
@@ -413,7 +414,7 @@ def long_loop(folder: Folder, count: int = 30, at: int = 25) -> Folder:
 
 def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: Folder, often: None) -> None:
     long_loop(folder)
-    row = folder.outlast._runtime.row(folder.run_id)
+    row = run_row(folder.outlast._executor.home, folder.run_id)
     entries = len(folder.outlast.events(row.id))
     assert row.mark > entries - 40
     outcome = folder.run()
@@ -442,7 +443,7 @@ def test_a_number_that_is_no_mark_repeats_nothing_and_is_named(folder: Folder, o
 
 
 def test_a_mark_from_before_a_rewind_is_none_any_more(folder: Folder, often: None) -> None:
-    row = long_loop(folder).outlast._runtime.row(folder.run_id)
+    row = run_row(long_loop(folder).outlast._executor.home, folder.run_id)
     folder.outlast.rewind(folder.run_id, "fix[3]/a")
     killed(folder.cli("run", "flow.yaml", AT="3"))
     set_mark(folder, str(row.mark))
@@ -462,7 +463,7 @@ def test_a_damaged_entry_that_a_mark_names_is_done_again_and_no_later_mark_vouch
     subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, timeout=60)
     accept = ("--accept", "integrity_broken", "--why", "a byte fell off")
     killed(folder.cli("resume", folder.run_id, *accept, AT="28"))
-    assert folder.outlast._runtime.row(folder.run_id).mark < len(folder.outlast.events(folder.run_id)) - 16
+    assert run_row(folder.outlast._executor.home, folder.run_id).mark < len(folder.outlast.events(folder.run_id)) - 16
     assert folder.run().status == "succeeded"  # it is accepted already
     rest = [*map(str, range(25, 29)), *map(str, range(28, 31))]
     assert folder.lines() == ["first", *map(str, range(1, 26)), "first", *rest, "last"]

@@ -7,7 +7,7 @@ import pytest
 
 from outlast import NOT_DONE, AsyncOutlast, Happened, Run, current, effect, flow, inject, step
 from outlast.testing import Point, crash_everywhere
-from outlast.testing.scripted import ScriptedOutlast
+from outlast.testing.cases import ScriptedOutlast
 
 from . import flows
 

@@ -17,9 +17,9 @@ from outlast import AsyncRun, Flow, Outlast, Run, flow, step
 from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, StoreReadOnly
 from outlast.ledger.journal import Header, entry
 from outlast.runs.begin import decide, new_run
-from outlast.runs.claim import Claim
+from outlast.runs.claim import RunClaim
 from outlast.testing import audit
-from outlast.testing.children import Tell, in_child
+from outlast.testing.crashes import Tell, in_child
 
 from . import flows
 from .power import DropAll, DropSome, Fault, FaultVFS, KeepAll, Loss, PowerVFS, disk_full, failed_sync, failed_write
@@ -112,7 +112,7 @@ def test_a_fault_at_commit_loses_nothing_acknowledged(
 ) -> None:
     fault, error = FAULTS[case]
     armed: list[Fault] = []
-    outlast._runtime.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
+    outlast._executor.home.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
     trouble[2] = lambda: armed.append(disk.arm(fault()))
     if error is None:
         assert outlast.run(work).unwrap() == 5
@@ -216,17 +216,17 @@ def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
 # -- a batch -----------------------------------------------------------------------------------------
 
 
-def begun(outlast: Outlast, task: str) -> Claim:
-    runtime = outlast._runtime
-    claimed = decide(runtime, new_run(runtime, plain.spec, b"{}", task=task))
-    assert isinstance(claimed, Claim)
+def begun(outlast: Outlast, task: str) -> RunClaim:
+    caller = outlast._executor.caller
+    claimed = decide(caller, new_run(caller, plain.spec, b"{}", task=task))
+    assert isinstance(claimed, RunClaim)
     return claimed
 
 
 def in_one_batch(outlast: Outlast, works: list[Callable[[], object]]) -> list[BaseException | None]:
     """Let every work queue its commit while the writer is busy, so that all of them land in one batch."""
     errors: list[BaseException | None] = [None] * len(works)
-    writer = outlast._runtime.store._writer
+    writer = outlast._executor.home.store._writer
 
     def one(number: int) -> None:
         try:
@@ -240,14 +240,14 @@ def in_one_batch(outlast: Outlast, works: list[Callable[[], object]]) -> list[Ba
             thread.start()
             wait_until(lambda queued=number + 1: len(writer._queue) == queued)
     with suppress(StoreFailed):  # it rides in the same batch
-        outlast._runtime.store.write(lambda tx: None)
+        outlast._executor.home.store.write(lambda tx: None)
     for thread in threads:
         thread.join(10)
     return errors
 
 
 def test_a_stale_item_in_a_batch_fails_alone(outlast: Outlast) -> None:
-    store = outlast._runtime.store
+    store = outlast._executor.home.store
     first, stale, last = (begun(outlast, task) for task in ("first", "stale", "last"))
     lease = store.read(lambda look: look.lease_of(stale.run.id))
     store.write(lambda tx: tx.take_lease(lease, "somebody else"))
@@ -260,13 +260,13 @@ def test_a_stale_item_in_a_batch_fails_alone(outlast: Outlast) -> None:
 
 
 def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(outlast: Outlast) -> None:
-    store = outlast._runtime.store
+    store = outlast._executor.home.store
     first, last = begun(outlast, "first"), begun(outlast, "last")
     entries = [entry(Header("emit", "here"))]
 
     def double() -> None:
-        runtime = outlast._runtime
-        new = new_run(runtime, plain.spec, b"{}", task="first")._replace(id=first.run.id)
+        caller = outlast._executor.caller
+        new = new_run(caller, plain.spec, b"{}", task="first")._replace(id=first.run.id)
         store.write(lambda tx: tx.add_run(new, bytes(32), "me"))
 
     works = [
@@ -281,7 +281,7 @@ def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(outlast: Outlast) -
 
 
 def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(outlast: Outlast, disk: FaultVFS) -> None:
-    store = outlast._runtime.store
+    store = outlast._executor.home.store
     runs = [begun(outlast, task) for task in ("first", "last")]
     entries = [entry(Header("emit", "here"))]
     works = [lambda c=c: store.finish(store.put(c.hold, entries)) for c in runs]

@@ -13,7 +13,7 @@ from outlast.clock import ManualClock, SystemClock
 from outlast.errors import LeaseLost, RunHeld, StoreForked
 from outlast.home.settings import Settings
 from outlast.testing import audit
-from outlast.testing.children import Tell, in_child
+from outlast.testing.crashes import Tell, in_child
 
 from . import flows
 from .processes import Actor, wait_until
@@ -212,7 +212,7 @@ def lingering(home: Path) -> Iterator[tuple[Outlast, Outlast, ManualClock, Any]]
     with Outlast(home, clock=clock) as first, Outlast(home, clock=clock) as second:
         started = first.start(lingers)
         assert waiting.wait(20)
-        first._runtime.heart.stop()
+        first._executor.live.heart.stop()
         yield first, second, clock, started
         release.set()
 

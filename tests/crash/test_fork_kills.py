@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, failpoints
-from outlast.testing.children import Ended, in_child
+from outlast.testing.crashes import ChildEnd, in_child
 
 from ..kit.place import KNOBS
 from ..runs.test_fork import heavy
@@ -20,7 +20,7 @@ def opened(folder: Path) -> Outlast:
     return Outlast(folder / ".outlast", store_options={"synchronous": "OFF"})
 
 
-def forked(folder: Path, run_id: str, hook: Callable[[str], None]) -> Ended:
+def forked(folder: Path, run_id: str, hook: Callable[[str], None]) -> ChildEnd:
     def work(tell: Callable[[str, object], None]) -> None:
         with opened(folder) as outlast:
             failpoints.arm(hook)

@@ -8,7 +8,7 @@ import pytest
 from tests.kit.desk import GOOD, TASK, git
 
 from outlast import Outlast, Run, failpoints, flow, step
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 from .clerk import Clerk, tamper
 from .processes import wait_until
@@ -217,7 +217,7 @@ def test_a_recovery_under_way_when_another_revision_is_stored_is_about_that_one(
     assert ann.ask("store", **given).ok
     ann.tell("recover", TASK, repo_root=str(repo), claim=True, run_checks=True)
     wait_until((repo.parent / "checking").exists, "the check")
-    newer = ben.ask("store", **given | {"summary": "Further on"}).value
+    newer = ben.ask("store", **given | {"summary": "Further on"}, expected_revision=1).value  # he knows of hers
     (repo.parent / "go").touch()
     claim = ann.hear().value["claim"]
     assert (claim["revision"], claim["handoff_id"]) == (2, newer["id"])
@@ -238,9 +238,9 @@ def test_a_claimer_that_was_killed_is_followed_at_once(home: Path, hire: Hire) -
 
 
 ELSEWHERE = {
-    "another host": "UPDATE processes SET machine_id = 'its own', boot_id = 'its boot' WHERE lease_seconds = 900",
-    "another container": "UPDATE processes SET pid_namespace = 'its own' WHERE lease_seconds = 900",
-    "nowhere": "UPDATE processes SET boot_id = '', pid_namespace = '' WHERE lease_seconds = 900",
+    "another host": "UPDATE claims SET machine_id = 'its own', boot_id = 'its boot' WHERE lease_seconds = 900",
+    "another container": "UPDATE claims SET pid_namespace = 'its own' WHERE lease_seconds = 900",
+    "nowhere": "UPDATE claims SET boot_id = '', pid_namespace = '' WHERE lease_seconds = 900",
 }
 
 

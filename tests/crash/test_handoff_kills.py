@@ -14,7 +14,7 @@ from outlast import AsyncRun, Outlast, Run, current, failpoints, flow, step
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, NameInvalid, OutlastError
 from outlast.handoffs.recovered import HandoffEvent, Recovered
 from outlast.testing import crash_everywhere
-from outlast.testing.children import Ended, in_child
+from outlast.testing.crashes import ChildEnd, in_child
 
 pytestmark = pytest.mark.crash
 
@@ -130,15 +130,15 @@ def stored(outlast: Outlast) -> bool:
         return False
     found = outlast.handoff.get(anchor=TASK)
     assert (found.revision, found.summary, len(found.baseline), found.binding is None) == (1, "Stored", 1, False)
-    assert all(outlast._runtime.blobs.has(name) for name in found.blobs)
+    assert all(outlast._executor.home.blobs.has(name) for name in found.blobs)
     return True
 
 
 def claimed(outlast: Outlast) -> bool:
     """Whether the claim is there, with all that was said with it."""
-    row = outlast._runtime.store.read(lambda look: look.anchor_of("default", TASK))
+    row = outlast._executor.home.store.read(lambda look: look.anchor_of("default", TASK))
     assert row is not None
-    lease = outlast._runtime.store.read(lambda look: look.lease_of_anchor(row.id))
+    lease = outlast._executor.home.store.read(lambda look: look.lease_of_anchor(row.id))
     assert lease is not None
     done = kinds(outlast) == ["stored", "accepted", "checked", "claimed", "attached"]
     assert done == (lease.holder is not None)
@@ -157,10 +157,10 @@ def settled(outlast: Outlast) -> bool:
 
 def run_claimed(outlast: Outlast) -> bool:
     (run,) = outlast.runs()
-    lease = outlast._runtime.store.read(lambda look: look.lease_of(run.id))
+    lease = outlast._executor.home.store.read(lambda look: look.lease_of(run.id))
     assert lease is not None
     facts = [event.name for event in outlast.events(run.id) if event.name == "run.claimed"]
-    beat = outlast._runtime.store.read(lambda look: look.beat_of(str(lease.holder)))
+    beat = outlast._executor.home.store.read(lambda look: look.beat_of(str(lease.holder)))
     done = beat is not None and beat.lease_seconds == 900
     assert len(facts) == done
     return done
@@ -183,7 +183,7 @@ CALLS = {
 }
 
 
-def done_by(call: Call, folder: Path, operation_id: str | None, hook: Callable[[str], None] | None) -> Ended:
+def done_by(call: Call, folder: Path, operation_id: str | None, hook: Callable[[str], None] | None) -> ChildEnd:
     """The call in a process of its own, which may be killed at a point."""
 
     def work(tell: Callable[[str, Any], None]) -> None:

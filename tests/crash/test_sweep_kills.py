@@ -12,7 +12,7 @@ from tests.kit.families import add_run, age_blobs, ids
 from outlast import Outlast, failpoints
 from outlast.care.gc import runs as removal
 from outlast.errors import RunRemoved
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 pytestmark = pytest.mark.crash
 
@@ -32,7 +32,7 @@ def make(home: Path) -> None:
         add_run(outlast, "other", contents=[text("c"), text("d")])
         add_run(outlast, "open", status="failed", contents=[text("c"), text("e")], entries=2)
         add_run(outlast, "below", parent="open", contents=[text("f")])
-        blobs = outlast._runtime.blobs
+        blobs = outlast._executor.home.blobs
         thrown, needed = blobs.put(text("g")), blobs.put(text("h"))
         add_run(outlast, "late", status="waiting", contents=[text("h")])
         trash = blobs.folder / "trash"
@@ -94,15 +94,15 @@ def check_done(home: Path) -> None:
         for run in ("top", "child", "other"):
             with pytest.raises(RunRemoved):
                 outlast.get(run)
-        assert outlast._runtime.store.read(lambda look: look.unswept()) == []
+        assert outlast._executor.home.store.read(lambda look: look.unswept()) == []
         age_blobs(outlast)
         outlast.gc(dry_run=False)
         assert outlast.gc().nothing
         assert outlast.verify().ok
-        left = sorted(path.name for path in outlast._runtime.blobs.folder.rglob("*") if path.is_file())
+        left = sorted(path.name for path in outlast._executor.home.blobs.folder.rglob("*") if path.is_file())
         assert len(left) == len({*left}) == 5  # c, e, f and h: what unfinished runs and their families need; k
         assert [version.version for version in outlast.workspace.versions("plan")] == [3]
-        rows = outlast._runtime.store.read(lambda look: look.journals_without_run())
+        rows = outlast._executor.home.store.read(lambda look: look.journals_of_nothing())
         assert rows == []
     assert not (home / "runs" / "top").exists()
     assert not (home / "default" / "work" / "other").exists()

@@ -15,7 +15,7 @@ from outlast import Outlast, failpoints
 from outlast.errors import TaskNotFound
 from outlast.python.tasks import TaskSession
 from outlast.store.contract import Reading
-from outlast.testing.children import Ended, in_child
+from outlast.testing.crashes import ChildEnd, in_child
 
 pytestmark = pytest.mark.crash
 
@@ -119,7 +119,7 @@ def stands(outlast: Outlast) -> tuple[str, str, bool, int]:
         claimed = any(beat is not None and beat.lease_seconds == 900 for beat in beats)
         return anchor.status if anchor else "", claimed
 
-    return state, *outlast._runtime.store.read(look), events
+    return state, *outlast._executor.home.store.read(look), events
 
 
 class Call(NamedTuple):
@@ -143,7 +143,7 @@ CALLS = {
 }
 
 
-def done_by(call: Call, folder: Path, operation_id: Id, hook: Callable[[str], None] | None) -> Ended:
+def done_by(call: Call, folder: Path, operation_id: Id, hook: Callable[[str], None] | None) -> ChildEnd:
     """The call in a process of its own, which may be killed at a point."""
 
     def work(tell: Callable[[str, Any], None]) -> None:

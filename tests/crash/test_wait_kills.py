@@ -19,7 +19,7 @@ import pytest
 from outlast import Outlast, failpoints, flow_file
 from outlast.clock import SystemClock
 from outlast.errors import AlreadyAnswered, OutlastError, RunFinished
-from outlast.testing.children import Ended, Tell, in_child
+from outlast.testing.crashes import ChildEnd, Tell, in_child
 
 from . import wait_flows
 from .flows import shown
@@ -177,7 +177,7 @@ class Telling:
         self._judge(place, f"part {number} killed at {point}")
         return ended.killed
 
-    def _live(self, place: Path, part: Part, hook: Callable[[str], None] | None) -> Ended:
+    def _live(self, place: Path, part: Part, hook: Callable[[str], None] | None) -> ChildEnd:
         """One process's part. The folder has the same path in every telling: it is an input of the flow."""
         stage = self.folder / "stage"
         place.rename(stage)

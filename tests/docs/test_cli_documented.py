@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from outlast.doors.cli import exits, handoff, keys, session, workspace
+from outlast.doors.cli import exits, handoff, serve, session, workspace
 from outlast.doors.cli.group import PLACES, Commands, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
@@ -15,7 +15,7 @@ TEXT = PAGE.partition("\n## Not yet\n")[0]
 
 GROUPS = {
     "handoff": handoff.SECTIONS,
-    "keys": keys.SECTIONS,
+    "keys": serve.SECTIONS,
     "session": session.SECTIONS,
     "workspace": workspace.SECTIONS,
 }

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from outlast.doors.http.tables import CALLS
+from outlast.doors.http.app import CALLS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
 TABLE = PAGE.partition("| call | does |")[2].partition("\n\n")[0]

@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
-from outlast.home.key import UNPROVEN
+from outlast.home.keys import UNPROVEN
 
 GIT = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
 _ID = re.compile(r"(?<![0-9a-z])[abcdefghjkmnpqrstvwxyz0-9]{12}(?![0-9a-z])")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|\+00:00)?")
 _PLACE = re.compile(r"\(pid \d+ on ")
 _DROPPED = ("at", "stored_us", "expires_us", "seconds", "claim", "hash", "holder", "started_at", "ended_at", "key")
+_DROPPED += ("door", "worker")  # of who stored it: over HTTP there is another
 
 
 def git(folder: Path, *words: str) -> str:
@@ -48,6 +49,9 @@ class Plain:
             fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
             return {"of": type(value).__name__} | self(fields)
         if isinstance(value, dict):
+            value = (
+                value | {"runner": "runner"} if value.get("runner") == "client" else value
+            )  # who ran it has the files
             return {self(name): self(each) for name, each in value.items() if name not in _DROPPED}
         if isinstance(value, list | tuple):
             return [self(each) for each in value]
@@ -58,5 +62,6 @@ class Plain:
         return self._text(value) if isinstance(value, str) else value
 
     def _text(self, text: str) -> str:
+        text = os.uname().nodename if text == "127.0.0.1" else text  # where a request comes from
         text = _PLACE.sub("(on ", _TIME.sub("<time>", text)).replace(UNPROVEN, "")  # a server knows only keys
         return _ID.sub(lambda found: self._ids.setdefault(found[0], f"<id {len(self._ids)}>"), text)

@@ -14,8 +14,8 @@ from outlast.doors.hooks import leave as leaving
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks import start as starting
 from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
-from outlast.doors.hooks.leave import Left
-from outlast.doors.hooks.place import Place, anchor_of, place_of
+from outlast.doors.hooks.leave import LeftRevision
+from outlast.doors.hooks.place import WorkPlace, anchor_of, place_of
 from outlast.handoffs.handoff import Handoff
 from outlast.python.homes import make_home
 
@@ -105,7 +105,7 @@ class Work:
         assert seen is not None
         return (*sessions._where(), str(pid), str(seen[2]))
 
-    def leave(self, kind: Kind, cwd: Path | None = None, *, died: bool = False, **fields: Any) -> Left:
+    def leave(self, kind: Kind, cwd: Path | None = None, *, died: bool = False, **fields: Any) -> LeftRevision:
         """What the clerk does with an event."""
         with leaving.opened(str(self.home), self.client) as runtime:
             return leaving.leave(runtime, str(self.home), self.event(kind, cwd, **fields), died=died)
@@ -127,7 +127,7 @@ class Work:
         return Outlast(self.home)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> WorkPlace:
         return place_of(str(self.folder))
 
     @property

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from outlast import Outlast
-from outlast.doors.http.calls import Call
-from outlast.doors.http.tables import CALLS
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall
 from outlast.runs.claim import run_fact
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Writing
@@ -80,23 +80,23 @@ class World:
     owner: str
     ids: dict[str, str] = field(default_factory=dict)
 
-    def path_of(self, call: Call, known: Mapping[str, str] | None = None) -> str:
+    def path_of(self, call: HttpCall, known: Mapping[str, str] | None = None) -> str:
         known = self.known(call) if known is None else known
         slash = {name: "/" if f"{{{name}:path}}" in call.path else "" for name in _PARAMETER.findall(call.path)}
         path = _PARAMETER.sub(lambda found: quote(known[found[1]], safe=slash[found[1]]), call.path)
         query = urlencode(self.query_of(call))
         return f"{path}?{query}" if query else path
 
-    def known(self, call: Call) -> dict[str, str]:
+    def known(self, call: HttpCall) -> dict[str, str]:
         return self.ids | ({"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {})
 
-    def query_of(self, call: Call) -> dict[str, Any]:
+    def query_of(self, call: HttpCall) -> dict[str, Any]:
         """What is needed, by the call's name or the parameter's."""
         given = {name: self.ids.get(str(value), value) for name, value in QUERIES.get(call.name, {}).items()}
         needed = [each.name for each in msgspec.structs.fields(call.query) if each.required and each.name not in given]
         return {name: self.ids[name] for name in needed} | given
 
-    def body_of(self, call: Call) -> dict[str, Any] | None:
+    def body_of(self, call: HttpCall) -> dict[str, Any] | None:
         """The call's example, about what is in the tenant."""
         if call.body is None:
             return None
@@ -106,7 +106,7 @@ class World:
         given |= {name: self.ids.get(str(value), value) for name, value in BODIES.get(call.name, {}).items()}
         return {name: value for name, value in given.items() if value is not None and name != "tenant_id"}
 
-    def ask(self, call: Call, key: str | None, **change: Any) -> Reply:
+    def ask(self, call: HttpCall, key: str | None, **change: Any) -> Reply:
         """Make a call with a key; `change` goes into the body, `headers` to the headers."""
         headers = dict(change.pop("headers", {}))
         if call.takes != "application/json":
@@ -151,9 +151,9 @@ def _runs(found: World) -> None:
 def _displaced(found: World) -> None:
     """A file that gave way, as an attempt's start notes it."""
     with Outlast(found.server.home, tenant=found.tenant) as outlast:
-        runtime, run_id = outlast._runtime, found.ids["run_id"]
-        blob = runtime.blobs.put(MARK.encode())
-        fact = run_fact("displaced", {"step": MARK, "files": {"notes.md": blob}}, epoch=1, at=runtime.clock.now())
+        home, run_id = outlast._executor.home, found.ids["run_id"]
+        blob = home.blobs.put(MARK.encode())
+        fact = run_fact("displaced", {"step": MARK, "files": {"notes.md": blob}}, epoch=1, at=home.clock.now())
 
         def work(tx: Writing) -> None:
             run, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
@@ -161,7 +161,7 @@ def _displaced(found: World) -> None:
             assert lease is not None
             append_notes(tx, run, lease, [fact._replace(blobs=(blob,))])
 
-        runtime.store.write(work)
+        home.store.write(work)
 
 
 def _workspace(found: World) -> None:
@@ -198,7 +198,7 @@ def _handoffs(found: World) -> None:
     found.ids["digest"] = DIGEST
 
 
-def reads(call: Call) -> bool:
+def reads(call: HttpCall) -> bool:
     """Whether it only looks, as the requests of a World make it."""
     return call.role == "read" or call.name == "handoff_recover"
 

@@ -38,6 +38,7 @@ def report(run: Run, topic: str) -> str:
 @step
 def wait_for_file(name: str) -> str:
     import time
+    Path(f"{name} begun").touch()
     until = time.monotonic() + 60
     while not Path(name).exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,18 +1,27 @@
 """One command at a real pseudo-terminal, and someone who types."""
 
 import codecs
+import fcntl
 import os
 import pty
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .conftest import Cli
+
+
+def _sit_down(cli: "Cli") -> None:
+    """In the new process: the terminal is its own, as it is for somebody who sits at one (`/dev/tty`)."""
+    cli.hear()
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Terminal:
@@ -30,7 +39,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            preexec_fn=cli.hear,
+            preexec_fn=lambda: _sit_down(cli),
         )
         os.close(theirs)
 

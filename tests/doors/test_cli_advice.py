@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from shlex import shlex
+from typing import Any
 
 import click
 import pytest
 
 from outlast.doors.cli.group import cli
 from outlast.handoffs.foreign import note_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
-from outlast.handoffs.verdict import Holder, Known, Observed, Work, reasons_of
+from outlast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, Unread, key_of
+from outlast.handoffs.renames import other_place
+from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder, Observed, reasons_of
 from outlast.ledger.verdict import WEIGHTS, Reason
 
 NOW = 1_800_000_000_000_000
@@ -21,8 +23,9 @@ OF_RUNS |= {"code_changed", "inputs_changed", "output_changed", "output_missing"
 ANCHORS = ("task:x", "-x", "--accept", "--", 'it\'s; a "b" `c` $(d)', "task:x@3")
 
 
-def evidence(passed: bool, runner: str = "runner") -> Evidence:
-    return Evidence(check=CHECK, passed=passed, at=NOW, by="ann", where="here", runner=runner, when="store")  # type: ignore[arg-type]
+def evidence(passed: bool, runner: Any = "runner", when: Any = "store", content: str = "") -> Evidence:
+    given: dict[str, Any] = {"by": "ann", "where": "here", "runner": runner, "when": when, "content": content}
+    return Evidence(check=CHECK, passed=passed, at=NOW, **given)
 
 
 def handoff(anchor: str, scope: str) -> Handoff:
@@ -51,27 +54,46 @@ def everything(anchor: str, scope: str) -> Iterator[Reason]:
     stored = handoff(anchor, scope)
     files = {"changed it's.py": Bound("file", "2" * 64), "worked.py": Bound("file", "3" * 64)}
     seen = Observed(Binding(root="/repo", host="here", files=files), musts={key_of(MUST): "does not contain it"})
-    known = Known(
+    known = HandoffFacts(
         handoff=stored,
         newest=2,
         blobs={"b" * 64: "missing", "c" * 64: "changed"},
         holder=Holder("ben", NOW, False),
-        work=(Work("ann", {**files, "worked.py": FILES["worked.py"]}),),
+        work=(ClaimWork("ann", {**files, "worked.py": FILES["worked.py"]}),),
         evidence=(evidence(True, "self"),),
         composed=True,
     )
     yield from reasons_of(known, seen, NOW)
     yield from reasons_of(replace(known, newest=1, superseded_by=anchor, composed=False), None, NOW)
     yield from reasons_of(replace(known, handoff=replace(stored, binding=None), composed=False), None, NOW)
+    yield from reasons_of(replace(known, elsewhere=other_place(stored, "/somewhere else")), None, NOW)
+    bare = replace(stored, acceptance_checks=(), target_files=("it's not there.py",))
+    bare = replace(bare, binding=Binding(root="/repo", host="here", files={"it's not there.py": Bound("absent")}))
+    yield from reasons_of(replace(known, handoff=bare, composed=False), None, NOW)
+    moved = {"it's old.py": Bound("file", "1" * 64), "ends.py": Bound("file", "4" * 64, blob="6" * 40)}
+    moved |= {"a link": Bound("link", "5" * 64, leads="there file")}
+    after = {"ends.py": replace(moved["ends.py"], digest="7" * 64), "a link": replace(moved["a link"], leads="gone")}
+    looked = Observed(Binding(root="/repo", host="here", files=after), renamed={"it's old.py": ("it's new.py",)})
+    there = replace(stored, binding=Binding(root="/repo", host="here", files=moved))
+    yield from reasons_of(replace(known, handoff=there, composed=False), looked, NOW)
     yield from reasons_of(replace(known, broken="it was changed"), None, NOW)
     for there in ((), ("--home", "http://127.0.0.1:7777")):
         note = note_of(stored, "they were imported from a file", *there)
         yield from reasons_of(replace(known, foreign=note), None, NOW)
     for before, now in ((True, False), (False, True)):
-        ran = replace(seen, checks={key_of(CHECK): evidence(now)})
+        ran = replace(seen, checks={key_of(CHECK): evidence(now, when="verify")})
         based = replace(known, handoff=replace(stored, baseline=(evidence(before),)), evidence=())
         yield from reasons_of(based, ran, NOW)
         yield from reasons_of(known, ran, NOW)
+    failed = evidence(False, when="verify", content="what was there then")
+    yield from reasons_of(replace(known, evidence=(evidence(True, "self"), failed)), seen, NOW)
+    unread = Unread("h0", 1, "ben", "there", ("summary",))
+    yield from reasons_of(replace(known, handoff=replace(stored, rival="", revision=2, unread=unread)), seen, NOW)
+    was = {"ends.py": Bound("file", "1" * 64, "a" * 40, 1), "link": Bound("link", "1" * 64, leads="a file 1")}
+    now_is = {"ends.py": Bound("file", "2" * 64, "a" * 40, 2), "link": replace(was["link"], leads="a file 2")}
+    moved = replace(stored, binding=Binding(root="/repo", host="here", files=was | FILES))
+    gone = Observed(Binding(root="/repo", host="here", files=now_is), renamed={"gone.py": ("it's here.py",)})
+    yield from reasons_of(replace(known, handoff=moved), gone, NOW)
     bound = replace(stored, binding=Binding(root="/repo", host="here", commit="; rm -rf /", branch="main"))
     for branch, relation in (("side", "same"), ("main", "apart"), ("main", "ahead")):
         now_there = Binding(root="/repo", host="here", commit="e" * 40, branch=branch, dirty="d", dirty_files=("z",))
@@ -124,7 +146,16 @@ def test_every_command_that_a_reason_advises_is_one(anchor: str, scope: str) -> 
     [
         *("claimed", "file_changed", "file_missing", "must_violated", "check_regressed", "evidence_contradicted"),
         *("environment_changed", "self_reported", "checks_not_run", "partial_work", "stale", "superseded", "weak"),
-        *("auto_composed", "unobserved", "foreign_commands", "maybe_done", "rival", "integrity_broken", "unbound"),
+        *(
+            "auto_composed",
+            "unobserved",
+            "foreign_commands",
+            "maybe_done",
+            "rival",
+            "failed_before",
+            "integrity_broken",
+            "unbound",
+        ),
     ],
 )
 def test_a_reason_that_a_command_helps_with_names_it_whole(code: str) -> None:
@@ -138,7 +169,7 @@ def test_what_contests_can_be_accepted_by_the_command_that_is_advised() -> None:
         reason = next(reason for reason in everything("task:x", "default") if reason.code == code)
         params = parsed(list(commands_in(reason.advice))[-1]).params
         assert (params["claim"], params["accept"]) == (True, (f"{code}:{reason.subject}",))
-        assert params["run_checks"] == (code in ("check_regressed", "evidence_contradicted"))
+        assert not params["run_checks"]  # that may settle it, and leave nothing to accept
 
 
 def test_a_commit_that_came_from_elsewhere_is_no_command_of_its_own() -> None:

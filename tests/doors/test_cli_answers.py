@@ -93,12 +93,12 @@ def test_an_answered_run_is_in_the_inbox_until_it_goes_on(folder: Folder) -> Non
     folder.cli("approve", wait.id)
     line = f"1 run was answered and can go on: outlast resume {wait.run_id}\n"
     assert folder.cli("inbox").out == line
-    assert folder.cli("inbox", "--json").json == {"waits": [], "answered": [wait.run_id]}
+    assert folder.cli("inbox", "--json").json == {"waits": [], "answered": [wait.run_id], "contested": []}
     other = waiting(folder, "decide")
     folder.cli("answer", other.id, "1")
     assert folder.cli("inbox").out == "2 runs were answered and can go on: outlast tick\n"
     folder.cli("tick")
-    assert folder.cli("inbox", "--json").json == {"waits": [], "answered": []}
+    assert folder.cli("inbox", "--json").json == {"waits": [], "answered": [], "contested": []}
 
 
 def test_an_answered_child_lets_its_parent_go_on(folder: Folder) -> None:

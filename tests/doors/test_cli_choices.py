@@ -49,8 +49,25 @@ def test_resume_from_an_unknown_step_names_the_known_ones_and_does_nothing(cli: 
     run = in_doubt()
     answer = cli("resume", run, "--from", "dance")
     assert (answer.code, "find, draft, publish" in answer.err) == (5, True)
-    assert cli("resume", run, "--from", "find", "--dry-run").code == 2
+    assert cli("resume", run, "--from", "dance", "--dry-run").code == 5
     assert cli.diary == ["find", "draft", "publish"]
+
+
+def test_the_plan_of_going_back_to_a_step_is_what_happens_then(cli: "Cli", in_doubt: InDoubt) -> None:
+    run = in_doubt()
+    with cli.opened() as outlast:
+        before = outlast.events(run)
+    planned = cli("resume", run, "--from", "draft", "--dry-run", "--json").json
+    assert {step["label"]: step["action"] for step in planned["steps"]} == {
+        "find": "reuse",
+        "draft": "retry",
+        "publish": "decide",
+    }
+    assert "--from draft" in cli("resume", run, "--from", "draft", "--dry-run").out
+    with cli.opened() as outlast:
+        assert outlast.events(run) == before
+    cli("resume", run, "--from", "draft")
+    assert cli.diary == ["find", "draft", "publish", "draft"]
 
 
 def test_a_step_that_could_be_several_calls_is_a_choice(cli: "Cli") -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.doors.cli.group import PLACES
-from outlast.doors.cli.wrap import columns_of, width, wrapped
+from outlast.doors.cli.render import columns_of, width, wrapped
 
 from .terminal import Open
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
 COLUMNS = (80, 40)
+QUOTED = re.compile(r"'.*'")
 CHANGES = re.compile(r"\d[\d.:,]*|ms|s|min|now|ago|\\")  # how long ago: another one each time
 MORE = {"one", "of", "them:", "outlast", "handoff", "recover", "workspace", "get", "task", "ANCHOR", "REF", "TASK"}
 LOOKS = [
@@ -58,7 +59,12 @@ def full(cli: "Cli") -> "Cli":
 def unbroken(seen: str, columns: int) -> list[str]:
     """The lines that are too wide although they could have been broken."""
     lines = [line.rstrip("\r") for line in seen.split("\n")]
-    return [line for line in lines if width(line) > columns and width(line.split()[-1]) < columns - 12]
+    return [line for line in lines if width(line) > columns and width(last_word(line)) < columns - 12]
+
+
+def last_word(line: str) -> str:
+    """What stands in quotes is one word: a command that is broken there is another one."""
+    return line.strip() if QUOTED.fullmatch(line.strip()) else line.split()[-1]
 
 
 def words(text: str) -> set[str]:

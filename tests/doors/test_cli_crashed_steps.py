@@ -15,10 +15,9 @@ DIED = "step draft did not end: its process died in attempt 1"
 
 @pytest.fixture
 def crashed(cli: "Cli") -> str:
-    """A run whose process was killed in a step; that it began is on disk, as of the first step after a resume."""
-    for _ in range(2):
-        run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
-    assert cli.diary == ["find", "draft", "draft"]
+    """A run whose process was killed in a step, at once and for the first time."""
+    run = cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"})
+    assert cli.diary == ["find", "draft"]
     return run
 
 
@@ -56,7 +55,7 @@ def test_at_a_terminal_a_retry_is_chosen_and_the_run_goes_on(cli: "Cli", crashed
     screen.type("r\n", after=CHOICES)
     assert screen.end() == 0
     assert f"? {DIED}\r\n" in screen.seen
-    assert cli.diary == ["find", "draft", "draft", "draft", "publish"]
+    assert cli.diary == ["find", "draft", "draft", "publish"]
 
 
 def test_at_a_terminal_a_skip_leaves_the_crashed_attempt_on_record(cli: "Cli", crashed: str, at_terminal: Open) -> None:
@@ -65,7 +64,7 @@ def test_at_a_terminal_a_skip_leaves_the_crashed_attempt_on_record(cli: "Cli", c
     screen.type('"by hand"\n', after="its result, as JSON: ")
     screen.type("I wrote it\n", after="why? it is on the record: ")
     assert screen.end() == 0
-    assert cli.diary == ["find", "draft", "draft", "publish"]
+    assert cli.diary == ["find", "draft", "publish"]
     with cli.opened() as outlast:
         kept = [(r.attempt, r.status) for r in outlast.receipts(crashed) if r.label == "draft"]
     assert kept == [(1, "started"), (2, "skipped")]
@@ -91,7 +90,7 @@ def test_what_is_left_at_a_terminal_is_left_as_it_is(cli: "Cli", crashed: str, a
     assert f"outlast retry {crashed} draft" in screen.seen
     with cli.opened() as outlast:
         assert outlast.get(crashed).status == "crashed"
-    assert cli.diary == ["find", "draft", "draft"]
+    assert cli.diary == ["find", "draft"]
 
 
 def test_ctrl_c_at_the_question_decides_nothing(cli: "Cli", crashed: str, at_terminal: Open) -> None:
@@ -119,4 +118,13 @@ def test_who_said_how_to_go_on_is_not_asked(
 def test_a_script_goes_on_as_before(cli: "Cli", crashed: str) -> None:
     answer = cli("resume", crashed, stdin="a\n")
     assert (answer.code, "[r]etry" in answer.out + answer.err) == (0, False)
-    assert cli.diary == ["find", "draft", "draft", "draft", "publish"]
+    assert cli.diary == ["find", "draft", "draft", "publish"]
+
+
+def test_after_the_second_crash_they_are_shown_as_after_the_first(cli: "Cli", crashed: str) -> None:
+    assert cli.here("flows.py:report", topic="ai", env={"DIE_IN_DRAFT": "1"}) == crashed
+    assert DIED.replace("attempt 1", "attempt 2") in cli("show", crashed).out
+    cli("skip", crashed, "draft", "--result", '"by hand"', "--why", "written", "--resume")
+    with cli.opened() as outlast:
+        kept = [(r.attempt, r.status) for r in outlast.receipts(crashed) if r.label == "draft"]
+    assert kept == [(1, "started"), (2, "started"), (3, "skipped")]

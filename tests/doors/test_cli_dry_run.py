@@ -162,4 +162,4 @@ def test_a_dry_run_at_a_server_is_refused_with_what_to_do_instead(cli: "Cli") ->
     write(cli)
     answer = cli("run", "flow.yaml", "ticket=T", "--dry-run", "--home", "http://127.0.0.1:1")
     assert "embedded_only" in answer.err
-    assert "outlast resume RUN --dry-run" in answer.err
+    assert "outlast --home http://127.0.0.1:1 resume RUN --dry-run" in answer.err

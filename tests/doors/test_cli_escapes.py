@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outlast
-from outlast.doors.cli.live import Live, NamedLines, harmless
+from outlast.doors.cli.screen import HarmlessStream, NamedLines, harmless
 
 from .hook_work import Work
 from .hostile import Answer, Hostile, hostile
@@ -150,7 +150,7 @@ def test_a_colour_ends_with_its_line_and_goes_on_in_the_next_of_the_same_step() 
 
 
 def test_transcripts_on_a_terminal_are_harmless_in_pieces() -> None:
-    live = Live()
+    live = HarmlessStream()
     pieces = ["a\x1b", "[3", "1mred", "\x1b]5", "2;c;x\x07", "\r", "\nb\x1b"]
     assert "".join(map(live.feed, pieces)) == "a\x1b[31mred\\x1b]52;c;x\\x07\nb"
     assert live.end() == "\\x1b\x1b[0m"
@@ -209,6 +209,10 @@ def test_a_servers_error_forges_no_line(cli: "Cli", server: Hostile, code: str) 
     lines = answer.err.split("\n")
     assert [line for line in lines[1:] if line and not line.startswith("  ")] == []
     assert STEERING.findall(answer.err) == []
+
+
+def test_what_stands_before_a_server_forges_no_line(cli: "Cli", server: Hostile) -> None:
+    said = f"no\nerror: none\n{FORGED}\r{FORGED}\x1b[2J\u2028{FORGED}"
     server.answers = lambda heard: Answer(502, said.encode())
     lines = cli("--home", server.url, "runs").err.split("\n")
     assert [line for line in lines[1:] if line and not line.startswith("  ")] == []

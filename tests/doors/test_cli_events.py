@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outlast, Run, flow
-from outlast.doors.cli.events import PAGE
+from outlast.doors.cli.logs import PAGE
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

@@ -61,3 +61,33 @@ def test_a_command_that_failed_is_named_with_the_command_that_shows_what_it_prin
 def test_a_run_that_went_well_begins_with_its_facts(cli: "Cli") -> None:
     assert cli("run", "flows.py:report", "topic=ai").code == 0
     assert cli("show", cli.run_id).out.startswith(f"run      {cli.run_id}\nstatus   succeeded\n")
+
+
+BELOW = """
+from outlast import Run, flow, step
+
+@step
+def pack(what: str) -> str:
+    raise ValueError(f"no room for {what}")
+
+@flow
+def packing(run: Run, what: str) -> str:
+    return pack(what)
+
+@flow
+def shipping(run: Run) -> str:
+    return run.spawn(packing, "a piano").result()
+"""
+
+
+def test_a_child_run_that_failed_is_named_with_its_step_for_people_and_for_programs(cli: "Cli") -> None:
+    (cli.folder / "shipping.py").write_text(BELOW)
+    assert cli("run", "shipping.py:shipping").code == 1
+    with cli.opened() as opened:
+        child, run = sorted(opened.runs(), key=lambda run: not run.parent)
+    said = f"that was in step pack of run {child.id} of shipping.py:packing, which it began: outlast show {child.id}"
+    assert said in " ".join(cli("show", run.id).out.split())
+    (below,) = cli("show", run.id, "--json").json["failed_below"]
+    assert (below["run_id"], below["flow"], below["step"]) == (child.id, "shipping.py:packing", "pack")
+    assert below["error"]["message"] == "no room for a piano"
+    assert cli("show", child.id, "--json").json["failed_below"] == []

@@ -14,7 +14,7 @@ from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli as group
 from outlast.handoffs.reading import prompt
 from outlast.handoffs.recovered import Recovered
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 from .repository import Repository
 

@@ -47,7 +47,12 @@ def repo(cli: "Cli") -> Repository:
 
 
 def by_command(repo: Repository, *words: str) -> Any:
+    """What a command tells; the options that its advice carries, so that it can be pasted anywhere, left out."""
     told = repo("recover", ANCHOR, *words, "--json").json
+    here = f" --home {repo.folder / '.outlast'}", f" --repo {repo.folder}"
+    for reason in told["reasons"]:
+        for options in here:
+            reason["advice"] = reason["advice"].replace(options, "")
     return told["verdict"], told["reasons"]
 
 

@@ -230,32 +230,32 @@ def test_a_file_of_several_handoffs_is_ambiguous(repo: Repository) -> None:
 
 
 def test_json_has_the_reading_order_and_is_one_object_everywhere(repo: Repository) -> None:
-    repo.store("t", "--packet", '{"first": true}')
-    order = [*repo("recover", "t", "--json").json]
+    repo.store("limits", "--packet", '{"first": true}')
+    order = [*repo("recover", "limits", "--json").json]
     places = [order.index(name) for name in ("verdict", "reasons", "anchor", "entry", "next_action", "target_files")]
     assert places == sorted(places)
     assert places[0] == 0
     assert order.index("rollback") < order.index("execution_packet_v1")
-    shown = [*repo("show", "t", "--json").json]
+    shown = [*repo("show", "limits", "--json").json]
     assert shown.index("anchor") < shown.index("next_action") < shown.index("execution_packet_v1")
-    assert repo("list", "--json").json["handoffs"][0]["anchor"] == "t"
+    assert repo("list", "--json").json["handoffs"][0]["anchor"] == "limits"
     assert repo("list", "--look", "--json").json["handoffs"][0]["verdict"]["word"] == "trusted"
-    assert repo("verify", "t", "--json").json["evidence"][0]["passed"] is False
-    assert repo("claim", "t", "--json").json["anchor"] == "t"
-    assert repo("diff", "t", "--json").json["same"] is True
-    assert repo("apply", "t", "--dry-run", "--json").json["anchor"] == "t"
-    assert repo("history", "t", "--json").json["history"][0]["kind"] == "stored"
-    assert repo("renew", "t", "--json").json["error"]["code"] == "handoff_claimed"
+    assert repo("verify", "limits", "--json").json["evidence"][0]["passed"] is False
+    assert repo("claim", "limits", "--json").json["anchor"] == "limits"
+    assert repo("diff", "limits", "--json").json["same"] is True
+    assert repo("apply", "limits", "--dry-run", "--json").json["anchor"] == "limits"
+    assert repo("history", "limits", "--json").json["history"][0]["kind"] == "stored"
+    assert repo("renew", "limits", "--json").json["error"]["code"] == "handoff_claimed"
     assert repo("recover", "--tokens", "3", "--json").json["error"]["code"] == "usage"
 
 
 def test_a_prompt_is_a_text_of_at_most_so_many_tokens(repo: Repository) -> None:
-    repo.store("t")
-    prompt = repo("recover", "t", "--prompt")
+    repo.store("limits")
+    prompt = repo("recover", "limits", "--prompt")
     assert (prompt.code, prompt.out.splitlines()[0]) == (0, "# Verdict: trusted")
-    assert repo("recover", "t", "--prompt", "--json").json["prompt"] == prompt.out.rstrip("\n")
-    assert repo("recover", "t", "--prompt", "--explain").code == 2
-    assert repo("recover", "t", "--prompt", "--tokens", "1").code == 2
+    assert repo("recover", "limits", "--prompt", "--json").json["prompt"] == prompt.out.rstrip("\n")
+    assert repo("recover", "limits", "--prompt", "--explain").code == 2
+    assert repo("recover", "limits", "--prompt", "--tokens", "1").code == 2
 
 
 def test_the_list_shows_how_each_stands(repo: Repository) -> None:
@@ -320,6 +320,7 @@ def test_the_work_is_exported_imported_and_applied_elsewhere(repo: Repository, t
 
 
 def test_later_commits_give_way_by_force_and_what_is_the_same_is_only_counted(repo: Repository) -> None:
+    repo.write("limit = 3\n")
     repo.store("t", "--file", "lib/tool.py")
     repo.write("limit = 7\n")
     repo.git("commit", "-q", "-a", "-m", "later")
@@ -327,7 +328,7 @@ def test_later_commits_give_way_by_force_and_what_is_the_same_is_only_counted(re
     assert (hindered.code, "changed here by later commits" in hindered.err) == (4, True), hindered
     assert (repo.folder / "app.py").read_text() == "limit = 7\n"
     forced = repo("apply", "t", "--force")
-    assert (forced.code, (repo.folder / "app.py").read_text()) == (0, "limit = 1\n"), forced
+    assert (forced.code, (repo.folder / "app.py").read_text()) == (0, "limit = 3\n"), forced
     assert "write: app.py\nthe same already: 1 file\n" in forced.out
     assert ": nothing to do\nthe same already: 2 files\n" in repo("apply", "t").out
 
@@ -343,6 +344,41 @@ def test_what_is_bound_and_not_kept_is_said_with_its_reason(repo: Repository) ->
     assert "big.txt (too large)" in line
     assert line.endswith(", and 3 more")
     assert "not kept" not in repo("store", "u", *GOOD).out
+
+
+def test_new_files_that_will_not_travel_are_named_when_it_is_stored_and_when_it_is_applied(repo: Repository) -> None:
+    assert "stays behind" not in repo("store", "t", *GOOD).out
+    for number in range(7):
+        repo.write("x", f"new {number}.txt")
+    said = repo("store", "t", *GOOD).out
+    (line,) = [line for line in said.splitlines() if line.startswith("stays behind")]
+    assert "new 0.txt, new 1.txt, new 2.txt, new 3.txt, new 4.txt, and 2 more (" in line
+    assert "git add" in line
+    told = json.loads(repo("store", "t", *GOOD, "--json").out)
+    assert told["binding"]["untracked"] == [f"new {number}.txt" for number in range(7)]
+    assert "are not brought along: 'new 0.txt'" in repo("apply", "t", "--dry-run").out
+
+
+def test_apply_merges_and_leaves_conflicts_only_when_it_is_told_to(repo: Repository) -> None:
+    lines = [f"line {number}\n" for number in range(20)]
+    repo.write("".join(lines))
+    repo.git("commit", "-q", "-a", "-m", "longer")
+    repo.write("".join(["by the work\n", *lines[1:]]))
+    repo("store", "t", *GOOD)
+    repo.write("".join([*lines[:-1], "mine\n"]))
+    merged = repo("apply", "t")
+    assert (merged.code, "merge: app.py (changed here too)" in merged.out) == (0, True), merged
+    assert (repo.folder / "app.py").read_text() == "".join(["by the work\n", *lines[1:-1], "mine\n"])
+    again = repo("apply", "t")
+    assert (again.code, ": nothing to do\n" in again.out) == (0, True), again
+    repo.write("".join(["mine\n", *lines[1:]]))
+    refused = repo("apply", "t")
+    assert (refused.code, "--leave-conflicts" in refused.err) == (4, True), refused
+    assert (repo.folder / "app.py").read_text() == "".join(["mine\n", *lines[1:]])
+    left = repo("apply", "t", "--leave-conflicts", "--json")
+    assert left.code == 4
+    assert [file["action"] for file in json.loads(left.out)["files"] if file["path"] == "app.py"] == ["conflict left"]
+    assert "<<<<<<< here\nmine\n" in (repo.folder / "app.py").read_text()
 
 
 def test_what_a_step_of_a_run_hands_over_is_shown(cli: "Cli") -> None:
@@ -378,7 +414,7 @@ def test_without_a_home_nothing_is_found_and_none_is_made(cli: "Cli") -> None:
     for words in EVERY:
         answer = repo(*words)
         assert (answer.code, "`handoff store`" in answer.err) == (5, True), words
-    assert repo("lint", "x", *GOOD).code == 0
+    assert repo("lint", "limits", *GOOD).code == 0
     assert repo("store", "x").code == 2  # wrong usage
     assert not (repo.folder / ".outlast").exists()
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from outlast.doors.cli.answer import SHOWN
 from outlast.doors.cli.render import width
 
 if TYPE_CHECKING:
@@ -28,7 +29,19 @@ def test_an_empty_inbox_says_so(cli: "Cli") -> None:
     cli.here("flows.py:report", topic="ai")
     answer = cli("inbox")
     assert (answer.code, answer.out) == (0, "no run waits for anything; `outlast runs` lists them all\n")
-    assert cli("inbox", "--json").json == {"waits": [], "answered": []}
+    assert cli("inbox", "--json").json == {"waits": [], "answered": [], "contested": []}
+
+
+def test_no_number_of_newer_handoffs_hides_a_contested_one(cli: "Cli") -> None:
+    (cli.folder / "a.txt").write_text("one")
+    with cli.opened() as outlast:
+        fields = {"summary": "s", "handoff_text": "t"}
+        root = str(cli.folder)
+        outlast.handoff.store(anchor="task:old", target_files=["a.txt"], repo_root=root, **fields)  # type: ignore[arg-type]
+        for number in range(SHOWN):
+            outlast.handoff.store(anchor=f"task:{number}", bind=False, **fields)  # type: ignore[arg-type]
+    (cli.folder / "a.txt").write_text("two")
+    assert [one["anchor"] for one in cli("inbox", "--json").json["contested"]] == ["task:old"]
 
 
 def test_every_wait_is_listed_with_the_commands_that_answer_it(cli: "Cli") -> None:
@@ -52,7 +65,7 @@ def test_json_has_the_waits_and_whose_they_are(cli: "Cli") -> None:
     assert (found["id"], found["run_id"], found["type"], found["step"]) == (wait, run, "approval", "approve")
     assert (found["flow"], found["says"]) == ("flow.yaml:build", "approve waits for approval")
     assert found["payload"]["risk"] == "low"
-    assert cli("inbox", "--json", "--scope", "other").json == {"waits": [], "answered": []}
+    assert cli("inbox", "--json", "--scope", "other").json == {"waits": [], "answered": [], "contested": []}
 
 
 def test_an_approval_goes_on_with_its_comment(cli: "Cli") -> None:
@@ -79,7 +92,7 @@ def test_a_declined_run_has_ended_and_says_so_everywhere(cli: "Cli") -> None:
     assert (resumed.code, resumed.out) == (4, f"run {run} aborted\ndeclined by local: not like this\n")
     found = cli("resume", run, "--json")
     assert (found.code, found.json["status"], found.json["error"]["type"]) == (4, "aborted", "declined")
-    assert cli("inbox", "--json").json == {"waits": [], "answered": []}
+    assert cli("inbox", "--json").json == {"waits": [], "answered": [], "contested": []}
 
 
 def test_declining_with_resume_exits_4_when_the_run_has_ended(cli: "Cli") -> None:

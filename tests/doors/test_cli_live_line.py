@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 CLEAR = "\r\x1b[2K"
 FLOW = """
-import pdb, sys, time
+import getpass, pdb, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+try:
+    from sitecustomize import getpass as read_unseen  # taken before anything of ours was there
+except ImportError:
+    from getpass import getpass as read_unseen
 from pathlib import Path
 from outlast import Run, AsyncRun, flow, step
 
@@ -42,6 +48,16 @@ def wait_a_while() -> None:
         time.sleep(0.01)
 
 @flow
+def beside(run: Run) -> int:
+    pool = ThreadPoolExecutor(1)
+    other = pool.submit(copy_context().run, wait_a_while)
+    time.sleep(0.3)
+    try:
+        return unseen(True)
+    finally:
+        other.result()
+
+@flow
 def collected(run: Run) -> int:
     found = run.map(fetch, [5, 6, 7], key=lambda n: f"no {n}", on_error="collect")
     wait_a_while()
@@ -68,6 +84,21 @@ def in_thread() -> int:
 @step
 def ask() -> int:
     return int(input("a number? "))
+
+@step
+def unseen(by_name: bool) -> int:
+    read = read_unseen if by_name else getpass.getpass
+    return len(read("the word? "))
+
+@flow
+def by_module(run: Run) -> int:
+    time.sleep(0.3)
+    return unseen(False)
+
+@flow
+def by_name(run: Run) -> int:
+    time.sleep(0.3)
+    return unseen(True)
 
 @step
 def say() -> int:
@@ -181,6 +212,34 @@ def test_a_step_that_reads_a_line_is_not_written_over(watched: "Cli", at_termina
     assert screen.end() == 0
     assert "a number? 42\r\n" in screen.seen
     assert "result: 42" in screen.seen
+
+
+@pytest.mark.parametrize("flow", ["by_module", "by_name"])
+def test_a_word_that_is_typed_unseen_is_asked_for_on_a_line_of_its_own(
+    watched: "Cli", at_terminal: Open, flow: str
+) -> None:
+    (watched.folder / "sitecustomize.py").write_text("from getpass import getpass\n")
+    screen = at_terminal("run", f"live.py:{flow}", PYTHONPATH=str(watched.folder))
+    screen.type("", after="· between steps")  # the moving line is there
+    screen.type("open-", after="the word? ")
+    screen.watch(seconds=1)  # many looks of the watcher
+    screen.type("sesame\n", after="")
+    assert screen.end() == 0
+    assert "the word? \r\n" in screen.seen  # nothing came while somebody typed
+    assert screen.seen.partition("the word? ")[0].endswith(CLEAR)
+    assert "open-" not in screen.seen
+    assert "result: 11" in screen.seen
+
+
+def test_what_happens_while_somebody_types_unseen_is_said_afterwards(watched: "Cli", at_terminal: Open) -> None:
+    screen = at_terminal("run", "live.py:beside")
+    screen.type("", after="the word? ")
+    (watched.folder / "go").touch()
+    screen.watch(seconds=1)
+    screen.type("sesame\n", after="")
+    assert screen.end() == 0
+    assert "the word? \r\n" in screen.seen
+    assert [line for line in screen_of(screen.seen) if line.startswith("  wait_a_while succeeded")]
 
 
 def test_what_a_step_prints_is_whole_and_stays(watched: "Cli", at_terminal: Open) -> None:

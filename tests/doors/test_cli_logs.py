@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from outlast.commands.logs import logs as logs_of
-from outlast.doors.cli.live import harmless
+from outlast.doors.cli.screen import harmless
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -204,7 +204,7 @@ def test_a_transcript_is_read_in_pieces(cli: "Cli") -> None:
         (log,) = outlast.logs(run)
         sizes = [len(piece) for piece in log.pieces()]
         assert (sum(sizes), len(sizes) > 1, log.size_bytes) == (3_000_000, True, 3_000_000)
-        assert logs_of(outlast._runtime, run)[0].step == "much"
+        assert logs_of(outlast._executor.caller, run)[0].step == "much"
 
 
 def test_a_pipe_that_nobody_reads_ends_it(cli: "Cli") -> None:

@@ -177,3 +177,67 @@ def test_a_file_that_a_step_only_found_is_named_after_the_one_that_made_it(folde
     folder.write("go", "")
     assert folder.cli("resume", run, "--from", "each[a]/w").code == 0
     assert folder.read("a.out") == "1\n"
+
+
+# -- of runs that a run began ------------------------------------------------------------------------
+
+SUB = 'flow: sub\nsteps:\n- {id: make, run: "echo made > made.md", writes: [made.md]}\n'
+ABOVE = """\
+- {id: below, flow: sub.yaml}
+- {id: use, run: "cat made.md >> diary; test -f go", reads: made.md}
+"""
+
+
+@pytest.fixture
+def began(folder: Folder) -> tuple[str, str]:
+    """A run that failed, and the one that it began, which has ended well and whose file is gone."""
+    folder.write("sub.yaml", SUB)
+    run = failed(folder, ABOVE)
+    child = next(each["id"] for each in folder.cli("runs", "--json").json["runs"] if each["parent"] == run)
+    assert folder.lines() == ["made"]
+    (folder.path / "made.md").unlink()
+    return run, str(child)
+
+
+def test_a_file_that_a_finished_child_left_and_that_is_gone_refuses_its_parent(
+    folder: Folder, began: tuple[str, str]
+) -> None:
+    run, child = began
+    said = folder.cli("resume", run)
+    assert (said.code, "[contested]" in said.err, folder.lines()) == (4, True, ["made"])
+    told = " ".join(folder.cli("resume", run, "--dry-run").out.split())
+    for words in (
+        f"make of run {child}",
+        f"outlast fork {child} --from make --resume",
+        f"outlast outputs {child} --restore --step make",
+        f"outlast resume {run} --accept 'output_missing:make of run {child}' --why WHY",
+    ):
+        assert words in told
+    verified = folder.cli("verify", run, "--json").json
+    assert [(one["path"], one["child"]) for one in verified["outputs"]] == [("made.md", child)]
+    assert "made.md" in folder.cli("audit", run).out
+
+
+@pytest.mark.parametrize("way", ["restore", "restore of its parent", "accept", "again"])
+def test_each_way_that_is_named_for_a_file_of_a_child_leads_on(
+    folder: Folder, began: tuple[str, str], way: str
+) -> None:
+    run, child = began
+    folder.write("go", "")
+    if way.startswith("restore"):
+        of = child if way == "restore" else run
+        assert folder.cli("outputs", of, "--restore", "--step", "make").out == "put back: made.md (of make)\n"
+    if way == "again":
+        assert folder.cli("fork", child, "--from", "make", "--resume").code == 0
+    accepting = ["--accept", f"output_missing:make of run {child}", "--why", "seen"]
+    if way == "accept":
+        folder.flow(ABOVE.replace("cat made.md >> diary; ", ""))
+    assert folder.cli("resume", run, *(accepting if way == "accept" else [])).code == 0
+
+
+def test_a_file_that_a_later_step_of_the_parent_wrote_is_that_steps(folder: Folder) -> None:
+    folder.write("sub.yaml", SUB)
+    again = '- {id: over, run: "echo over > made.md", writes: [made.md]}\n'
+    run = failed(folder, ABOVE.replace("- {id: use", f"{again}- {{id: use"))
+    (found,) = folder.cli("outputs", run, "--json").json["outputs"]
+    assert (found["step"], found["child"], found["found"]) == ("over", "", "same")

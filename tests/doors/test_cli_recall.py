@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outlast
-from outlast.handoffs.reading import tokens_of
+from outlast.values.estimate import tokens_about as tokens_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -61,7 +61,18 @@ def test_too_small_a_budget_names_the_need_and_the_option(told: Cli) -> None:
 
 def test_an_empty_scope_says_that_nothing_is_there_yet(told: Cli) -> None:
     shown = told("workspace", "recall", "exporter", "--scope", "new")
-    assert (shown.code, shown.out) == (0, "nothing was recalled: nothing is recorded in this scope yet\n")
+    assert (shown.code, shown.out) == (0, "nothing is recorded in this scope yet\n")
+
+
+def test_no_match_says_so_and_shows_the_pins_alone(told: Cli) -> None:
+    shown = told("workspace", "recall", "qwertz").out.splitlines()
+    assert shown[1:3] == ["    Nothing is published on Fridays.", "nothing recorded matches this goal"]
+    assert not any("exporter" in line for line in shown)
+
+
+def test_what_is_left_out_for_want_of_room_is_named(told: Cli) -> None:
+    shown = told("workspace", "recall", "exporter or lunch", "--limit", "2").out
+    assert "left out: 1 that came after the last one asked for: record:" in shown
 
 
 def test_a_goal_may_come_from_a_file_and_begin_with_a_dash(told: Cli) -> None:
@@ -75,3 +86,27 @@ def test_a_goal_that_has_no_end_is_refused_and_a_long_one_is_not_said_again(told
     assert endless.code == 2
     assert "GOAL: it has more than 1,048,576 bytes" in endless.err
     assert told("workspace", "recall", "exporter " * 1000).out.endswith("why each: the same with --explain\n")
+
+
+def test_a_tokenizer_is_given_by_an_option_or_the_environment(told: Cli) -> None:
+    asked = ("workspace", "recall", "exporter", "--budget", "300", "--json")
+    pack = json.loads(told(*asked, "--tokenizer", "builtins:len").out)
+    assert pack["tokens"] == len(pack["prompt"]) <= 300
+    assert json.loads(told(*asked).out)["tokens"] < pack["tokens"]
+    assert json.loads(told(*asked, OUTLAST_TOKENIZER="builtins:len").out)["tokens"] == pack["tokens"]
+    refused = told(*asked, "--tokenizer", "nowhere:len")
+    assert refused.code == 2
+    error = json.loads(refused.out)["error"]
+    assert (error["code"], error["path"]) == ("tokenizer_invalid", "tokens_of")
+    assert "cannot be loaded" in error["detail"]
+    assert "cannot be stored" not in refused.out
+    refused = told(*asked, OUTLAST_TOKENIZER="nowhere:len")
+    error = json.loads(refused.out)["error"]
+    assert (refused.code, error["code"], error["path"]) == (2, "tokenizer_invalid", "OUTLAST_TOKENIZER")
+
+
+def test_a_tokenizer_that_fails_is_named_with_what_went_wrong(told: Cli) -> None:
+    asked = ("workspace", "recall", "exporter", "--json")
+    for refused in (told(*asked, "--tokenizer", "builtins:int"), told(*asked, OUTLAST_TOKENIZER="builtins:int")):
+        assert refused.code == 2
+        assert "'builtins:int' failed: ValueError" in json.loads(refused.out)["error"]["detail"]

@@ -1,5 +1,6 @@
 """`outlast workspace record` and its kin: what is printed, and the same as JSON."""
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,3 +125,54 @@ def test_a_handoff_names_its_evidence_and_is_contested_with_it(cli: "Cli", made:
     (reason,) = [each for each in found["reasons"] if each["weight"] == "contests"]
     assert (reason["code"], reason["subject"]) == ("evidence_contradicted", seen)
     assert found["refs"] == [seen]
+
+
+# -- many at once ------------------------------------------------------------------------------------
+
+
+def test_the_lines_of_a_file_are_recorded_all_or_none_and_once(cli: "Cli") -> None:
+    lines = [{"kind": "note", "text": "One."}, {"kind": "decision", "text": "Two.", "at": "2026-11-17T09:00:00Z"}]
+    file = cli.folder / "my notes.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
+    made = cli("workspace", "record-many", file.name, "--operation-id", "import-1")
+    assert made.code == 0
+    again = cli("workspace", "record-many", file.name, "--operation-id", "import-1")
+    assert (again.out, again.err) == (made.out, "2 records were recorded already\n")
+    listed = json.loads(cli("workspace", "records", "--json").out)["records"]
+    assert [one["ref"] for one in reversed(listed)] == made.out.splitlines()
+    assert listed[0]["at"] == "2026-11-17T09:00:00Z"
+    file.write_text('{"kind": "note", "text": "Three."}\n{"kind": "thought", "text": "Four."}\n')
+    refused = cli("workspace", "record-many", file.name)
+    assert (refused.code, "records[1].kind" in refused.err) == (2, True)
+    assert len(json.loads(cli("workspace", "records", "--json").out)["records"]) == 2
+
+
+@pytest.mark.parametrize("text", ["{", '{"kind": "note", "text": "x", "at": "soon"}'])
+def test_a_line_that_is_no_record_is_named_by_its_number(cli: "Cli", text: str) -> None:
+    refused = cli("workspace", "record-many", "-", stdin='{"kind": "note", "text": "One."}\n' + text)
+    assert refused.code == 2
+    assert "FILE: line 2: " in refused.err
+    assert "cannot read" in cli("workspace", "record-many", "nowhere.jsonl").err
+
+
+def test_a_record_that_is_refused_is_named_by_its_line(cli: "Cli") -> None:
+    good = '\n{"kind": "note", "text": "One."}\n\n'
+    for bad, place in (('{"kind": "thought", "text": "x"}', "kind"), ('{"kind": "note", "text": ""}', "text")):
+        refused = cli("workspace", "record-many", "-", stdin=good + bad)
+        assert f"records[1].{place}" in refused.err
+        assert "records[1] is line 4 of FILE" in refused.err
+    missing = cli(
+        "workspace", "record-many", "-", stdin=good + '{"kind": "note", "text": "x", "refs": ["record:none"]}'
+    )
+    assert (missing.code, "records[1] is line 4 of FILE" in missing.err) == (5, True)
+    file = cli.folder / "latin.jsonl"
+    file.write_bytes(b'{"kind": "note", "text": "x"}\n{"kind": "note", "text": "\xe9"}\n')
+    assert "at byte 56, line 2" in cli("workspace", "record-many", "latin.jsonl").err
+
+
+def test_only_line_ends_end_a_record(cli: "Cli") -> None:
+    text = "one\u2028two\x85three"
+    lines = json.dumps({"kind": "note", "text": text}, ensure_ascii=False) + "\r\n"
+    assert cli("workspace", "record-many", "-", stdin=lines * 2).code == 0
+    found = json.loads(cli("workspace", "records", "--json").out)["records"]
+    assert [one["text"] for one in found] == [text] * 2

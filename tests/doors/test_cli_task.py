@@ -89,16 +89,16 @@ def test_a_terminal_is_one_worker(repo: Repository, terminal: Shell) -> None:
 
 
 def test_inspect_has_every_field_and_looks_only(repo: Repository) -> None:
-    task(repo, "pause", "t", *GOOD, "--actor", "ann")
-    found = task(repo, "inspect", "t", "--history", "1", "--json").json
+    task(repo, "pause", "limits", *GOOD, "--actor", "ann")
+    found = task(repo, "inspect", "limits", "--history", "1", "--json").json
     assert (found["state"], found["events"], [each["kind"] for each in found["history"]]) == ("paused", 2, ["paused"])
     assert (found["handoff"]["verdict"], found["checkpoints"], found["runs"], found["waits"]) == ("trusted", [], [], [])
     assert [each["name"] for each in found["allowed_actions"]] == [
         *("pause", "resume", "complete", "record_event", "reopen")
     ]
-    text = task(repo, "inspect", "t", "--history", "1").out
+    text = task(repo, "inspect", "limits", "--history", "1").out
     assert "[1 of 2 events shown; --history N shows more]" in text
-    assert task(repo, "inspect", "t", "--json").json["events"] == 2
+    assert task(repo, "inspect", "limits", "--json").json["events"] == 2
 
 
 def test_what_contests_is_accepted_by_name(repo: Repository) -> None:
@@ -134,7 +134,8 @@ def test_the_list_shows_tasks_by_state(repo: Repository) -> None:
 def test_a_run_of_the_task_is_continued_by_its_command(cli: "Cli", repo: Repository) -> None:
     assert cli("run", "flows.py:report", "topic=kelp", "--task", "t", DIE_IN_DRAFT="1").code != 0
     got = task(repo, "resume", "t", "--json").json
-    assert got["command"] == f"outlast resume {got['claim']['run_id']}"
+    home = f"--home {repo.folder / '.outlast'}"
+    assert got["command"] == f"OUTLAST_CLAIM={got['claim']['id']} outlast {home} resume {got['claim']['run_id']}"
     refused = task(repo, "complete", "t")
     assert (refused.code, "is crashed" in refused.err) == (4, True)
     assert cli("resume", got["claim"]["run_id"], OUTLAST_CLAIM=got["claim"]["id"]).code == 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from outlast.doors.cli.asking import KEYS
+from outlast.doors.cli.ask import KEYS
 from outlast.doors.cli.render import width
 from outlast.runs.waits.interrupt import CHOICES as CHOICES_OF
 
@@ -93,7 +93,7 @@ def test_several_questions_are_asked_one_after_another(cli: "Cli", at_terminal: 
 
 
 def test_a_crash_loop_is_asked_about(cli: "Cli", at_terminal: Open) -> None:
-    for _ in range(4):  # whether the very first one is known depends on how soon it was
+    for _ in range(3):  # the very first one counts, however soon it was
         cli.here("flows.py:crasher", env={"DIE": "1"})
     screen = at_terminal("resume", DIE="")
     screen.type("r\n", after=CHOICES)

@@ -148,9 +148,9 @@ def test_a_thousand_waits_are_listed_in_no_time(tmp_path: Path, record_property:
         for number in range(1000):
             outlast.run(asks, number)
         began = time.process_time()
-        found = inbox(outlast._runtime)
+        found = inbox(outlast._executor.home)
         took = time.process_time() - began
-        plan = outlast._runtime.store.read(
+        plan = outlast._executor.home.store.read(
             lambda look: list(look.connection.execute(f"EXPLAIN QUERY PLAN {look.sql['inbox_waits']}"))  # type: ignore[attr-defined]
         )
     record_property("seconds", took)

@@ -13,6 +13,7 @@ import pytest
 
 from outlast import AsyncOutlast, Outlast, __version__, errors
 from outlast.errors import (
+    BudgetTooSmall,
     EmbeddedOnly,
     ExtraMissing,
     Forbidden,
@@ -20,6 +21,7 @@ from outlast.errors import (
     NotFound,
     OperationConflict,
     OutlastError,
+    RecordNotFound,
     RunNotFound,
     ServerUnreachable,
     Unauthenticated,
@@ -28,7 +30,7 @@ from outlast.python.handoffs import Handoffs
 from outlast.python.sessions import Sessions
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.python.workspace import Workspace
-from outlast.remote import errors as client_errors
+from outlast.remote import line as client_errors
 from outlast.remote.handoffs import RemoteHandoffs
 from outlast.remote.outlast import AsyncRemoteOutlast, RemoteOutlast
 from outlast.remote.sessions import RemoteSessions
@@ -59,7 +61,7 @@ def outlast(server: Served) -> Iterator[Outlast]:
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
     Outlast: {"signals", "with_options"},
     AsyncOutlast: {"signals", "with_options"},
-    Handoffs: {"lint", "diff", "apply", "relative", "output"},
+    Handoffs: {"lint", "diff", "apply", "relative", "relative_must", "output"},
     Workspace: set[str](),
     Tasks: {"open_task_session"},
     TaskSession: {"task_id", "scope", "actor", "claim_id"},
@@ -143,6 +145,39 @@ def test_what_needs_the_home_says_what_to_do_instead(outlast: Outlast, ask: Call
     assert error.value.what_next
 
 
+@pytest.mark.parametrize("scale", [1, 3, 0.4])
+def test_a_tokenizer_of_ones_own_is_obeyed_by_the_client(outlast: Outlast, scale: float) -> None:
+    texts = [
+        {"kind": "note", "text": f"The exporter of team {n} writes {n * n} files.", "source": f"{n}"} for n in range(40)
+    ]
+    made = outlast.workspace.record_many(texts, scope=f"counted {scale}")
+
+    def count(text: str) -> int:
+        return int(len(text) * scale / 4) + 1
+
+    pack = outlast.workspace.recall("exporter files", 400, tokens_of=count, scope=f"counted {scale}")
+    assert {entry.ref for entry in pack.entries} <= {one.ref for one in made}
+    assert (pack.tokens, pack.budget) == (count(pack.prompt()), 400)
+    assert 200 < pack.tokens <= 400
+    outlast.workspace.record("decision", "Nothing is published on Fridays.", pinned=True, scope=f"counted {scale}")
+    with pytest.raises(BudgetTooSmall) as refused:
+        outlast.workspace.recall("exporter", 5, tokens_of=count, scope=f"counted {scale}")
+    enough = outlast.workspace.recall("exporter", refused.value.needed, tokens_of=count, scope=f"counted {scale}")
+    assert enough.entries[0].hard
+
+
+def test_many_records_go_in_at_once_and_mistakes_are_named_by_their_place(outlast: Outlast) -> None:
+    made = outlast.workspace.record_many(
+        [{"kind": "note", "text": "One."}, {"kind": "note", "text": "Two."}], scope="m"
+    )
+    assert [one.text for one in made] == ["One.", "Two."]
+    assert outlast.workspace.record_many([], scope="m") == []
+    with pytest.raises(RecordNotFound) as missing:
+        outlast.workspace.record_many([{"kind": "note", "text": "x", "refs": ["record:none"]}], scope="m")
+    assert missing.value.to_dict()["path"] == "records[0].refs"
+    assert len(outlast.workspace.records(scope="m")) == 2
+
+
 def test_a_class_of_ones_own_stays_embedded(server: Served) -> None:
     class Mine(Outlast):
         pass
@@ -203,7 +238,7 @@ SAME_ERRORS: list[Callable[[Outlast], Any]] = [
     lambda outlast: outlast.workspace.versions("nope"),
     lambda outlast: outlast.workspace.record("decision", ""),
     lambda outlast: outlast.workspace.record("decision", "t", refs=["record:nope"]),
-    lambda outlast: outlast.workspace.link("record:a", "supports", "record:b"),
+    lambda outlast: outlast.workspace.link("record:nope", "supports", "record:none"),
     lambda outlast: outlast.workspace.recall("goal", -1),
     lambda outlast: outlast.workspace.record("opinion", "t"),
     lambda outlast: outlast.workspace.link("record:a", "likes", "record:b"),

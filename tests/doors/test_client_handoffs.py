@@ -24,12 +24,13 @@ from outlast.errors import (
 from .client_story import Plain, git, make_repository
 from .server import Served, served
 
+FLOWS = str(Path(__file__).with_name("http_flows.py"))
 CHECK = "grep -q 'limit = 2' app.py"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home", flows=(FLOWS,)) as found:
         yield found
 
 
@@ -201,7 +202,7 @@ def test_elsewhere_nobody_can_look(
     (tmp_path / "unrelated").mkdir()
     monkeypatch.chdir(tmp_path / "unrelated")
     (repo / ".git").rename(repo / "gone")
-    assert "unobserved" in codes(outlast.handoff.recover("elsewhere"))
+    assert "other_place" in codes(outlast.handoff.recover("elsewhere"))
     with pytest.raises(HandoffInvalid, match="not here"):
         outlast.handoff.recover("elsewhere", run_checks=True)
     with pytest.raises(NotSettled, match="not here"):
@@ -212,13 +213,13 @@ def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
     outlast: Outlast, repo: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look and the claim somebody stores another revision, of a file that is not as it says."""
-    from outlast.remote.observe import Looking
+    from outlast.remote.observe import ObservedCall
 
     store(outlast, "moves")
     (repo / "notes.md").write_text("# then\n")
-    before, stored = Looking._sighting, []
+    before, stored = ObservedCall._sighting, []
 
-    def meanwhile(self: Looking, handoff: Any, *, with_checks: bool) -> Any:
+    def meanwhile(self: ObservedCall, handoff: Any, *, with_checks: bool) -> Any:
         seen = before(self, handoff, with_checks=with_checks)
         if not stored:
             with server.opened() as there:
@@ -226,7 +227,7 @@ def test_a_revision_that_came_meanwhile_is_looked_at_before_it_is_claimed(
             (repo / "notes.md").write_text("# now\n")
         return seen
 
-    monkeypatch.setattr(Looking, "_sighting", meanwhile)
+    monkeypatch.setattr(ObservedCall, "_sighting", meanwhile)
     got = outlast.handoff.recover("moves", claim=True)
     assert (got.handoff.revision, got.resume, got.claim) == (2, "lost", None)
     assert "file_changed" in codes(got)
@@ -272,7 +273,7 @@ def test_by_file_and_branch_only_what_is_here_is_meant(
     other = make_repository(tmp_path / "other")
     (other / "new.txt").write_text("x")
     git(other, "add", ".")
-    git(other, "commit", "-q", "-m", "other")
+    git(other, "commit", "-q", "--amend", "-m", "other")  # else both begin with the same commit
     monkeypatch.chdir(other)
     store(outlast, "two", repo_root=str(other), **scope)
     assert outlast.handoff.recover(**scope).anchor == "two"
@@ -351,6 +352,10 @@ WRONG_SIGHTS: list[dict[str, Any]] = [
     {"ran": [{"check": "other", "passed": True}]},
     {"ran": [{"check": "true", "passed": True}, {"check": "true", "passed": True}]},
     {"ran": [{"check": "true", "passed": True, "output": "a" * 64}]},
+    {"ran": [{"check": "true", "passed": True, "exit": 1}]},
+    {"ran": [{"check": "true", "passed": True, "exit": 10**20}]},
+    {"ran": [{"check": "true", "passed": True, "seconds": -1}]},
+    {"ran": [{"check": "true", "passed": True, "host": "two\nlines"}]},
 ]
 
 
@@ -369,11 +374,20 @@ def test_evidence_says_whose_key_it_was_and_where_it_ran(keyed: Served) -> None:
     key = server.keys().create("builder", roles=["write"]).text
     fields = {"anchor": "who", "summary": "s", "handoff_text": "t", "target_files": ["a.py"], "binding": BOUND}
     stored = server.post("/v1/handoff/store", fields | {"acceptance_checks": ["true"]}, key=key).json
-    ran = [{"check": "true", "passed": True, "host": "elsewhere"}]
+    ran = [{"check": "true", "passed": True, "host": "elsewhere", "exit": 0}]
     seen = {"handoff_id": stored["id"], "root": "/work", "binding": BOUND, "ran": ran}
     ask = {"anchor": "who", "actor": "builder", "observed": [seen]}
     (evidence,) = server.post("/v1/handoff/verify", ask, key=key).json["evidence"]
-    assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "runner")
+    assert (evidence["by"], evidence["where"], evidence["runner"]) == ("builder", "elsewhere", "client")
+
+
+def test_what_is_only_reported_was_said_where_the_request_came_from(server: Served) -> None:
+    report = [{"check": "true", "passed": True}]
+    fields = {"anchor": "said", "summary": "s", "handoff_text": "t", "acceptance_checks": ["true"], "baseline": report}
+    (stored,) = server.post("/v1/handoff/store", fields).json["baseline"]
+    ask = {"anchor": "said", "outcome": "failed", "evidence": report}
+    (settled,) = server.post("/v1/handoff/settle", ask).json["evidence"]
+    assert [(each["where"], each["runner"]) for each in (stored, settled)] == [("127.0.0.1", "self")] * 2
 
 
 def test_content_goes_up_and_down_by_its_digest(keyed: Served) -> None:
@@ -406,3 +420,67 @@ def test_content_that_was_damaged_on_the_server_is_told(outlast: Outlast, repo: 
     with Outlast(f"http://127.0.0.1:{server.port}") as other, pytest.raises(IntegrityBroken):
         other.handoff.output(type("E", (), {"output": name})())  # type: ignore[arg-type]
     assert json.loads(server.get(f"/v1/handoff/blobs/{name}").raw)["code"] == "integrity_broken"
+
+
+def test_a_renamed_file_and_what_a_link_leads_to_are_seen_where_the_client_is(outlast: Outlast, repo: Path) -> None:
+    (repo / "link.py").symlink_to("app.py")
+    store(outlast, "task:moved", target_files=["app.py", "link.py"])
+    (repo / "app.py").rename(repo / "moved.py")
+    got = outlast.handoff.recover("task:moved")
+    assert {"file_missing", "renamed_to", "link_target_changed"} <= codes(got)
+    assert [reason.found for reason in got.reasons if reason.code == "renamed_to"] == ["moved.py"]
+
+
+def test_what_was_edited_since_a_hook_stored_it_is_shown_by_the_client(repo: Path, tmp_path: Path) -> None:
+    from outlast.handoffs.store import Storing
+    from outlast.handoffs.store import store as store_as
+
+    fields = {"anchor": "branch:main", "summary": "s", "handoff_text": "t", "target_files": ["app.py"]}
+    with Outlast(tmp_path / "home") as here:
+        store_as(here._executor, fields, Storing(scope="default", actor="claude", source="hook"))
+    (repo / "app.py").write_text("limit = 'by hand'\n")
+    with served(tmp_path / "home") as server, Outlast(f"http://127.0.0.1:{server.port}") as outlast:
+        got = outlast.handoff.recover("branch:main")
+    assert "file_changed" in codes(got)
+    assert str(got.verdict) == "candidate"
+    assert "+limit = 'by hand'" in got.diff
+
+
+# what a run of the server left
+
+
+@pytest.fixture
+def stopped(outlast: Outlast, repo: Path) -> str:
+    """The task of a run that waits on the server, and of a handoff before it."""
+    from . import http_flows
+
+    task = f"wait-in-{repo.parent.name}"
+    store(outlast, f"task:{task}", must_keep=[{"file": "app.py", "contains": "limit"}])
+    assert outlast.start(http_flows.asking, "go on?", task=task).outcome(30).status == "waiting"
+    return f"task:{task}"
+
+
+def test_a_client_tells_nothing_of_files_that_are_where_the_run_of_a_server_is(
+    outlast: Outlast, stopped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    got = outlast.handoff.recover(stopped)
+    assert got.is_composed
+    assert {"other_place", "auto_composed"} <= codes(got)
+    assert not codes(got) & {"must_violated", "file_changed", "file_missing", "unobserved"}
+    assert got.root == ""
+    (reason,) = [each for each in got.reasons if each.code == "other_place"]
+    assert "where its run works" in reason.expected
+    assert "--repo DIR" in reason.advice
+    with pytest.raises(HandoffInvalid, match="repo_root"):
+        outlast.handoff.recover(stopped, run_checks=True)
+
+
+def test_a_client_that_names_where_the_files_of_a_run_are_looks_there(
+    outlast: Outlast, stopped: str, repo: Path
+) -> None:
+    assert "other_place" not in codes(outlast.handoff.recover(stopped, repo_root=str(repo)))
+    (repo / "app.py").write_text("nothing\n")
+    assert "must_violated" in codes(outlast.handoff.recover(stopped, repo_root=str(repo)))

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from outlast.errors import (
     IntegrityBroken,
     Invalid,
     LookFirst,
+    OtherPlace,
     OutlastError,
     ReplyInvalid,
     ReplyRefused,
@@ -263,7 +265,7 @@ def test_an_answer_opens_no_folder_in_which_the_caller_is_not(
 ) -> None:
     for root in (elsewhere, repo / ".." / "elsewhere", Path("/")):
         seen = seen_of(server, outlast, handoff(binding=bound(root, "private.txt")))
-        assert seen == {"handoff_id": "abcdefghjkmn"}, root
+        assert seen == {"handoff_id": "abcdefghjkmn", "here": str(repo)}, root
 
 
 def test_nor_a_repository_by_its_commit_or_by_a_link(
@@ -288,8 +290,27 @@ def test_a_folder_that_the_caller_names_is_looked_at(
 def test_the_place_of_the_caller_and_what_is_below_is_looked_at(server: Hostile, outlast: Outlast, repo: Path) -> None:
     (repo / "sub").mkdir()
     (repo / "sub" / "a.py").write_text("a\n")
-    assert seen_of(server, outlast, handoff(binding=bound(repo / "sub", "a.py")))["root"] == str(repo / "sub")
-    assert seen_of(server, outlast, handoff(binding=bound("/another/machine", "app.py")))["root"] == str(repo)
+    commit = git(repo, "rev-parse", "HEAD").strip()
+    below = replace(bound("/another/machine/sub", "a.py", commit=commit), prefix="sub")
+    assert seen_of(server, outlast, handoff(binding=below))["root"] == str(repo / "sub")
+    about = handoff(binding=bound("/another/machine", "app.py", commit=commit))
+    assert seen_of(server, outlast, about)["root"] == str(repo)
+    assert "root" not in seen_of(server, outlast, handoff(binding=bound("/another/machine", "app.py")))
+
+
+@pytest.mark.parametrize("prefix", ["../elsewhere", "/etc", ".git", "out"])
+def test_no_word_of_where_the_root_was_leads_out_of_it(
+    server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path, prefix: str
+) -> None:
+    (repo / "out").symlink_to(elsewhere)
+    commit = git(repo, "rev-parse", "HEAD").strip()
+    about = handoff(binding=replace(bound(repo, "private.txt", commit=commit), prefix=prefix))
+    if prefix == "out":
+        assert "root" not in seen_of(server, outlast, about)
+        return
+    server.in_turn(asks("files", about))
+    with pytest.raises(ReplyInvalid):
+        outlast.handoff.recover("task:x")
 
 
 def test_whoever_is_in_the_topmost_folder_is_nowhere(
@@ -300,19 +321,16 @@ def test_whoever_is_in_the_topmost_folder_is_nowhere(
     assert "root" not in seen_of(server, outlast, handoff(must_keep=({"file": "etc/passwd", "exists": True},)))
 
 
-def test_files_that_a_client_bound_stay_its_own(
+def test_where_a_client_has_bound_files_is_no_place_of_its_own_later(
     tmp_path: Path, repo: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(tmp_path / "home") as honest:
-        url = f"http://127.0.0.1:{honest.port}"
-        with Outlast(url) as outlast:
-            store(outlast)
-            monkeypatch.chdir(elsewhere)
-            assert outlast.handoff.recover("task:x").root == str(repo)
-        with Outlast(url) as another:
-            got = another.handoff.recover("task:x")
-            assert (got.root, "unobserved" in {reason.code for reason in got.reasons}) == ("", True)
-            assert another.handoff.recover("task:x", repo_root=str(repo)).root == str(repo)
+    with served(tmp_path / "home") as honest, Outlast(f"http://127.0.0.1:{honest.port}") as outlast:
+        store(outlast)
+        assert outlast.handoff.recover("task:x").root == str(repo)
+        monkeypatch.chdir(elsewhere)
+        got = outlast.handoff.recover("task:x")
+        assert (got.root, "other_place" in {reason.code for reason in got.reasons}) == ("", True)
+        assert outlast.handoff.recover("task:x", repo_root=str(repo)).root == str(repo)
 
 
 ODD: dict[str, Binding] = {
@@ -361,7 +379,7 @@ def test_a_check_or_must_that_nobody_can_have_stored_is_not_looked_at(
 
 def test_a_root_that_can_be_no_folder_is_none(server: Hostile, outlast: Outlast, repo: Path) -> None:
     for root in (f"{repo}/\0", "\0", "", "x" * 4000, f"{repo}/{'x' * 3000}", f"{repo}/app.py"):
-        assert seen_of(server, outlast, handoff(binding=bound(root, "app.py")))["root"] == str(repo), root
+        assert "root" not in seen_of(server, outlast, handoff(binding=bound(root, "app.py"))), root
 
 
 def test_links_out_of_the_place_and_pipes_are_not_opened(
@@ -482,8 +500,15 @@ def test_apply_writes_where_the_caller_is_and_not_where_the_answer_says(
     server: Hostile, outlast: Outlast, repo: Path, elsewhere: Path
 ) -> None:
     server.answers = giving(*work_of(elsewhere, "autostart"))
+    with pytest.raises(OtherPlace):
+        outlast.handoff.apply("task:x", force=True)
+    assert (sorted(path.name for path in elsewhere.iterdir()), (repo / "autostart").exists()) == (
+        ["private.txt"],
+        False,
+    )
+    server.answers = giving(*work_of(repo, "autostart"))
     outlast.handoff.apply("task:x", force=True)
-    assert (sorted(path.name for path in elsewhere.iterdir()), (repo / "autostart").exists()) == (["private.txt"], True)
+    assert (repo / "autostart").exists()
 
 
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", "../escaped", "/tmp/escaped", "out/escaped", ".GIT/config2"])

@@ -8,13 +8,17 @@ from tests.doors.hook_work import EVENTS, TRANSCRIPTS, VERSIONS, fixture
 
 from outlast.doors.hooks import transcript as plans
 from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind, NotAnEvent, answer, pack, parse, unpack
-from outlast.doors.hooks.transcript import Step, Told, told_in
+from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep, told_in
 
-PLAN = (Step("Read app.py", "completed"), Step("Set limit to 2 in app.py", "in_progress"), Step("Run the tests"))
+PLAN = (
+    TranscriptStep("Read app.py", "completed"),
+    TranscriptStep("Set limit to 2 in app.py", "in_progress"),
+    TranscriptStep("Run the tests"),
+)
 CWD = Path("/work/app")
 
 
-def told(name: str) -> Told:
+def told(name: str) -> TranscriptFacts:
     return told_in(fixture(name, CWD).splitlines())
 
 
@@ -39,7 +43,10 @@ def test_files_of_patches_are_found_in_every_form_that_codex_writes() -> None:
 
 def test_tasks_are_known_by_the_id_that_their_making_was_answered_with() -> None:
     found = told("claude-2.1.261-transcript-tasks.jsonl")
-    assert found.plan == (Step("Set limit to 2 in app.py", "completed"), Step("Run the tests", "in_progress"))
+    assert found.plan == (
+        TranscriptStep("Set limit to 2 in app.py", "completed"),
+        TranscriptStep("Run the tests", "in_progress"),
+    )
 
 
 def test_without_a_plan_there_is_no_next_action() -> None:
@@ -48,7 +55,7 @@ def test_without_a_plan_there_is_no_next_action() -> None:
 
 
 def test_a_plan_whose_steps_are_all_done_has_no_next_action() -> None:
-    assert Told((Step("a", "completed"), Step("b", "cancelled"))).next_action is None
+    assert TranscriptFacts((TranscriptStep("a", "completed"), TranscriptStep("b", "cancelled"))).next_action is None
 
 
 ODD_LINES = [
@@ -61,7 +68,7 @@ ODD_LINES = [
 
 @pytest.mark.parametrize("line", ODD_LINES)
 def test_a_line_that_no_client_writes_tells_nothing(line: bytes) -> None:
-    assert told_in([line]) == Told()
+    assert told_in([line]) == TranscriptFacts()
 
 
 def test_only_the_end_of_a_huge_transcript_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +83,7 @@ def test_only_the_end_of_a_huge_transcript_is_read(tmp_path: Path, monkeypatch: 
 
 def test_a_transcript_that_is_gone_a_folder_or_a_device_tells_nothing(tmp_path: Path) -> None:
     for path in (tmp_path / "gone", tmp_path / "gone" / "deeper", tmp_path, Path("/dev/zero"), Path("a\0b")):
-        assert plans.read(str(path)) == Told()
+        assert plans.read(str(path)) == TranscriptFacts()
 
 
 # What comes on stdin

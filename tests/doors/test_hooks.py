@@ -16,7 +16,7 @@ from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
 from outlast import __version__
 from outlast.doors.cli.hook import setup as hook_setup
 from outlast.doors.hooks import leave as leaving
-from outlast.doors.hooks import log as notes
+from outlast.doors.hooks import place as notes
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import Client
 from outlast.doors.hooks.fire import Called, called
@@ -48,7 +48,8 @@ def test_a_session_that_ends_leaves_a_handoff_with_its_own_next_step(tmp_path: P
     assert (left.source, left.anchor, left.next_action, left.target_files[0]) == ("hook", "branch:main", NEXT, "app.py")
     assert "[>] Set limit to 2 in app.py" in left.handoff_text
     text = work.start(session="another")
-    assert text.startswith("# Verdict: trusted\n")
+    assert text.startswith("# Verdict: candidate\n")  # nobody wrote a check
+    assert "no_checks (weakens)" in text
     assert f"> {NEXT}" in text
     assert tokens_of(text) <= 1500
 
@@ -132,7 +133,7 @@ def test_a_changed_file_or_a_changed_plan_makes_one(work: Work) -> None:
 
 def test_a_session_that_only_talked_leaves_nothing(work: Work) -> None:
     work.say({"type": "user", "message": {"role": "user", "content": "What is this?"}})
-    assert work.leave("end") == leaving.Left(None)
+    assert work.leave("end") == leaving.LeftRevision(None)
     with work.opened() as outlast, pytest.raises(HandoffNotFound):
         outlast.handoff.get(anchor="branch:main")
 
@@ -158,7 +159,7 @@ def test_the_task_names_the_anchor_when_there_is_one(work: Work) -> None:
     left = work.leave("end", task="limits").handoff
     assert left is not None
     assert left.anchor == "task:limits"
-    assert work.start(session="b", task="limits").startswith("# Verdict: trusted")
+    assert work.start(session="b", task="limits").startswith("# Verdict: candidate")
 
 
 def test_worktrees_share_the_home_of_the_main_one(work: Work, tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_worktrees_share_the_home_of_the_main_one(work: Work, tmp_path: Path) ->
     assert left.anchor == "branch:side"
     text = work.start(beside, session="b")
     assert "branch:side" in text
-    assert f"export OUTLAST_HOME={work.home}" in text
+    assert "OUTLAST_HOME" not in text  # a command that is run there finds it too
 
 
 def test_two_sessions_on_one_branch_take_turns_and_neither_repeats_itself(work: Work) -> None:
@@ -248,7 +249,7 @@ def test_finished_work_is_opened_again_only_by_a_plan_made_since(work: Work) -> 
     work.plan()
     work.leave("stop")
     with work.opened() as outlast:
-        outlast.handoff.settle("branch:main", "completed", repo_root=str(work.folder))
+        outlast.handoff.settle("branch:main", "completed", repo_root=str(work.folder), override="no check was written")
     work.edit("limit = 8\n")
     assert work.leave("stop").handoff is None
     assert work.start(session="b") == ""
@@ -291,7 +292,90 @@ def test_nothing_in_the_home_but_the_ledger_decides_what_a_start_is_told(work: W
     (folder / f"{''.join(names)}.json").write_text(forged(work))
     told = context("claude", work.fire("start").stdout)
     assert "FORGED" not in told
-    assert "contested" in told
+    assert "# Verdict: candidate" in told
+    assert "file_changed" in told
+
+
+def test_what_the_user_edits_between_two_sessions_is_shown_and_stops_nobody(work: Work) -> None:
+    work.plan()
+    work.leave("end")
+    assert "file_changed" not in work.start()
+    work.edit("limit = 'by hand'\n")
+    for _ in range(2):  # a second session is told the same
+        told = work.start()
+        assert told.startswith("# Verdict: candidate")
+        assert "file_changed (weakens)" in told
+        assert "Stop" not in told
+        assert "> -limit = 2\n> +limit = 'by hand'" in told
+    command = [sys.executable, "-P", "-m", "outlast", "handoff", "recover", "branch:main"]
+    typed = subprocess.run(command, cwd=work.folder, env=environment(), capture_output=True, check=True)
+    assert b"+limit = 'by hand'" in typed.stdout
+    (work.folder / "app.py").unlink()
+    assert "Stop" in work.start()
+
+
+def test_what_a_check_came_to_is_not_forgotten_because_a_session_ended(work: Work) -> None:
+    def written(how: str) -> None:
+        fields = {"summary": "The limit of requests.", "handoff_text": how, "next_action": how}
+        checks = {"acceptance_checks": ["grep -q limit app.py"], "target_files": ["app.py"]}
+        with work.opened() as outlast:
+            outlast.handoff.store("branch:main", repo_root=str(work.folder), baseline=True, **fields, **checks)
+
+    def run() -> None:
+        with work.opened() as outlast:
+            outlast.handoff.verify("branch:main", repo_root=str(work.folder))
+
+    work.plan()
+    written("Set limit to 3 in app.py, then run the check.")
+    for text, step in (("limit = 3\n", "Write the docs of the limit"), ("limit = 4\n", "Write the log of changes")):
+        work.edit(text)
+        work.todos((step, "pending"))
+        left = work.leave("end").handoff
+        assert left is not None
+        assert (left.source, left.acceptance_checks, left.baseline) == ("hook", ("grep -q limit app.py",), ())
+    work.edit("bound = 4\n")  # by hand, between two sessions: nobody has run the check on that
+    assert work.start(session="next").startswith("# Verdict: candidate")
+    run()
+    told = work.start(session="after")
+    assert told.startswith("# Verdict: contested")
+    assert "check_regressed (contests) grep -q limit app.py: expected passed when stored" in told
+    work.edit("bound = 5\n")
+    work.todos(("Write the page about limits", "pending"))
+    assert work.leave("end").handoff is not None  # on other content what failed is still known
+    told = work.start(session="last")
+    assert told.startswith("# Verdict: candidate")
+    assert "failed_before (weakens) grep -q limit app.py" in told
+    work.edit("limit = 6\n")
+    run()
+    assert "failed_before" not in work.start(session="mended")
+
+
+def test_a_must_that_a_session_broke_is_broken_for_the_next_one_too(work: Work) -> None:
+    work.plan()
+    asked = {"must_keep": ["lib/tool.py"], "must_change": ["app.py"], "acceptance_checks": ["grep -q limit app.py"]}
+    with work.opened() as outlast:
+        how = "Set limit to 3 in app.py, then run the check."
+        fields = {"summary": "The limit of requests.", "handoff_text": how, "target_files": ["app.py"]}
+        outlast.handoff.store("branch:main", repo_root=str(work.folder), **fields, **asked)
+    work.edit("limit = 3\n")
+    work.edit("tool = 2\n", "lib/tool.py")
+    for step in ("Write the docs of the limit", "Write the log of changes"):
+        work.todos((step, "pending"))
+        assert work.leave("end").handoff is not None
+        told = work.start(session=step)
+        assert told.startswith("# Verdict: contested")
+        assert "must_violated (contests) lib/tool.py: expected kept, found is not as it was" in told
+    with work.opened() as outlast:  # whoever asked for it takes it as it is
+        taken = {"claim": True, "accept": ["must_violated:lib/tool.py"], "why": "that is fine"}
+        outlast.handoff.recover("branch:main", repo_root=str(work.folder), **taken)
+        outlast.handoff.settle("branch:main", "released", repo_root=str(work.folder))
+    work.todos(("Write the page about limits", "pending"))
+    assert work.leave("end").handoff is not None
+    assert "must_violated" not in work.start(session="after")
+    with work.opened() as outlast:
+        outlast.handoff.claim("branch:main", repo_root=str(work.folder))
+        done = outlast.handoff.settle("branch:main", "completed", repo_root=str(work.folder))  # app.py has changed
+    assert done.outcome == "completed"
 
 
 def forged(work: Work) -> str:
@@ -329,7 +413,7 @@ def loaded(work: Work, kind: str) -> list[str]:
     return found[1:]
 
 
-WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "home", "home.ours", "home.user")}
+WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "home", "home.ours")}
 OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.plain", "values.private")}
 
 
@@ -349,7 +433,7 @@ NOT_FOR_A_START = {
     *(
         "outlast.python.outlast",
         "outlast.python.shared",
-        "outlast.doors.cli.edges",
+        "outlast.doors.cli.exits",
         "outlast.doors.http",
         "outlast.doors.mcp",
     ),
@@ -385,7 +469,7 @@ def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
     assert work.newest().next_action == NEXT
     assert [*sessions.all_of(str(work.home))] == []
     done = work.fire("start")
-    assert context("claude", done.stdout).startswith("# Verdict: trusted")
+    assert context("claude", done.stdout).startswith("# Verdict: candidate")
     assert work.log == ""
 
 
@@ -528,7 +612,8 @@ def test_a_database_that_is_locked_holds_nobody_up(work: Work) -> None:
         work.edit("limit = 6\n")
         assert forked(work, "stop", fixture("claude-2.1.261-stop.json", work.folder, work.transcript)) == (0, b"", b"")
         text = context("claude", forked(work, "start", _start_of(work))[1])
-        assert "# Verdict: contested" in text  # app.py is not as it was stored
+        assert "# Verdict: candidate" in text  # app.py is not as it was stored
+        assert "> +limit = 6" in text
     finally:
         locker.kill()
         locker.communicate()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.doors.http.calls import Call, Paged, cursor_of
-from outlast.doors.http.tables import CALLS
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall, Paged, cursor_of
 from outlast.errors import NotFound
 
 from .http_world import FLOWS, MARK, World, world
@@ -38,21 +38,21 @@ def theirs(server: Served) -> World:
     return world(server, f"of-{MARK}")
 
 
-def asked(ours: World, call: Call, cursor: str) -> tuple[int, Any]:
+def asked(ours: World, call: HttpCall, cursor: str) -> tuple[int, Any]:
     path = ours.path_of(call)
     reply = ours.server.get(f"{path}{'&' if '?' in path else '?'}cursor={cursor}", key=ours.owner)
     return reply.status, reply.json
 
 
 @pytest.mark.parametrize("call", PAGED, ids=lambda call: call.name)
-def test_a_cursor_that_is_none_is_refused_by_every_list(ours: World, call: Call) -> None:
+def test_a_cursor_that_is_none_is_refused_by_every_list(ours: World, call: HttpCall) -> None:
     for cursor in NONE:
         status, said = asked(ours, call, cursor)
         assert (status, said["code"], said["path"]) == (422, "request_invalid", "cursor"), (cursor, said)
 
 
 @pytest.mark.parametrize("call", [call for call in PAGED if call.name not in COUNTED], ids=lambda call: call.name)
-def test_a_cursor_of_another_list_tenant_or_scope_is_refused(ours: World, theirs: World, call: Call) -> None:
+def test_a_cursor_of_another_list_tenant_or_scope_is_refused(ours: World, theirs: World, call: HttpCall) -> None:
     foreign = [theirs.ids[name] for name in ("run_id", "record", "checkpoint", "handoff_id")]
     foreign += [of_another_scope(ours)[call.name]] if call.name in of_another_scope(ours) else []
     for place in (*NAMES, *foreign):
@@ -78,7 +78,7 @@ def of_another_scope(ours: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("call", [call for call in PAGED if call.name in COUNTED], ids=lambda call: call.name)
-def test_a_number_beyond_the_end_gives_nothing_or_is_refused(ours: World, call: Call) -> None:
+def test_a_number_beyond_the_end_gives_nothing_or_is_refused(ours: World, call: HttpCall) -> None:
     for place in ((2**62,), (2**62 + 1,), (2**62, "x")):
         status, said = asked(ours, call, cursor_of(*place))
         assert status in (200, 422), said

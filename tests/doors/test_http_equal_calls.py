@@ -203,6 +203,17 @@ def test_a_client_has_operation_ids(server: Served, client: Outlast) -> None:
     assert len(set(asyncio.run(calls_of(url(server), 6)))) == 1
 
 
+def test_an_operation_id_of_another_scope_gives_nobody_its_run(server: Served, client: Outlast) -> None:
+    first = client.with_options(operation_id="of-one-scope").run(http_flows.doubling, 4)
+    with Outlast(url(server), scope="another") as elsewhere, pytest.raises(OperationConflict):
+        elsewhere.with_options(operation_id="of-one-scope").run(http_flows.doubling, 4)
+    asked = {"flow": "doubling", "inputs": {"number": 4}}
+    there = {"idempotency-key": "of-one-scope", "outlast-scope": "another"}
+    said = server.post("/v1/runs?wait=30", asked, headers=there)
+    assert (said.status, said.code) == (409, "operation_conflict")
+    assert first.run_id not in str(said.json)
+
+
 def test_a_client_whose_first_word_was_heard_waits_for_its_own_run(server: Served, tmp_path: Path) -> None:
     """The answer was lost: the same request again finds its own run being run, and that is no one else's."""
     from .test_client_runs import Cuts

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from outlast.doors.http.app import CALLS
 from outlast.doors.http.openapi import described
-from outlast.doors.http.tables import CALLS
 
 from .http_world import FLOWS, World, world
 from .server import Served, is_our_failure, served

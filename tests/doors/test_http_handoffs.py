@@ -111,8 +111,8 @@ def test_a_server_runs_no_check(server: Served, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_names_nothing_or_a_path_of_some_machine_is_refused(server: Served) -> None:
-    for body in ({}, {"file_path": "/etc/passwd"}, {"anchor": "a", "handoff_id": "b"}):
+def test_what_names_no_file_or_a_path_of_some_machine_is_refused(server: Served) -> None:
+    for body in ({"symbol": "x"}, {"file_path": "/etc/passwd"}, {"anchor": "a", "handoff_id": "b"}):
         assert server.post("/v1/handoff/recover", body).code == "handoff_invalid"
 
 
@@ -201,3 +201,39 @@ def test_the_printed_calls_are_those_of_the_source() -> None:
     """The bodies above are those of the page that this door keeps the word of."""
     assert re.fullmatch(r"task:[a-z-]+", str(STORE["anchor"]))
     assert set(RECOVER) == {"tenant_id", "scope", "anchor"}
+
+
+# -- without knowing its name --------------------------------------------------------------------------
+
+
+def on_branch(name: str) -> dict[str, Any]:
+    found = {"mode": "file", "digest": "1" * 64, "size": 1}
+    return {"root": "/r", "host": "h", "files": {"src/routes/export.ts": found}, "commit": "1" * 40, "branch": name}
+
+
+def test_it_is_found_by_branch_or_as_the_newest_that_is_not_finished(server: Served) -> None:
+    def found(**asked: Any) -> Any:
+        return server.post("/v1/handoff/recover", {"scope": "nameless"} | asked)
+
+    nothing = found()
+    assert (nothing.status, nothing.code) == (404, "handoff_not_found")
+    store(server, "task:one", scope="nameless", binding=on_branch("main"))
+    store(server, "task:two", scope="nameless", binding=on_branch("side"))
+    store(server, "task:three", scope="nameless", binding=on_branch("main"))
+    assert found().json["anchor"] == "task:three"
+    assert found(branch="side").json["anchor"] == "task:two"
+    claim = found(branch="main", claim=True).json["claim"]
+    assert claim["anchor"] == "task:three"
+    done = {"scope": "nameless", "anchor": "task:three", "outcome": "completed", "override": "it was dropped"}
+    assert server.post("/v1/handoff/settle", done | {"claim_id": claim["id"]}).status == 200
+    assert found(branch="main").json["anchor"] == "task:one"
+    assert found().json["anchor"] == "task:two"
+    lacking = found(branch="elsewhere")
+    assert (lacking.status, "branch 'elsewhere'" in lacking.json["detail"]) == (404, True)
+    assert "task:two" in lacking.json["detail"]  # what there is, wherever it is
+
+
+def test_a_branch_beside_another_name_is_refused_with_the_field(server: Served) -> None:
+    for other in ({"anchor": "task:one"}, {"handoff_id": "x"}, {"file_path": "a.py"}):
+        refused = server.post("/v1/handoff/recover", other | {"branch": "main"})
+        assert (refused.status, refused.code, refused.json["path"]) == (422, "handoff_invalid", "branch")

@@ -12,8 +12,7 @@ from outlast.doors.cli.group import cli
 from outlast.doors.http.identity import Doorkeeper
 from outlast.doors.http.listening import is_loopback, listen, refuse_open_door
 from outlast.errors import AddressTaken, KeyNotFound, KeysNeeded, NameInvalid, Unauthenticated
-from outlast.home.key import ROLES, allows
-from outlast.home.keys import Keys
+from outlast.home.keys import ROLES, Keys, allows
 
 from .server import Served, served
 from .test_http_handoffs import STORE

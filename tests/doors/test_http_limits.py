@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from outlast.doors.http.connections import most_connections
-from outlast.doors.http.log import OF_A_KIND, TEXT_LENGTH, WINDOW_SECONDS, WITH_A_TRACE, Handler, Log
+from outlast.doors.http.log import OF_A_KIND, TEXT_LENGTH, WINDOW_SECONDS, WITH_A_TRACE, Handler, RequestLog
 from outlast.errors import NameInvalid
 
 from .http_world import FLOWS, HANDOFF
@@ -284,7 +284,7 @@ def test_who_has_reached_his_quota_starts_no_run_until_gc_made_room(tmp_path: Pa
         begun = {"flow": "doubling", "inputs": {"number": 2}}
         assert server.post("/v1/runs", begun, key=mine).code == "quota"
         with server.opened() as outlast:
-            outlast._runtime.store.write(lambda tx: tx.forget_stored([outlast.workspace.get("x@1").digest]))
+            outlast._executor.home.store.write(lambda tx: tx.forget_stored([outlast.workspace.get("x@1").digest]))
         server.server.state.quota._used.clear()
         assert server.post("/v1/runs?wait=30", begun, key=mine).status == 200
 
@@ -383,15 +383,15 @@ class Clock:
         return self.now
 
 
-def logged(work: Callable[[Log, Clock], None]) -> list[dict[str, Any]]:
+def logged(work: Callable[[RequestLog, Clock], None]) -> list[dict[str, Any]]:
     lines: list[bytes] = []
     clock = Clock()
-    work(Log(lines.append, clock), clock)
+    work(RequestLog(lines.append, clock), clock)
     return [json.loads(each) for each in lines]
 
 
 def test_of_a_kind_so_many_lines_are_written_and_the_others_counted() -> None:
-    def flood(log: Log, clock: Clock) -> None:
+    def flood(log: RequestLog, clock: Clock) -> None:
         for number in range(12_331):
             log.line("info", route="/v1/runs", status=200, request_id=str(number))
         log.line("info", route="/v1/runs", status=404)
@@ -412,7 +412,7 @@ def test_of_a_kind_so_many_lines_are_written_and_the_others_counted() -> None:
 
 
 def test_what_was_left_out_is_told_when_the_log_ends() -> None:
-    def flood(log: Log, clock: Clock) -> None:
+    def flood(log: RequestLog, clock: Clock) -> None:
         for _ in range(OF_A_KIND + 5):
             log.line("warning", logger="uvicorn.error", kind="Invalid", message="Invalid HTTP request received.")
         log.flush(ends=True)
@@ -421,7 +421,7 @@ def test_what_was_left_out_is_told_when_the_log_ends() -> None:
 
 
 def test_kinds_that_nobody_counted_on_cannot_flood_it_either() -> None:
-    def flood(log: Log, clock: Clock) -> None:
+    def flood(log: RequestLog, clock: Clock) -> None:
         for number in range(20_000):
             log.line("info", route="-", status=number)
         log.flush(ends=True)
@@ -430,7 +430,7 @@ def test_kinds_that_nobody_counted_on_cannot_flood_it_either() -> None:
 
 
 def test_a_line_has_a_length_and_an_error_of_a_connection_no_traceback() -> None:
-    def tell(log: Log, clock: Clock) -> None:
+    def tell(log: RequestLog, clock: Clock) -> None:
         log.line("info", route="x" * 100_000)
         for kind in (OSError(24, "Too many open files"), RuntimeError("y" * 100_000)):
             for _ in range(WITH_A_TRACE + 3):
@@ -451,7 +451,7 @@ def test_what_asyncio_says_is_of_a_kind_by_its_words() -> None:
     import logging
 
     lines: list[bytes] = []
-    handler = Handler(Log(lines.append, Clock()))
+    handler = Handler(RequestLog(lines.append, Clock()))
     for number in range(5 * OF_A_KIND):
         record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "socket.accept() failed: %s", (number,), None)
         handler.emit(record)

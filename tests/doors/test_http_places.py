@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.doors.http.places import Places, origin_of, place_of
-from outlast.doors.http.tables import CALLS
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.identity import Places, origin_of, place_of
 from outlast.errors import Forbidden, NameInvalid, RequestMalformed
 
 from .server import Reply, Served, served

@@ -37,3 +37,18 @@ def test_the_plan_is_the_same_in_python_over_http_and_on_the_command_line(folder
     assert [step["action"] for step in told["steps"]] == [step.action for step in plan.steps]
     assert (told["ahead"], bool(told["refused"])) == ([] if is_gone else ["release"], is_gone)
     assert plan.of("redo") == (() if is_gone else ("build",))
+
+
+def test_the_plan_of_going_back_to_a_step_is_the_same_at_every_door(folder: Folder) -> None:
+    run_id, supposed = folder.run_id, {"from_step": "build", "accept": ["output_missing"], "partial": "keep"}
+    plan = folder.outlast.plan(run_id, **supposed)
+    folder.close()
+    words = ("--from", "build", "--accept", "output_missing", "--partial", "keep", "--why", "w")
+    said = folder.cli("resume", run_id, *words, "--dry-run", "--json").json
+    with served(folder.path / ".outlast") as server:
+        told = server.get(f"/v1/runs/{run_id}/plan?from_step=build&accept=output_missing&partial=keep").json
+        assert server.get(f"/v1/runs/{run_id}/plan?from_step=dance").json["code"] == "step_not_found"
+        with Outlast(f"http://127.0.0.1:{server.port}") as client:
+            assert client.plan(run_id, **supposed) == plan
+    assert said == told
+    assert plan.of("retry") == ("build", "test")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from outlast.doors.http import bodies
-from outlast.doors.http.calls import Call
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall
 from outlast.doors.http.handoffs import LintFields
-from outlast.doors.http.tables import CALLS
 from outlast.errors import OutlastError
 from outlast.home.keys import Keys
 
@@ -94,5 +94,5 @@ def test_who_may_only_read_is_refused_before_the_body_is_looked_at(tmp_path: Pat
     assert {status for _, status in found} == {403}, found
 
 
-def _sent(server: Served, call: Call, key: str) -> int:
+def _sent(server: Served, call: HttpCall, key: str) -> int:
     return server.ask(call.method, re.sub(r"\{[^}]*\}", "x", call.path), raw=b"{", key=key).status

@@ -127,7 +127,7 @@ def test_following_until_finished_outlasts_a_wait(server: Served) -> None:
 def test_a_client_further_behind_than_memory_reads_the_journal(
     server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.doors.http import watching
+    from outlast.doors.http import streams as watching
 
     monkeypatch.setattr(watching, "KEPT", 3)
     monkeypatch.setattr(watching, "PAGE", 7)

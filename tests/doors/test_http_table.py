@@ -9,9 +9,7 @@ import msgspec
 import pytest
 
 from outlast import Outlast, errors
-from outlast.doors.http import (
-    content as artifact_content,
-)
+from outlast.doors.http import blobs as artifact_content
 from outlast.doors.http import (
     handoffs as handoff_calls,
 )
@@ -36,11 +34,10 @@ from outlast.doors.http import (
 from outlast.doors.http import (
     workspace as workspace_calls,
 )
-from outlast.doors.http.calls import Call
-from outlast.doors.http.openapi import described
-from outlast.doors.http.tables import CALLS
-from outlast.doors.http.words import WORDS
-from outlast.home.key import ROLES
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall
+from outlast.doors.http.openapi import WORDS, described
+from outlast.home.keys import ROLES
 from outlast.python.handoffs import Handoffs
 from outlast.python.sessions import Sessions
 from outlast.python.tasks import Tasks
@@ -64,6 +61,7 @@ SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method,
     wait_calls.Cancel: (Outlast.cancel, {"interrupt_id"}),
     wait_calls.Send: (Outlast.signal, set()),
     record_calls.RecordMake: (Workspace.record, set()),
+    record_calls.RecordMany: (Workspace.record_many, set()),
     record_calls.RecordPin: (Workspace.pin, {"ref"}),
     record_calls.LinkMake: (Workspace.link, set()),
     workspace_calls.CheckpointPin: (Workspace.checkpoint, set()),
@@ -91,7 +89,7 @@ def test_a_body_has_the_fields_and_defaults_of_its_method(body: type) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: Call) -> None:
+def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: HttpCall) -> None:
     assert (call.does is None) != (call.serves is None)
     assert call.summary[0].isupper()
     assert not call.summary.endswith(".")

@@ -1,15 +1,18 @@
 """Keys take turns: who asks for much waits behind himself."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from outlast.doors.http.limits import Turns, Turnstile
 from outlast.doors.http.state import ServerSettings
 from outlast.doors.http.threads import Pool, Threads
-from outlast.doors.http.turns import Entry, Turns
+
+from .server import served
 
 
 def on_loop(work: Callable[[], Awaitable[None]]) -> None:
@@ -159,16 +162,31 @@ def test_a_read_of_another_key_is_next_although_a_hundred_of_one_key_wait(tmp_pa
 @pytest.mark.parametrize("shown", [b"Bearer made-up", None])
 def test_made_up_keys_queue_together(shown: bytes | None) -> None:
     async def work() -> None:
-        entry, order = Entry(), list[str]()
+        entry, order = Turnstile(), list[str]()
         entry.knows(b"Bearer ann")
 
         async def ask(name: str, header: bytes | None) -> None:
-            await entry.pass_through(header)
+            line = b"" if header is None else b"Authorization: " + header + b"\r\n"
+            await entry.turn_of(b"GET /v1/runs HTTP/1.1\r\n" + line + b"\r\n")
             order.append(name)
 
         asked = [asyncio.ensure_future(ask("other", shown and shown + b"%d" % n)) for n in range(100)]
         asked.append(asyncio.ensure_future(ask("ann", b"Bearer ann")))
         await asyncio.gather(*asked)
-        assert order.index("ann") <= 2 * Entry.AT_ONCE
+        assert order.index("ann") <= 2 * Turnstile.AT_ONCE
 
     on_loop(work)
+
+
+def test_an_answer_leaves_in_one_piece_and_those_that_come_together_are_all_answered(tmp_path: Path) -> None:
+    with served(tmp_path / "home") as server, socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        ask = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+        for _ in range(20):
+            line.sendall(ask)
+            whole = line.recv(65536)
+            assert whole.startswith(b"HTTP/1.1 200")
+            assert whole.endswith(b'{"status":"alive"}')
+        line.sendall(ask * 5)
+        answers = b""
+        while answers.count(b'{"status":"alive"}') < 5:
+            answers += line.recv(65536)

@@ -113,6 +113,13 @@ def test_another_work_tree_of_the_repository_is_the_project_too(call: Caller, pl
     assert stored["binding"]["root"] == str(root)
 
 
+def test_new_files_that_will_stay_behind_are_named_to_who_stores(call: Caller) -> None:
+    work = contract(target_files=["lib/notes.md"], acceptance_checks=[])
+    done = call("handoff_store", anchor="task:left", repo_root="..", **work)
+    (said,) = [line for line in done.content[0].text.splitlines() if line.startswith("Stays behind: ")]
+    assert "linked.md" in said
+
+
 def test_a_server_that_is_started_nowhere_reads_nothing(place: Place) -> None:
     home = str(place.folder.parent / "elsewhere")
     words = [*WORDS[:3], "--home", home, *WORDS[3:]]

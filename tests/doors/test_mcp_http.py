@@ -17,7 +17,7 @@ from outlast import Outlast
 from outlast.doors.mcp.http import LOOPBACK, mount
 from outlast.doors.mcp.tools import TOOLS as TABLE
 from outlast.errors import Forbidden
-from outlast.python.served_flows import Flows
+from outlast.python.project import Flows
 
 from .mcp_place import TOOLS, Caller, Place, connected, contract, recalled, story
 
@@ -163,7 +163,7 @@ def test_the_table_of_roles_is_that_of_the_server() -> None:
 
 def test_a_claim_is_shown_by_its_id_because_nothing_is_kept_between_requests(call: Caller) -> None:
     task = f"shown-{call.era}"
-    call.value("task_pause", task=task, **contract(acceptance_checks=["true"]))
+    call.value("task_pause", task=task, **contract(acceptance_checks=["test -d ."]))
     claim = call.value("task_resume", task=task)["claim"]["id"]
     assert call.problem("task_complete", task=task)["code"] == "handoff_claimed"
     assert call.value("task_complete", task=task, claim_id=claim)["by"] == "model"

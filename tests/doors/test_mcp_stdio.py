@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from mcp import MCPError, StdioServerParameters
 from mcp_types import PromptReference, ResourceTemplateReference
+from tests.kit.commands import wait_until
 
 from outlast import Outlast
 from outlast.doors.cli.group import cli as command_line
@@ -83,7 +84,7 @@ def test_the_model_acts_under_the_name_that_was_given(call: Caller) -> None:
 
 
 def test_a_connection_is_one_worker_and_need_not_show_its_claims(call: Caller, place: Place) -> None:
-    call.value("task_pause", task="mine", **contract(acceptance_checks=["true"]))
+    call.value("task_pause", task="mine", **contract(acceptance_checks=["test -d ."]))
     call.value("task_resume", task="mine")
     with place.opened(actor="other") as outlast:
         assert outlast.handoff.recover("task:mine").verdict.contesting[0].code == "claimed"
@@ -147,6 +148,41 @@ def test_a_contested_handoff_says_so_first_and_is_not_claimed(call: Caller, plac
         "handoff_recover", anchor="drift", claim=True, accept=["file_changed:drift.py"], why="the edit is mine"
     )
     assert taken["resume"] == "attached"
+
+
+def test_a_rival_is_told_and_not_completed_over_mcp_and_history_names_that_door(call: Caller, place: Place) -> None:
+    call.value("handoff_store", anchor="rivals", **contract())
+    with place.opened(actor="ann") as outlast:
+        outlast.handoff.store("rivals", repo_root=str(place.folder), **contract(summary="Another plan"))
+    result = call("handoff_recover", anchor="rivals")
+    (reason,) = [one for one in result.structured_content["reasons"] if one["weight"] == "contests"]
+    assert (reason["code"], "by model@" in reason["found"]) == ("rival", True)
+    assert "was not read by ann; differs: summary" in text_of(result)
+    waiting = call("interrupt_list")
+    assert [one["anchor"] for one in waiting.structured_content["contested"] if one["anchor"] == "rivals"]
+    assert 'Handoff "rivals" is contested: rival revision 2' in text_of(waiting)
+    assert call.value("interrupt_list", type="approval")["contested"] == []
+    refused = call.problem("handoff_settle", anchor="rivals", outcome="completed")
+    assert (refused["code"], "was not read by ann" in refused["detail"]) == ("not_settled", True)
+    with place.opened(actor="cy") as outlast:
+        told = [(one.kind, one.by, one.door) for one in outlast.handoff.history("rivals")]
+        assert told == [("stored", "model", "mcp"), ("stored", "ann", "python")]
+        outlast.handoff.get(anchor="rivals")
+    assert call.value("handoff_settle", anchor="rivals", outcome="released")["outcome"] == "released"
+
+
+def test_what_is_stored_beside_a_claim_or_unread_is_told_as_a_rival(call: Caller, place: Place) -> None:
+    call.value("handoff_store", anchor="beside", **contract())
+    with place.opened(actor="ann") as outlast:
+        outlast.handoff.claim("beside", repo_root=str(place.folder))
+        told = call("handoff_store", anchor="beside", **contract(summary="Another plan"))
+        stored = told.structured_content
+        assert "Rival, revision 2: stored by model while ann" in text_of(told)
+        assert f'handoff_store with anchor="beside", supersedes="{stored["id"]}", …' in text_of(told)
+        outlast.handoff.store("unread", repo_root=str(place.folder), **contract())
+    told = call("handoff_store", anchor="unread", **contract(summary="Another plan"))
+    assert "Rival, revision 2: revision 1 by ann@" in text_of(told)
+    assert "was not read by model; differs: summary" in text_of(told)
 
 
 def test_a_task_that_is_contested_or_held_is_an_error_with_its_code(call: Caller, place: Place) -> None:
@@ -358,8 +394,11 @@ def test_stdout_has_the_protocol_only_and_the_end_of_input_interrupts_runs(cli: 
         child = cli.start("mcp")
         assert child.stdin is not None
         assert child.stdout is not None
-        resumes = [a_call(2, "run_resume", run_id=run_id), a_call(3, "run_resume", run_id=slow, wait_seconds=0.1)]
-        child.stdin.write(lines(*HANDSHAKE, "no JSON", {"id": 9}, *resumes))
+        resumes = a_call(3, "run_resume", run_id=slow, wait_seconds=0.1)
+        child.stdin.write(lines(*HANDSHAKE, "no JSON", {"id": 9}, resumes))
+        child.stdin.flush()
+        wait_until((tmp_path / "go begun").exists, "a step under way")
+        child.stdin.write(lines(a_call(2, "run_resume", run_id=run_id)))
         child.stdin.close()  # calls under way are answered all the same
         answers = {each["id"]: each for each in (json.loads(child.stdout.readline()) for _ in range(5))}
         (tmp_path / "go").touch()  # the step under way may end; the one after it is not begun
@@ -401,6 +440,7 @@ def test_a_signal_ends_it_and_leaves_the_run_to_be_resumed(cli: "Cli", tmp_path:
         child = cli.start("mcp")
         answers = talk(child, *HANDSHAKE, a_call(2, "run_resume", run_id=run_id, wait_seconds=0.1))
         assert answers[2]["result"]["structuredContent"]["goes_on"] is True
+        wait_until((tmp_path / "never begun").exists, "a step under way")
         child.send_signal(signal.SIGTERM)
         (tmp_path / "never").touch()  # the step under way may end; the one after it is not begun
         assert child.wait(timeout=60) == 143

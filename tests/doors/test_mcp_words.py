@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.doors.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
-from outlast.doors.mcp.bounds import LARGEST, bounded
 from outlast.doors.mcp.problems import ADVICE, problem_of
 from outlast.doors.mcp.texts import inline
 from outlast.doors.mcp.tools import TOOLS
-from outlast.doors.mcp.uris import artifact_uri, handoff_uri, parsed, run_uri
+from outlast.doors.mcp.values import LARGEST, artifact_uri, bounded, handoff_uri, parsed, run_uri
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)
 

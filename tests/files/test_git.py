@@ -10,7 +10,7 @@ import pytest
 
 from outlast.files import ask_git
 from outlast.files import git as asked
-from outlast.files.git import Changed
+from outlast.files.git import GitChange
 
 from ..kit.repositories import GIT, commit, git, program, repository, write
 
@@ -96,8 +96,8 @@ def test_commit_branch_and_changes_come_from_one_question(tmp_path: Path, monkey
     assert state is not None
     assert (state.top, state.commit, state.branch) == (root, head, "main")
     assert set(state.changed) == {
-        *(Changed(path, "changed") for path in ("changed", "deleted", "moved", "to", "staged")),
-        Changed("new/", "untracked"),
+        *(GitChange(path, "changed") for path in ("changed", "deleted", "moved", "to", "staged")),
+        GitChange("new/", "untracked"),
     }
     assert questions(log) == ["config", "rev-parse", "status"]  # the first two once for each process
 
@@ -111,7 +111,7 @@ def questions(log: Path) -> list[str]:
 def test_before_the_first_commit_there_is_a_branch_and_no_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     write(tmp_path, "a")
-    assert asked.look(tmp_path) == (tmp_path, "", "main", (Changed("a", "untracked"),))
+    assert asked.look(tmp_path) == (tmp_path, "", "main", (GitChange("a", "untracked"),))
     assert asked.branch_of(tmp_path) == "main"
 
 
@@ -171,7 +171,7 @@ def test_a_conflict_is_told_once(tmp_path: Path) -> None:
         git(root, "merge", "other")
     state = asked.look(root)
     assert state is not None
-    assert state.changed == (Changed("a", "unmerged"),)
+    assert state.changed == (GitChange("a", "unmerged"),)
     assert asked.files(root) == ["a"]
 
 
@@ -370,7 +370,7 @@ def test_a_hostile_repository_runs_nothing(tmp_path: Path) -> None:
     write(root, "a", "2\n")
     state = asked.look(root)
     assert state is not None
-    assert state.changed == (Changed("a", "changed"),)
+    assert state.changed == (GitChange("a", "changed"),)
     assert asked.patch(root, ["a"], 1 << 20)[0].count(b"diff --git") == 1
     assert asked.files(root) == ["a", "b"]
     assert asked.relation(root, first, second) == "ahead"
@@ -447,7 +447,7 @@ def test_what_a_filter_would_have_made_is_told_as_if_it_were_not_there(tmp_path:
     write(root, "a.py", "2\n")
     state = asked.look(root)
     assert state is not None
-    assert Changed("a.py", "changed") in state.changed
+    assert GitChange("a.py", "changed") in state.changed
     patch, why = asked.patch(root, ["a.py"], 1 << 20)
     assert (b"-1\n+2\n" in patch, why) == (True, "")
 
@@ -465,7 +465,7 @@ def test_the_users_own_filters_stay_also_where_the_repository_names_them_too(
         (tmp_path / "mine-ran").unlink(missing_ok=True)
         state = asked.look(root)
         assert state is not None
-        assert Changed("a.py", "changed") not in state.changed
+        assert GitChange("a.py", "changed") not in state.changed
         assert (tmp_path / "mine-ran").exists()
     assert not (tmp_path / "ran").exists()
 

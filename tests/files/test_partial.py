@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from outlast.errors import NameInvalid, ValueRefused
 from outlast.files.changes import (
-    Change,
-    Left,
-    Seen,
+    FileChange,
+    LeftFiles,
+    SeenFile,
     blobs_of,
     changes,
     edited_since,
@@ -26,8 +26,8 @@ from outlast.files.changes import (
 from outlast.files.patterns import Patterns, matches
 
 
-def seen(content: str, **other: object) -> Seen:
-    return Seen(content, len(content), "file", **other)  # type: ignore[arg-type]
+def seen(content: str, **other: object) -> SeenFile:
+    return SeenFile(content, len(content), "file", **other)  # type: ignore[arg-type]
 
 
 NAMES = [
@@ -120,7 +120,7 @@ def test_a_long_and_nested_pattern_is_no_trouble() -> None:
 
 
 @given(TREES, TREES)
-def test_changes_name_every_file_that_is_not_as_it_was(before: dict[str, Seen], now: dict[str, Seen]) -> None:
+def test_changes_name_every_file_that_is_not_as_it_was(before: dict[str, SeenFile], now: dict[str, SeenFile]) -> None:
     found = changes(before, now)
     assert [change.path for change in found] == sorted(p for p in {*before, *now} if before.get(p) != now.get(p))
     for change in found:
@@ -131,7 +131,7 @@ def test_changes_name_every_file_that_is_not_as_it_was(before: dict[str, Seen], 
 
 
 @given(TREES, TREES)
-def test_undoing_the_changes_gives_the_files_before(before: dict[str, Seen], now: dict[str, Seen]) -> None:
+def test_undoing_the_changes_gives_the_files_before(before: dict[str, SeenFile], now: dict[str, SeenFile]) -> None:
     undone = {path: each.digest for path, each in now.items()}
     for change in changes(before, now):
         undone[change.path] = change.before
@@ -139,11 +139,13 @@ def test_undoing_the_changes_gives_the_files_before(before: dict[str, Seen], now
 
 
 def test_permissions_and_kind_are_changes_and_being_kept_is_none() -> None:
-    plain = Seen("d", 1, "file")
-    assert changes({"a": plain}, {"a": Seen("d", 1, "file", kept="d")}) == ()
-    assert changes({"a": plain}, {"a": Seen("d", 1, "exec", bits=0o755)}) == (Change("a", "changed", "d", "d"),)
-    assert changes({"a": plain}, {"a": Seen("d", 1, "link", bits=0)}) == (Change("a", "changed", "d", "d"),)
-    assert changes({"a": Seen("", 5, "file")}, {"a": Seen("", 6, "file")}) == (Change("a", "changed", "", ""),)
+    plain = SeenFile("d", 1, "file")
+    assert changes({"a": plain}, {"a": SeenFile("d", 1, "file", kept="d")}) == ()
+    assert changes({"a": plain}, {"a": SeenFile("d", 1, "exec", bits=0o755)}) == (FileChange("a", "changed", "d", "d"),)
+    assert changes({"a": plain}, {"a": SeenFile("d", 1, "link", bits=0)}) == (FileChange("a", "changed", "d", "d"),)
+    assert changes({"a": SeenFile("", 5, "file")}, {"a": SeenFile("", 6, "file")}) == (
+        FileChange("a", "changed", "", ""),
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,13 +171,13 @@ def test_an_attempt_is_judged_by_what_every_pattern_has(
 
 
 def test_a_folder_that_cannot_be_read_is_no_file_that_is_there() -> None:
-    assert judge(["out"], {}, {"out": Seen("", 0, "folder", why="unreadable")}) == "partial"
+    assert judge(["out"], {}, {"out": SeenFile("", 0, "folder", why="unreadable")}) == "partial"
     assert judge([], {}, {"out": seen("1")}) == "none"
 
 
 @given(TREES, TREES, st.lists(st.sampled_from(["**", "a", "src/*", "*.py"]), max_size=3))
 def test_a_judgement_is_none_only_when_nothing_declared_changed(
-    before: dict[str, Seen], now: dict[str, Seen], patterns: list[str]
+    before: dict[str, SeenFile], now: dict[str, SeenFile], patterns: list[str]
 ) -> None:
     touched = [change for change in changes(before, now) if any(matches(each, change.path) for each in patterns)]
     assert (judge(patterns, before, now) == "none") == (touched == [])
@@ -186,9 +188,9 @@ def test_a_judgement_is_none_only_when_nothing_declared_changed(
 
 @given(TREES, TREES, TREES)
 def test_edits_after_the_end_are_told_from_what_the_attempt_left(
-    before: dict[str, Seen], after: dict[str, Seen], now: dict[str, Seen]
+    before: dict[str, SeenFile], after: dict[str, SeenFile], now: dict[str, SeenFile]
 ) -> None:
-    known = Left(1, "failed", "partial", changes(before, after)).known_after
+    known = LeftFiles(1, "failed", "partial", changes(before, after)).known_after
     undo = changes(before, now)
     edited = edited_since(undo, known)
     assert set(edited) == {
@@ -201,10 +203,10 @@ def test_what_was_not_kept_or_cannot_be_saved_cannot_be_put_back() -> None:
     before = {
         "big": seen("1", why="too_large"),
         "kept": seen("1", kept="1"),
-        "mode": Seen("1", 1, "exec", why="secret", bits=0o755),
+        "mode": SeenFile("1", 1, "exec", why="secret", bits=0o755),
         "gone": seen("1", why="over_budget"),
     }
-    now = {"big": seen("2"), "kept": seen("2"), "mode": seen("1"), "pipe": Seen("", 0, "special", why="special")}
+    now = {"big": seen("2"), "kept": seen("2"), "mode": seen("1"), "pipe": SeenFile("", 0, "special", why="special")}
     found = dict(not_restorable(changes(before, now), before, now))
     assert list(found) == ["big", "gone", "pipe"]
     assert "too large" in found["big"]
@@ -213,11 +215,11 @@ def test_what_was_not_kept_or_cannot_be_saved_cannot_be_put_back() -> None:
 
 # -- the record --------------------------------------------------------------------------------------
 
-LEFT = Left(
+LEFT = LeftFiles(
     attempt=2,
     status="crashed",
     judgement="partial",
-    files=(Change("caf\udce9 🙂\n", "created", "", "d1"), Change("b", "removed", "d2", "")),
+    files=(FileChange("caf\udce9 🙂\n", "created", "", "d1"), FileChange("b", "removed", "d2", "")),
     tail="last words",
     git=("a b", "x\udcff"),
     git_more=7,
@@ -228,17 +230,17 @@ LEFT = Left(
 
 def test_the_record_goes_through_json_and_comes_back_equal() -> None:
     plain = json.loads(json.dumps(LEFT.to_dict(), ensure_ascii=False).encode("utf-8"))
-    assert Left.from_dict(plain) == LEFT
+    assert LeftFiles.from_dict(plain) == LEFT
     assert plain["files"][1] == {"path": "b", "change": "removed", "before": "d2", "after": ""}
     assert LEFT.known_after == {"caf\udce9 🙂\n": "d1", "b": ""}
 
 
 def test_a_record_may_lack_fields_and_has_no_others() -> None:
-    assert Left.from_dict({"attempt": 1}) == Left(1, "", "none")
+    assert LeftFiles.from_dict({"attempt": 1}) == LeftFiles(1, "", "none")
     with pytest.raises(ValueRefused, match=r"surprise"):
-        Left.from_dict({"attempt": 1, "surprise": 1})
+        LeftFiles.from_dict({"attempt": 1, "surprise": 1})
     with pytest.raises(ValueRefused, match=r"files\[0\]\.other"):
-        Left.from_dict({"files": [{"path": "a", "other": 1}]})
+        LeftFiles.from_dict({"files": [{"path": "a", "other": 1}]})
 
 
 @given(PATHS)
@@ -249,7 +251,7 @@ def test_a_path_goes_through_text_that_is_utf8(path: str) -> None:
 @given(st.lists(PATHS, unique=True, max_size=5), st.sampled_from(["d" * 64, ""]), st.sampled_from(["", "too_large"]))
 def test_what_was_seen_goes_through_the_journal(paths: list[str], digest: str, why: str) -> None:
     kept = digest if not why else ""
-    found = {path: Seen(digest, 3, "exec", kept=kept, why=why, bits=0o750) for path in paths}
+    found = {path: SeenFile(digest, 3, "exec", kept=kept, why=why, bits=0o750) for path in paths}
     assert from_facts(json.loads(json.dumps(to_facts(found), ensure_ascii=False).encode())) == found
     assert blobs_of(found) == ((kept,) if kept and paths else ())
 

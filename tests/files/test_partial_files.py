@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from outlast import failpoints
 from outlast.errors import DiskFull, EditedSince, IntegrityBroken, NameInvalid, NotRestorable
-from outlast.files.changes import Seen
+from outlast.files.changes import SeenFile
 from outlast.files.partial import (
     blobs_of,
     changed_by_git,
@@ -28,8 +28,8 @@ from outlast.files.partial import (
     restore,
     to_facts,
 )
-from outlast.store.blobs.folder import Blobs
-from outlast.testing.children import Tell, in_child
+from outlast.store.blobs.folder import FolderBlobs
+from outlast.testing.crashes import Tell, in_child
 from outlast.values.digest import digest
 
 HOSTILE = ["sp ace", "qu\"o'te", "ne\nw", "🙂", "caf\udce9", "-rf", "%41", "a\\b", "[x]", "~", "n" * 255]
@@ -43,9 +43,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
+def blobs(tmp_path: Path) -> FolderBlobs:
     (tmp_path / "blobs").mkdir()
-    return Blobs(tmp_path / "blobs")
+    return FolderBlobs(tmp_path / "blobs")
 
 
 def write(root: Path, path: str, content: str | bytes, bits: int = 0o644) -> Path:
@@ -79,13 +79,13 @@ def test_a_look_gives_digest_size_and_mode_of_what_is_declared(root: Path) -> No
     write(root, "other", "not declared")
     os.symlink("plan.md", root / "bin" / "link")
     assert look(root, ["plan.md", "bin", "missing", "x" * 10_000]) == {
-        "bin/link": Seen(digest(b"plan.md"), 7, "link", bits=0),
-        "bin/run": Seen(digest(b"#!"), 2, "exec", bits=0o755),
-        "plan.md": Seen(digest(b"a plan"), 6, "file", bits=0o644),
+        "bin/link": SeenFile(digest(b"plan.md"), 7, "link", bits=0),
+        "bin/run": SeenFile(digest(b"#!"), 2, "exec", bits=0o755),
+        "plan.md": SeenFile(digest(b"a plan"), 6, "file", bits=0o644),
     }
 
 
-def test_hostile_names_are_names(root: Path, blobs: Blobs) -> None:
+def test_hostile_names_are_names(root: Path, blobs: FolderBlobs) -> None:
     for name in HOSTILE:
         write(root, f"out/{name}", name.encode("utf-8", "surrogateescape"))
     found = look_and_keep(root, ["out/**"], blobs)
@@ -105,7 +105,9 @@ def test_links_are_never_followed(root: Path, tmp_path: Path) -> None:
     assert look(root, ["out"])["out"].mode == "link"
 
 
-def test_pipes_and_sockets_are_listed_and_not_opened(root: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipes_and_sockets_are_listed_and_not_opened(
+    root: Path, blobs: FolderBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(root / "pipe")
     monkeypatch.chdir(root)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
@@ -124,7 +126,7 @@ def test_git_and_outlast_folders_are_not_entered(root: Path) -> None:
 
 
 def test_an_unreadable_file_or_folder_is_listed_as_such(
-    root: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+    root: Path, blobs: FolderBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, "a", "1")
     write(root, "b", "2")
@@ -169,7 +171,7 @@ def test_a_root_that_is_not_there_has_no_files(tmp_path: Path) -> None:
     assert look(tmp_path / "missing", ["**", "a"]) == {}
 
 
-def test_a_pattern_that_leaves_the_root_is_refused(root: Path, blobs: Blobs) -> None:
+def test_a_pattern_that_leaves_the_root_is_refused(root: Path, blobs: FolderBlobs) -> None:
     with pytest.raises(NameInvalid, match=r"\.\."):
         look(root, ["../x"])
     with pytest.raises(NameInvalid, match="absolute"):
@@ -193,7 +195,7 @@ def test_thousands_of_files_are_looked_at_in_one_walk(root: Path, monkeypatch: p
 # -- keeping -----------------------------------------------------------------------------------------
 
 
-def test_content_is_kept_up_to_its_limits_and_never_with_a_secret(root: Path, blobs: Blobs) -> None:
+def test_content_is_kept_up_to_its_limits_and_never_with_a_secret(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "x" * 100)
     write(root, "b", "x" * 100)  # the same content counts once
     write(root, "c", "y" * 101)
@@ -211,15 +213,15 @@ def test_content_is_kept_up_to_its_limits_and_never_with_a_secret(root: Path, bl
     assert all(seen.digest for seen in found.values())
 
 
-def test_a_large_file_is_hashed_in_pieces(root: Path, blobs: Blobs) -> None:
+def test_a_large_file_is_hashed_in_pieces(root: Path, blobs: FolderBlobs) -> None:
     content = os.urandom(3 << 20)
     write(root, "big", content)
     found = look_and_keep(root, ["big"], blobs)
-    assert found["big"] == Seen(digest(content), 3 << 20, "file", why="too_large", bits=0o644)
+    assert found["big"] == SeenFile(digest(content), 3 << 20, "file", why="too_large", bits=0o644)
     assert look(root, ["big"])["big"].digest == digest(content)
 
 
-def test_a_full_disk_is_said_when_keeping(root: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_when_keeping(root: Path, blobs: FolderBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
     write(root, "a", "1")
 
     def full(handle: int) -> None:
@@ -238,7 +240,7 @@ def git(root: Path, *command: str) -> None:
     subprocess.run(["git", *who, *command], cwd=root, check=True, capture_output=True)
 
 
-def test_an_attempt_is_judged_with_its_files_its_last_words_and_what_git_says(root: Path, blobs: Blobs) -> None:
+def test_an_attempt_is_judged_with_its_files_its_last_words_and_what_git_says(root: Path, blobs: FolderBlobs) -> None:
     git(root, "init")
     write(root, "plan.md", "1")
     git(root, "add", ".")
@@ -305,11 +307,11 @@ def test_a_git_that_hangs_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatc
 # -- putting back ------------------------------------------------------------------------------------
 
 
-def put_back(root: Path, before: dict[str, Seen], blobs: Blobs, **options: Any) -> Any:
+def put_back(root: Path, before: dict[str, SeenFile], blobs: FolderBlobs, **options: Any) -> Any:
     return restore(root, ["**"], before, blobs, **options)
 
 
-def test_files_are_put_back_as_they_were_and_what_gave_way_is_saved(root: Path, blobs: Blobs) -> None:
+def test_files_are_put_back_as_they_were_and_what_gave_way_is_saved(root: Path, blobs: FolderBlobs) -> None:
     write(root, "changed", "1", 0o640)
     write(root, "removed/deep/x", "2", 0o755)
     write(root, "chmodded", "3", 0o600)
@@ -336,7 +338,7 @@ def test_files_are_put_back_as_they_were_and_what_gave_way_is_saved(root: Path, 
     assert put_back(root, before, blobs, known_after=left.known_after).restored == ()
 
 
-def test_hostile_names_are_put_back(root: Path, blobs: Blobs) -> None:
+def test_hostile_names_are_put_back(root: Path, blobs: FolderBlobs) -> None:
     for name in HOSTILE:
         write(root, f"out/{name}", name.encode("utf-8", "surrogateescape"))
     was = tree(root)
@@ -375,7 +377,7 @@ def make(root: Path, wanted: Tree) -> Tree:
 @settings(max_examples=60, deadline=None)
 def test_whatever_an_attempt_did_the_tree_before_comes_back(before: Tree, after: Tree) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root, blobs = Path(folder, "root"), Blobs(Path(folder, "blobs"))
+        root, blobs = Path(folder, "root"), FolderBlobs(Path(folder, "blobs"))
         root.mkdir()
         blobs.folder.mkdir()
         was = make(root, before)
@@ -389,7 +391,7 @@ def test_whatever_an_attempt_did_the_tree_before_comes_back(before: Tree, after:
         assert {path: blobs.get(blob) for path, blob in done.saved.items()} == {p: e[1] for p, e in gone.items()}
 
 
-def test_a_file_edited_after_the_attempt_is_refused_before_anything_is_touched(root: Path, blobs: Blobs) -> None:
+def test_a_file_edited_after_the_attempt_is_refused_before_anything_is_touched(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "1")
     write(root, "b", "1")
     before = look_and_keep(root, ["**"], blobs)
@@ -405,7 +407,7 @@ def test_a_file_edited_after_the_attempt_is_refused_before_anything_is_touched(r
     assert tree(root) == was
 
 
-def test_an_edited_file_that_is_moved_away_is_out_of_the_way(root: Path, blobs: Blobs, tmp_path: Path) -> None:
+def test_an_edited_file_that_is_moved_away_is_out_of_the_way(root: Path, blobs: FolderBlobs, tmp_path: Path) -> None:
     write(root, "a", "1")
     before = look_and_keep(root, ["**"], blobs)
     write(root, "a", "2")
@@ -416,7 +418,7 @@ def test_an_edited_file_that_is_moved_away_is_out_of_the_way(root: Path, blobs: 
     assert (root / "a").read_text() == "1"
 
 
-def test_without_digests_a_file_written_after_the_end_counts_as_edited(root: Path, blobs: Blobs) -> None:
+def test_without_digests_a_file_written_after_the_end_counts_as_edited(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "1")
     write(root, "gone", "1")
     before = look_and_keep(root, ["**"], blobs)
@@ -429,7 +431,7 @@ def test_without_digests_a_file_written_after_the_end_counts_as_edited(root: Pat
     assert {path: entry[1] for path, entry in tree(root).items()} == {"a": b"1", "gone": b"1"}
 
 
-def test_what_was_not_kept_is_refused_only_when_it_changed(root: Path, blobs: Blobs) -> None:
+def test_what_was_not_kept_is_refused_only_when_it_changed(root: Path, blobs: FolderBlobs) -> None:
     write(root, "big", "x" * 50)
     write(root, "small", "1")
     write(root, "key", "hunter2")
@@ -447,7 +449,7 @@ def test_what_was_not_kept_is_refused_only_when_it_changed(root: Path, blobs: Bl
 
 @pytest.mark.parametrize("why", ["fifo", "secret", "large"])
 def test_what_cannot_be_saved_first_is_not_displaced(
-    root: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, why: str
+    root: Path, blobs: FolderBlobs, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     write(root, "a", "1")
     before = look_and_keep(root, ["**"], blobs)
@@ -463,7 +465,7 @@ def test_what_cannot_be_saved_first_is_not_displaced(
     assert not any(file.read_bytes() == b"my hunter2" for file in blobs.folder.rglob("*") if file.is_file())
 
 
-def test_a_kept_content_that_is_gone_is_said_before_anything_is_touched(root: Path, blobs: Blobs) -> None:
+def test_a_kept_content_that_is_gone_is_said_before_anything_is_touched(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "1")
     write(root, "b", "other")
     before = look_and_keep(root, ["**"], blobs)
@@ -476,7 +478,7 @@ def test_a_kept_content_that_is_gone_is_said_before_anything_is_touched(root: Pa
 
 
 def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder(
-    root: Path, blobs: Blobs, tmp_path: Path
+    root: Path, blobs: FolderBlobs, tmp_path: Path
 ) -> None:
     write(root, "out/x", "1")
     before = look_and_keep(root, ["out/**"], blobs)
@@ -492,7 +494,7 @@ def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder(
     assert (tmp_path / "outside" / "x").read_text() == "not ours"
 
 
-def test_a_folder_with_undeclared_files_in_it_is_not_removed(root: Path, blobs: Blobs) -> None:
+def test_a_folder_with_undeclared_files_in_it_is_not_removed(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a.txt", "1")
     before = look_and_keep(root, ["*.txt"], blobs)
     (root / "a.txt").unlink()
@@ -502,7 +504,7 @@ def test_a_folder_with_undeclared_files_in_it_is_not_removed(root: Path, blobs: 
     assert (root / "a.txt" / "inside").read_text() == "undeclared"
 
 
-def test_an_edit_that_slips_in_while_files_are_put_back_is_not_lost(root: Path, blobs: Blobs) -> None:
+def test_an_edit_that_slips_in_while_files_are_put_back_is_not_lost(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "1")
     before = look_and_keep(root, ["**"], blobs)
     write(root, "a", "2")
@@ -511,7 +513,7 @@ def test_an_edit_that_slips_in_while_files_are_put_back_is_not_lost(root: Path, 
     assert (root / "a").read_text() == "slipped in"
 
 
-def test_what_gives_way_is_recorded_before_any_file_is_touched(root: Path, blobs: Blobs) -> None:
+def test_what_gives_way_is_recorded_before_any_file_is_touched(root: Path, blobs: FolderBlobs) -> None:
     write(root, "a", "1")
     before = look_and_keep(root, ["**"], blobs)
     write(root, "a", "2")
@@ -523,7 +525,7 @@ def test_what_gives_way_is_recorded_before_any_file_is_touched(root: Path, blobs
 
 @pytest.mark.parametrize(("number", "raised"), [(28, DiskFull), (13, NotRestorable)])
 def test_what_the_file_system_refuses_is_said_and_the_file_is_whole(
-    root: Path, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, number: int, raised: type[Exception]
+    root: Path, blobs: FolderBlobs, monkeypatch: pytest.MonkeyPatch, number: int, raised: type[Exception]
 ) -> None:
     write(root, "a", "1")
     before = look_and_keep(root, ["**"], blobs)
@@ -540,9 +542,9 @@ def test_what_the_file_system_refuses_is_said_and_the_file_is_whole(
 # -- crashes -----------------------------------------------------------------------------------------
 
 
-def scene(folder: Path) -> tuple[Path, Blobs, dict[str, Seen], dict[str, str]]:
+def scene(folder: Path) -> tuple[Path, FolderBlobs, dict[str, SeenFile], dict[str, str]]:
     """An attempt that changed, removed and created files and then died; the files before are kept."""
-    root, blobs = folder / "root", Blobs(folder / "blobs")
+    root, blobs = folder / "root", FolderBlobs(folder / "blobs")
     blobs.folder.mkdir(parents=True)
     write(root, "a", "a before")
     write(root, "deep/removed", "removed before", 0o755)
@@ -569,7 +571,7 @@ def points(folder: Path) -> Iterator[tuple[str, int]]:
     return ((name, reached[: at + 1].count(name)) for at, name in enumerate(reached))
 
 
-def kept_contents(blobs: Blobs) -> set[bytes]:
+def kept_contents(blobs: FolderBlobs) -> set[bytes]:
     return {blobs.get(file.name) for file in blobs.folder.rglob("*") if file.is_file() and file.name[0] != "."}
 
 

@@ -21,6 +21,7 @@ import pytest
 
 import outlast
 from outlast.secrets.rules import RULES
+from outlast.secrets.sieve import sieve_of
 from outlast.secrets.tokens import TOKENS, more_tokens
 from outlast.values.regular import slow_part
 
@@ -37,7 +38,9 @@ MADE_LATER = {
     "runs/waits/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
     "runs/waits/schema.py schema['pattern']": "the same",
     "secrets/own_patterns.py pattern": "of a user's rule: refused when it could take long",
-    "secrets/sieve.py re.escape(sign) + self._first_look(sign) + b'|'.join(ways) + b')'": "words and counts",
+    "secrets/sieve.py b'%s(?:%s)(?=%s{%d})' % (re.escape(self._first), ways, _IN_TOKENS, least)": (
+        "plain words of one length, and 16 signs after them at most: those of the sieve are found below"
+    ),
     "secrets/sieve.py rule.pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
     "secrets/rules.py pattern": "the tokens, and what `by_pattern` is given: each is found below",
 }
@@ -48,9 +51,9 @@ BOUNDED = {
     "handoffs/wording.py sentences_of": "the same",
     "handoffs/wording.py _NOTHING_MORE": "it begins with a word that is none of those it repeats",
     "secrets/find.py _TOKEN": "the text is JSON, which is checked before: every text in it has an end",
-    "secrets/real.py _NAMING": "it is matched with 200 characters at most",
+    "secrets/placed.py _NAMING": "it is matched with 200 characters at most",
     "secrets/stream.py _OPEN_KEY": "five dashes end the body, and nothing else may follow it",
-    "workspace/recall/passages.py _BOUNDS": "a run with two line ends fits, and one with less is not begun in twice",
+    "workspace/recall/passages.py _CUTS": "a run with two line ends fits, and one with less is not begun in twice",
     "workspace/recall/words.py _PARTS": "it gives one letter back at most: what is before it is a capital",
 }
 
@@ -96,6 +99,10 @@ def found() -> tuple[Found, ...]:
             if isinstance(cell.cell_contents, re.Pattern):
                 one = cell.cell_contents
                 all_[one.pattern, one.flags] = Found(f"secrets {rule.name}", one.pattern, one.flags, SEARCHED)
+    for short in sieve_of(tuple(RULES))._short:
+        sieved = short._pattern
+        place = f"secrets sieve {sieved.pattern.decode()}"
+        all_[sieved.pattern, sieved.flags] = Found(place, sieved.pattern, sieved.flags, SEARCHED)
     return tuple(sorted(all_.values(), key=lambda one: one.place))
 
 
@@ -160,7 +167,16 @@ def kept(path: str, module: Any, uses: dict[str, set[str]]) -> Iterator[Found]:
 def test_every_pattern_is_found() -> None:
     places = " ".join(one.place for one in found())
     assert len(found()) > 200
-    for known in ("_BOUNDS", "_CODE", "_PEM", "secrets url_password", "_ESCAPED", "hugging_face", "_WHOLE_MONTH"):
+    for known in (
+        "secrets sieve",
+        "_BOUNDS",
+        "_CODE",
+        "_PEM",
+        "secrets url_password",
+        "_ESCAPED",
+        "hugging_face",
+        "_WHOLE_MONTH",
+    ):
         assert known in places
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.doors.cli.answering import document
-from outlast.values.json_text import NotStrict, check, depth_of, doubled, is_deeper
+from outlast.doors.cli.answer import document
+from outlast.values.codec import doubled
+from outlast.values.json_text import NotStrict, check, depth_of, is_deeper
 
 from ..kit.hostile_json import SHAPES
 

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.commands.printed import FIRST_BYTES, LAST_BYTES, Printed
+from outlast.commands.transcript import FIRST_BYTES, LAST_BYTES, Printed
 from outlast.errors import NoThread, Stopped, StoreFailed
 from outlast.handoffs.checks import run_checks
 from outlast.handoffs.handoff import Evidence, Form
-from outlast.home.home import Runtime
+from outlast.home.home import Home
 from outlast.home.settings import Settings
+from outlast.runs.live import Executor
 
 from ..kit.commands import PATIENCE_SECONDS, lives, number_in, wait_until
 from ..kit.place import Place
@@ -38,27 +39,27 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def runtime(place: Place) -> Runtime:
+def runtime(place: Place) -> Executor:
     place.settings = Settings(patience_seconds=0.3)
-    return place.outlast._runtime
+    return place.outlast._executor
 
 
 # -- running commands --------------------------------------------------------------------------------------
 
 
-def run(runtime: Runtime, root: Path, *forms: Form, **how: Any) -> list[Evidence]:
-    return run_checks(runtime, forms, root, when="verify", by="ann", **how)
+def run(executor: Executor, root: Path, *forms: Form, **how: Any) -> list[Evidence]:
+    return run_checks(executor, forms, root, when="verify", by="ann", **how)
 
 
-def one(runtime: Runtime, root: Path, form: Form) -> Evidence:
-    return run(runtime, root, form)[0]
+def one(executor: Executor, root: Path, form: Form) -> Evidence:
+    return run(executor, root, form)[0]
 
 
-def output(runtime: Runtime, evidence: Evidence) -> bytes:
-    return runtime.blobs.get(evidence.output) if evidence.output else b""
+def output(home: Home, evidence: Evidence) -> bytes:
+    return home.blobs.get(evidence.output) if evidence.output else b""
 
 
-def test_every_check_gives_its_evidence_in_order(runtime: Runtime, root: Path, place: Place) -> None:
+def test_every_check_gives_its_evidence_in_order(runtime: Executor, root: Path, place: Place) -> None:
     (root / "file").write_text("x")
     forms: list[Form] = ["echo hi; echo there >&2", "exit 3", {"run": "exit 3", "exit": 3}]
     forms += [{"file": "file", "exists": True}, {"file": "file", "contains": "y"}, "test -f file"]
@@ -67,16 +68,16 @@ def test_every_check_gives_its_evidence_in_order(runtime: Runtime, root: Path, p
     assert [each.passed for each in found] == [True, False, True, True, False, True]
     assert [each.exit for each in found] == [0, 3, 3, None, None, 0]
     assert [each.note for each in found] == ["", "", "", "", "file does not contain 'y'", ""]
-    assert [output(runtime, each) for each in found] == [b"hi\nthere\n", b"", b"", b"", b"", b""]
+    assert [output(runtime.home, each) for each in found] == [b"hi\nthere\n", b"", b"", b"", b"", b""]
     for each in found:
         assert (each.at, each.by, each.where) == (place.clock.now(), "ann", os.uname().nodename)
         assert (each.runner, each.when) == ("runner", "verify")
     assert 0 <= found[0].seconds < PATIENCE_SECONDS
 
 
-def test_every_check_is_told_in_one_line(runtime: Runtime, root: Path) -> None:
+def test_every_check_is_told_in_one_line(runtime: Executor, root: Path) -> None:
     told: list[str] = []
-    runtime.tell = told.append
+    runtime.home.tell = told.append
     run(runtime, root, "true", {"file": "a b", "absent": True}, "true\necho 🙂 \x1b[31m", ": " + "x" * 10_000)
     assert told[:3] == ["check 1 of 4: true", "check 2 of 4: a b absent", "check 3 of 4: true echo 🙂  [31m"]
     assert told[3].endswith("… (10002 characters)")
@@ -84,7 +85,7 @@ def test_every_check_is_told_in_one_line(runtime: Runtime, root: Path) -> None:
 
 
 def test_a_check_runs_in_its_folder_with_the_callers_environment_and_no_input(
-    runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "sub dir").mkdir()
     monkeypatch.setenv("MINE", "1")
@@ -93,17 +94,17 @@ def test_a_check_runs_in_its_folder_with_the_callers_environment_and_no_input(
     monkeypatch.setenv("OUTLAST_RESULT", "/elsewhere")
     asked = 'pwd -P; echo "$OUTLAST_CHECK$MINE${GIT_DIR:-no}${OUTLAST_RESULT:-no}"; cat; echo $?'
     found = one(runtime, root, {"run": asked, "cwd": "sub dir"})
-    assert output(runtime, found).decode() == f"{root.resolve()}/sub dir\n11nono\n0\n"
+    assert output(runtime.home, found).decode() == f"{root.resolve()}/sub dir\n11nono\n0\n"
 
 
 def test_the_claim_of_who_has_it_checked_does_not_get_into_the_evidence(
-    runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTLAST_CLAIM", "01CLAIM")
-    assert b"01CLAIM" not in output(runtime, one(runtime, root, "env"))
+    assert b"01CLAIM" not in output(runtime.home, one(runtime, root, "env"))
 
 
-def test_something_can_be_done_after_each_check_and_what_it_raises_ends_them(runtime: Runtime, root: Path) -> None:
+def test_something_can_be_done_after_each_check_and_what_it_raises_ends_them(runtime: Executor, root: Path) -> None:
     seen: list[list[str]] = []
 
     def between() -> None:
@@ -119,16 +120,16 @@ def test_something_can_be_done_after_each_check_and_what_it_raises_ends_them(run
 
 
 def test_a_check_that_has_itself_checked_comes_to_an_end(
-    runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTLAST_CHECK", "7")
-    assert output(runtime, one(runtime, root, "echo $OUTLAST_CHECK")) == b"8\n"
+    assert output(runtime.home, one(runtime, root, "echo $OUTLAST_CHECK")) == b"8\n"
     monkeypatch.setenv("OUTLAST_CHECK", "8")
     found = one(runtime, root, "touch ran")
     assert (found.passed, (root / "ran").exists()) == (False, False)
     assert "has itself checked" in found.note
     monkeypatch.setenv("OUTLAST_CHECK", "yes")  # somebody's own
-    assert output(runtime, one(runtime, root, "echo $OUTLAST_CHECK")) == b"1\n"
+    assert output(runtime.home, one(runtime, root, "echo $OUTLAST_CHECK")) == b"1\n"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_a_check_that_has_itself_checked_comes_to_an_end(
         ("a\0b", "cannot be read"),
     ],
 )
-def test_a_check_that_cannot_be_started_has_failed(runtime: Runtime, root: Path, cwd: str, why: str) -> None:
+def test_a_check_that_cannot_be_started_has_failed(runtime: Executor, root: Path, cwd: str, why: str) -> None:
     (root / "file").touch()
     (root / "out").symlink_to("/tmp")
     first, second = run(runtime, root, {"run": "touch ran", "cwd": cwd}, "true")
@@ -152,53 +153,53 @@ def test_a_check_that_cannot_be_started_has_failed(runtime: Runtime, root: Path,
     assert second.passed
 
 
-def test_a_root_that_is_gone_fails_the_check(runtime: Runtime, tmp_path: Path) -> None:
+def test_a_root_that_is_gone_fails_the_check(runtime: Executor, tmp_path: Path) -> None:
     found = one(runtime, tmp_path / "gone", "true")
     assert not found.passed
     assert "does not exist" in found.note
 
 
-def test_text_that_no_system_takes_as_a_command_fails_the_check(runtime: Runtime, root: Path) -> None:
+def test_text_that_no_system_takes_as_a_command_fails_the_check(runtime: Executor, root: Path) -> None:
     found = run(runtime, root, "echo \0", ": " + "x" * 200_000, "-x", "")
     assert [each.passed for each in found] == [False, False, False, True]
     assert "NUL" in found[0].note
     assert "too long" in found[1].note
 
 
-def test_a_check_that_takes_too_long_is_ended_with_all_it_started(runtime: Runtime, root: Path) -> None:
+def test_a_check_that_takes_too_long_is_ended_with_all_it_started(runtime: Executor, root: Path) -> None:
     form: Form = {"run": "sleep 300 & echo $! > pid; echo before; sleep 300 | cat", "timeout": 1, "exit": 143}
     found, after = run(runtime, root, form, "true")
     assert (found.passed, found.exit, found.note) == (False, None, "timed out after 1 s")
-    assert output(runtime, found) == b"before\n"
+    assert output(runtime.home, found) == b"before\n"
     assert found.seconds >= 1
     assert not lives(number_in(root / "pid"))
     assert after.passed
 
 
-def test_a_check_that_ignores_term_is_killed(runtime: Runtime, root: Path) -> None:
+def test_a_check_that_ignores_term_is_killed(runtime: Executor, root: Path) -> None:
     with pytest.raises(Stopped):
         run(runtime, root, DEAF, stop=(root / "pid").exists)
     assert not lives(number_in(root / "pid"))
 
 
-def test_what_a_check_leaves_in_the_background_is_ended_and_named(runtime: Runtime, root: Path) -> None:
+def test_what_a_check_leaves_in_the_background_is_ended_and_named(runtime: Executor, root: Path) -> None:
     found = one(runtime, root, "sleep 300 & echo $! > pid")
     assert found.passed
     assert found.note == "ended what it left in the background (1 process)"
     assert not lives(number_in(root / "pid"))
 
 
-def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_check_up(runtime: Runtime, root: Path) -> None:
+def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_check_up(runtime: Executor, root: Path) -> None:
     found = one(
         runtime, root, "setsid sh -c 'echo $$ > pid; sleep 300' & while [ ! -s pid ]; do sleep 0.01; done; echo x"
     )
     os.kill(number_in(root / "pid"), signal.SIGKILL)
     assert found.passed
-    assert output(runtime, found) == b"x\n"
+    assert output(runtime.home, found) == b"x\n"
     assert "something that it started still has its output open" in found.note
 
 
-def test_no_file_and_no_process_is_left_open(runtime: Runtime, root: Path) -> None:
+def test_no_file_and_no_process_is_left_open(runtime: Executor, root: Path) -> None:
     one(runtime, root, "true")  # the guard starts with the first
 
     def held() -> tuple[int, int]:
@@ -210,7 +211,7 @@ def test_no_file_and_no_process_is_left_open(runtime: Runtime, root: Path) -> No
     assert held() == before
 
 
-def test_a_check_that_is_asked_to_stop_is_ended_and_nothing_is_given(runtime: Runtime, root: Path) -> None:
+def test_a_check_that_is_asked_to_stop_is_ended_and_nothing_is_given(runtime: Executor, root: Path) -> None:
     with pytest.raises(Stopped):
         run(runtime, root, "true", FOREVER, "touch after", stop=(root / "pid").exists)
     assert not lives(number_in(root / "pid"))
@@ -219,7 +220,7 @@ def test_a_check_that_is_asked_to_stop_is_ended_and_nothing_is_given(runtime: Ru
     assert not (root / "after").exists()
 
 
-def test_what_stop_raises_ends_the_check_too(runtime: Runtime, root: Path) -> None:
+def test_what_stop_raises_ends_the_check_too(runtime: Executor, root: Path) -> None:
     def stop() -> bool:
         if (root / "pid").exists():
             raise ZeroDivisionError
@@ -231,7 +232,7 @@ def test_what_stop_raises_ends_the_check_too(runtime: Runtime, root: Path) -> No
 
 
 def test_a_check_that_cannot_be_waited_for_is_ended(
-    runtime: Runtime, root: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = threading.Thread.start
 
@@ -247,8 +248,8 @@ def test_a_check_that_cannot_be_waited_for_is_ended(
     assert not lives(number_in(root / "pid"))
 
 
-def test_output_that_cannot_be_kept_is_an_error_and_no_evidence(runtime: Runtime, root: Path) -> None:
-    folder = runtime.blobs.folder
+def test_output_that_cannot_be_kept_is_an_error_and_no_evidence(runtime: Executor, root: Path) -> None:
+    folder = runtime.home.blobs.folder
     folder.rename(folder.with_name("moved"))
     folder.touch()
     with pytest.raises(StoreFailed):
@@ -258,24 +259,24 @@ def test_output_that_cannot_be_kept_is_an_error_and_no_evidence(runtime: Runtime
 # -- what is printed ---------------------------------------------------------------------------------------
 
 
-def test_bytes_that_are_no_text_are_kept_as_they_are(runtime: Runtime, root: Path) -> None:
+def test_bytes_that_are_no_text_are_kept_as_they_are(runtime: Executor, root: Path) -> None:
     (root / "bytes").write_bytes(bytes(range(256)) * 3)
-    assert output(runtime, one(runtime, root, "cat bytes")) == bytes(range(256)) * 3
+    assert output(runtime.home, one(runtime, root, "cat bytes")) == bytes(range(256)) * 3
 
 
-def test_a_mebibyte_is_kept_whole(runtime: Runtime, root: Path) -> None:
+def test_a_mebibyte_is_kept_whole(runtime: Executor, root: Path) -> None:
     content = b"".join(b"line %09d\n" % number for number in range(KEPT_BYTES // 15))
     (root / "long").write_bytes(content.ljust(KEPT_BYTES, b"."))
     found = one(runtime, root, "cat long")
-    assert output(runtime, found) == (root / "long").read_bytes()
+    assert output(runtime.home, found) == (root / "long").read_bytes()
     assert found.note == ""
 
 
-def test_of_more_the_beginning_and_the_end_are_kept_and_what_is_missing_is_said(runtime: Runtime, root: Path) -> None:
+def test_of_more_the_beginning_and_the_end_are_kept_and_what_is_missing_is_said(runtime: Executor, root: Path) -> None:
     lines = [b"line %09d\n" % number for number in range(200_000)]
     (root / "long").write_bytes(b"".join(lines))
     found = one(runtime, root, "cat long")
-    kept = output(runtime, found)
+    kept = output(runtime.home, found)
     first, middle, last = kept.partition(b"\n[")
     missing = int(middle and last.split()[0])
     last = last.partition(b"]\n")[2]
@@ -288,29 +289,31 @@ def test_of_more_the_beginning_and_the_end_are_kept_and_what_is_missing_is_said(
     assert found.note == f"its output was cut: {missing} of 3000000 bytes were left out"
 
 
-def test_a_line_without_end_is_cut_too(runtime: Runtime, root: Path) -> None:
+def test_a_line_without_end_is_cut_too(runtime: Executor, root: Path) -> None:
     found = one(runtime, root, "head -c 3000000 /dev/zero | tr '\\0' x")
-    kept = output(runtime, found)
+    kept = output(runtime.home, found)
     assert found.passed
     assert KEPT_BYTES <= len(kept) < KEPT_BYTES + 200
     assert f"{3_000_000 - KEPT_BYTES} of 3000000 bytes" in found.note
 
 
-def test_a_check_that_prints_without_end_takes_neither_memory_nor_disk(runtime: Runtime, root: Path) -> None:
+def test_a_check_that_prints_without_end_takes_neither_memory_nor_disk(runtime: Executor, root: Path) -> None:
     tracemalloc.start()
     found = one(runtime, root, {"run": "yes", "timeout": 1})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sizes = [file.stat().st_size for folder in (runtime.home, root) for file in folder.rglob("*") if file.is_file()]
+    sizes = [
+        file.stat().st_size for folder in (runtime.home.path, root) for file in folder.rglob("*") if file.is_file()
+    ]
     assert found.note.startswith("timed out after 1 s; its output was cut: ")
     assert peak < 16 << 20
     assert sum(sizes) < 4 << 20
 
 
-def test_what_looks_like_a_secret_is_masked_and_counted(runtime: Runtime, root: Path) -> None:
+def test_what_looks_like_a_secret_is_masked_and_counted(runtime: Executor, root: Path) -> None:
     secret = "ghp_" + "aB3dE6gH9" * 4
     found = one(runtime, root, f"printf 'one\\ntoken {secret} \\377 end\\n'; echo {secret}")
-    kept = output(runtime, found)
+    kept = output(runtime.home, found)
     assert secret.encode() not in kept
     assert kept.startswith(b"one\n")
     assert b" \xff end\n" in kept
@@ -320,12 +323,12 @@ def test_what_looks_like_a_secret_is_masked_and_counted(runtime: Runtime, root: 
 @pytest.mark.parametrize("shift", [-39, -20, -4, 0])
 @pytest.mark.parametrize("cut", [FIRST_BYTES, 3_000_000 - LAST_BYTES])
 def test_a_secret_where_the_output_is_cut_is_not_kept_by_half(
-    runtime: Runtime, root: Path, cut: int, shift: int
+    runtime: Executor, root: Path, cut: int, shift: int
 ) -> None:
     secret = b"ghp_" + b"aB3dE6gH9" * 4
     (root / "long").write_bytes((b" " * (cut + shift) + secret).ljust(3_000_000))
     found = one(runtime, root, "cat long")
-    kept = output(runtime, found)
+    kept = output(runtime.home, found)
     assert b"ghp_" not in kept
     assert b"gH9" not in kept
     first, _, last = kept.partition(b"\n[")
@@ -370,7 +373,7 @@ def hear(*given):
 signal.signal(signal.SIGINT, hear)
 outlast = Outlast(sys.argv[1], settings=Settings(patience_seconds=float(sys.argv[3])))
 try:
-    run_checks(outlast._runtime, json.loads(sys.argv[4]), Path(sys.argv[2]), when="verify", by="ann")
+    run_checks(outlast._executor, json.loads(sys.argv[4]), Path(sys.argv[2]), when="verify", by="ann")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 else:

@@ -74,7 +74,7 @@ def stops(run: Run) -> None:
 
 
 def composed(place: Place, task: str = "report", base: Handoff | None = None) -> Composed:
-    found = compose(place.outlast._runtime, "default", task, base)
+    found = compose(place.outlast._executor, "default", task, base)
     assert found is not None
     return found
 
@@ -94,7 +94,8 @@ def test_a_crashed_run_says_what_is_done_what_was_under_way_and_how_to_go_on(pla
     assert "Done (1):\n- plan: planned tides\n" in handoff.handoff_text
     assert "- write, attempt 1: crashed; its work in files: partial (draft.md created)" in handoff.handoff_text
     assert 'State: {"topic":"tides"}' in handoff.handoff_text
-    assert handoff.next_action == f"write the draft; continue: outlast resume {run}"
+    assert handoff.next_action == f"write the draft; continue with step write, attempt 2: outlast resume {run}"
+    assert handoff.handoff_text.endswith(f"Next: {handoff.next_action}")
     assert handoff.target_files == ("draft.md",)
     assert handoff.repo_root == str(place.folder)
 
@@ -104,7 +105,7 @@ def test_it_is_known_by_its_run_and_anchored_at_its_task(place: Place) -> None:
     found = composed(place)
     handoff, run = found.handoff, place.run_id
     assert (handoff.id, handoff.revision, handoff.anchor, handoff.source) == (f"run:{run}", 0, "task:report", "run")
-    assert (handoff.actor, handoff.scope, handoff.binding, handoff.lint) == ("local", "default", None, Lint(100))
+    assert (handoff.actor, handoff.scope, handoff.binding) == ("local", "default", None)
     assert handoff.stored_us == place.clock.now()
     assert (found.run.run_id, found.run.status, found.run.command) == (run, "crashed", f"outlast resume {run}")
     assert handoff.summary.endswith("crashed between steps; 1 step is done")
@@ -142,7 +143,7 @@ def test_an_effect_in_doubt_is_told_and_once_it_is_asked_about_the_question_too(
     waiting = composed(place)
     assert f"Waits for (1):\n- {wait.id} (in_doubt): effect publish may have happened" in waiting.handoff.handoff_text
     assert f"run {place.run_id} of reports waits: effect publish may" in waiting.handoff.summary
-    commands = f"answer what it waits for: outlast inbox; continue: outlast resume {place.run_id}"
+    commands = f"answer what it waits for: outlast inbox; continue after step write: outlast resume {place.run_id}"
     assert waiting.handoff.next_action == commands  # the last finished step said nothing of what comes next
     assert waiting.run.status == "waiting"
 
@@ -150,6 +151,8 @@ def test_an_effect_in_doubt_is_told_and_once_it_is_asked_about_the_question_too(
 def test_a_failed_run_says_why(place: Place) -> None:
     assert place.run(fails, task="report").status == "failed"
     handoff = composed(place).handoff
+    again = f"continue with step fail, attempt 2: outlast resume {place.run_id}"
+    assert handoff.next_action == f"write the draft; mend what fail failed of; {again}"
     assert handoff.summary == f"run {place.run_id} of fails failed in step fail, attempt 1; 1 step is done"
     assert "It failed: ValueError: no paper left" in handoff.handoff_text
     assert "- fail, attempt 1: failed (ValueError: no paper left)" in handoff.handoff_text
@@ -182,20 +185,59 @@ def test_commands_are_composed_with_their_files_and_their_question(tmp_path: Pat
     try:
         (wait,) = folder.run().interrupts
         task = folder.outlast.get(folder.run_id).task
-        runtime = folder.outlast._runtime
-        found = compose(runtime, "default", task)
+        executor = folder.outlast._executor
+        found = compose(executor, "default", task)
         assert found is not None
         assert f"outlast approve {wait.id}, or outlast decline {wait.id} -m WHY" in found.handoff.handoff_text
-        assert str(found.handoff.next_action).startswith("ask; answer what it waits for: outlast inbox; continue: ")
+        assert str(found.handoff.next_action).startswith(
+            "ask; answer what it waits for: outlast inbox; continue after "
+        )
         folder.outlast.answer(wait.id, {"approved": True})
         assert folder.resume().status == "failed"
-        found = compose(runtime, "default", task)
+        found = compose(executor, "default", task)
         assert found is not None
         assert found.handoff.target_files == ("out/a", "result.txt")
         assert "its work in files: partial (out/a created)" in found.handoff.handoff_text
         assert "- draft: drafted" in found.handoff.handoff_text
     finally:
         folder.end()
+
+
+CHECKED = """
+- {id: draft, run: 'echo a > draft.txt', accept: test -s draft.txt, writes: [draft.txt]}
+- {id: dry, when: 'false', run: 'true', accept: test -e never.txt}
+- {id: each, foreach: {items: [a], steps: [{id: one, run: 'true', accept: 'test -n "$OUTLAST_ITEM"'}]}}
+- {id: build, run: 'exit 3', cwd: sub, shell: bash, env: {WORD: "it's"}, accept: ['grep -q "$WORD" a', 'grep -q i a']}
+"""
+
+
+def test_the_checks_are_what_the_flow_accepts_its_steps_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder(tmp_path / "work")
+    (folder.path / "sub").mkdir(parents=True)
+    folder.flow(CHECKED.strip())
+    try:
+        assert folder.run().status == "failed"
+        found = compose(folder.outlast._executor, "default", folder.outlast.get(folder.run_id).task)
+        assert found is not None
+        grep = """export WORD='it'"'"'s'; bash -eo pipefail -c 'grep -q "$WORD" a'"""
+        other = "bash -eo pipefail -c 'grep -q i a'"
+        checks = ("test -s draft.txt", {"run": grep, "cwd": "sub"}, {"run": other, "cwd": "sub"})
+        assert found.handoff.acceptance_checks == checks
+        (folder.path / "sub" / "a").write_text("it's")
+        monkeypatch.chdir(folder.path)
+        ran = folder.outlast.handoff.recover(found.handoff.anchor, run_checks=True)
+        assert [each.passed for each in ran.evidence] == [True, True, True]
+    finally:
+        folder.end()
+
+
+def test_the_score_is_earned_as_that_of_any_handoff(place: Place) -> None:
+    crash(place, "planned")
+    handoff = composed(place).handoff
+    assert [each.code for each in handoff.lint.findings] == ["no_files", "no_checks"]
+    assert handoff.lint.weak
+    recovered = place.outlast.handoff.recover("task:report", repo_root=str(place.home.parent))
+    assert [each.code for each in recovered.reasons] == ["auto_composed", "weak"]
 
 
 def test_conditions_are_no_steps_that_hand_something_over(tmp_path: Path) -> None:
@@ -205,7 +247,7 @@ def test_conditions_are_no_steps_that_hand_something_over(tmp_path: Path) -> Non
     folder.flow(f"- {{id: fix, repeat: {{max: 1, until: test -f no, on_limit: pause, steps: [{inner}]}}}}")
     try:
         assert folder.run().status == "waiting"
-        found = compose(folder.outlast._runtime, "default", folder.outlast.get(folder.run_id).task)
+        found = compose(folder.outlast._executor, "default", folder.outlast.get(folder.run_id).task)
         assert found is not None
         assert found.handoff.summary.endswith("; 1 step is done")
         assert str(found.handoff.next_action).startswith("mend it; answer what it waits for")
@@ -230,21 +272,21 @@ def test_a_child_goes_on_with_its_parent(place: Place) -> None:
 
 
 def test_a_task_without_an_unfinished_run_gives_nothing(place: Place) -> None:
-    runtime = place.outlast._runtime
-    assert compose(runtime, "default", "report") is None
+    executor = place.outlast._executor
+    assert compose(executor, "default", "report") is None
     place.run(reports, str(place.folder), task="report")
-    assert compose(runtime, "default", "report") is None
+    assert compose(executor, "default", "report") is None
 
 
 def test_a_run_of_another_scope_is_not_found(place: Place) -> None:
     crash(place, "planned")
-    assert compose(place.outlast._runtime, "other", "report") is None
+    assert compose(place.outlast._executor, "other", "report") is None
 
 
 def test_a_run_that_was_moved_away_is_not_ours_to_continue(place: Place) -> None:
     crash(place, "planned")
     place.outlast.export(place.run_id, place.folder / "run.hold", move=True)
-    assert compose(place.outlast._runtime, "default", "report") is None
+    assert compose(place.outlast._executor, "default", "report") is None
 
 
 release, waiting = threading.Event(), threading.Event()
@@ -281,6 +323,15 @@ def test_a_run_that_lives_is_composed_as_claimed(place: Place, lingering: str) -
     assert "of lingers is running" in found.handoff.summary
 
 
+def test_a_run_that_lives_is_told_as_living_and_nothing_of_it_as_crashed(place: Place, lingering: str) -> None:
+    found = composed(place)
+    assert "crashed" not in found.handoff.handoff_text
+    assert [reason.code for reason in found.reasons] == ["claimed"]
+    assert found.handoff.next_action == f"wait for it, or look at it: outlast show {lingering}"
+    plan = place.outlast.plan(lingering)
+    assert not [reason for reason in plan.verdict.reasons if "crashed" in reason.found]
+
+
 def test_of_several_unfinished_runs_the_newest_is_composed_and_the_others_are_named(place: Place) -> None:
     crash(place, "planned")
     place.clock.advance(1)
@@ -301,7 +352,8 @@ def test_a_script_is_to_be_run_again(place: Place) -> None:
     place.killed(opened, at="half")
     found = composed(place, place.outlast.runs()[0].task)  # in a linked work tree it is not the bare name
     assert found.run.command == "run the script that opens 'nightly' again"
-    assert found.handoff.next_action == "write the draft; continue: run the script that opens 'nightly' again"
+    again = "continue after step plan: run the script that opens 'nightly' again"
+    assert found.handoff.next_action == f"write the draft; {again}"
 
 
 def test_a_flow_whose_file_is_gone_is_to_be_put_back(place: Place) -> None:
@@ -460,7 +512,7 @@ def tries(run: Run) -> None:
 
 def test_a_step_hands_over_the_envelope_of_its_newest_attempt(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    found = step_handoff(place.outlast._runtime, place.run_id[:6], "twice")
+    found = step_handoff(place.outlast._executor.home, place.run_id[:6], "twice")
     receipt = place.receipts("twice")[-1]
     assert (found.run_id, found.task, found.step, found.attempt) == (place.run_id, "report", "twice", 2)
     assert (found.done, found.next, found.state) == ("the second time", "rest", {"seen": 1})
@@ -470,7 +522,7 @@ def test_a_step_hands_over_the_envelope_of_its_newest_attempt(place: Place) -> N
 
 def test_a_steps_handoff_has_all_that_the_mirror_writes(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    found = step_handoff(place.outlast._runtime, place.run_id, "plan~2")
+    found = step_handoff(place.outlast._executor.home, place.run_id, "plan~2")
     wanted = mirrored(place.receipts("plan")[-1])
     assert {name: getattr(found, name) for name in wanted} == wanted | {"artifacts": ()}
     assert found.agent == "planner"
@@ -478,12 +530,12 @@ def test_a_steps_handoff_has_all_that_the_mirror_writes(place: Place) -> None:
 
 def test_a_step_is_found_by_the_rules_that_hold_everywhere(place: Place) -> None:
     place.crash(tries, at="tried", task="report")
-    runtime = place.outlast._runtime
+    home = place.outlast._executor.home
     with pytest.raises(StepAmbiguous, match="left/count, right/count"):
-        step_handoff(runtime, place.run_id, "count")
+        step_handoff(home, place.run_id, "count")
     with pytest.raises(StepNotFound):
-        step_handoff(runtime, place.run_id, "missing")
-    assert step_handoff(runtime, place.run_id, "plan~2").done == "planned winds"
+        step_handoff(home, place.run_id, "missing")
+    assert step_handoff(home, place.run_id, "plan~2").done == "planned winds"
 
 
 def test_a_step_that_only_waits_has_handed_nothing_over(tmp_path: Path) -> None:
@@ -491,6 +543,6 @@ def test_a_step_that_only_waits_has_handed_nothing_over(tmp_path: Path) -> None:
     try:
         assert folder.run().status == "waiting"
         with pytest.raises(StepNotFound):
-            step_handoff(folder.outlast._runtime, folder.run_id, "ask")
+            step_handoff(folder.outlast._executor.home, folder.run_id, "ask")
     finally:
         folder.end()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.contract import Command, FileRule, command_of, contract_of, draft_of, expiry, rule_of
+from outlast.handoffs.contract import CommandCheck, FileRule, command_of, contract_of, draft_of, expiry, rule_of
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,
@@ -22,7 +22,7 @@ from outlast.handoffs.handoff import (
     decode_handoff,
     encode_handoff,
 )
-from outlast.values.durations import duration
+from outlast.values.text import duration
 
 UTC = datetime.UTC
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -319,16 +319,16 @@ def test_whatever_path_is_taken_is_canonical_and_inside(path: str) -> None:
 @pytest.mark.parametrize(
     ("form", "command"),
     [
-        ("make test", Command("make test")),
-        ({"run": "make"}, Command("make")),
-        ({"run": "make", "timeout": 5}, Command("make", timeout_seconds=5.0)),
-        ({"run": "make", "timeout": 0.5}, Command("make", timeout_seconds=0.5)),
-        ({"run": "make", "timeout": "90s"}, Command("make", timeout_seconds=90.0)),
-        ({"run": "make", "timeout": "10m"}, Command("make", timeout_seconds=600.0)),
-        ({"run": "make", "timeout": "2h", "cwd": "sub/x", "exit": 255}, Command("make", "sub/x", 7200.0, 255)),
+        ("make test", CommandCheck("make test")),
+        ({"run": "make"}, CommandCheck("make")),
+        ({"run": "make", "timeout": 5}, CommandCheck("make", timeout_seconds=5.0)),
+        ({"run": "make", "timeout": 0.5}, CommandCheck("make", timeout_seconds=0.5)),
+        ({"run": "make", "timeout": "90s"}, CommandCheck("make", timeout_seconds=90.0)),
+        ({"run": "make", "timeout": "10m"}, CommandCheck("make", timeout_seconds=600.0)),
+        ({"run": "make", "timeout": "2h", "cwd": "sub/x", "exit": 255}, CommandCheck("make", "sub/x", 7200.0, 255)),
     ],
 )
-def test_a_check_that_is_a_command(form: Any, command: Command) -> None:
+def test_a_check_that_is_a_command(form: Any, command: CommandCheck) -> None:
     (kept,) = contract(acceptance_checks=[form]).acceptance_checks
     assert kept == form
     assert command_of(kept) == command

@@ -83,16 +83,18 @@ def _look_back(home: Path) -> None:
             ("checked", "eve"),
             ("claimed", "eve"),
             ("attached", "eve"),
+            ("checked", "eve"),
+            ("checked", "eve"),
             ("settled", "eve"),
         ]
-        assert [event.seq for event in events] == [1, 2, 3, 4, 5, 6, 7]
+        assert [event.seq for event in events] == [*range(1, 10)]
         assert [event.at for event in events] == sorted(event.at for event in events)
         assert [each["passed"] for each in events[3].body["evidence"]] == [False]
         settled = events[-1].body
         assert (settled["outcome"], settled["score"], settled["override"]) == ("completed", 100, "")
         assert [(each["passed"], each["runner"]) for each in settled["evidence"]] == [(True, "runner")]
         found = outlast.verify()
-        assert (found.ok, found.handoffs, found.entries) == (True, 1, 7)
+        assert (found.ok, found.handoffs, found.entries) == (True, 1, 9)
         assert [one.anchor for one in outlast.handoff.list("finished")] == [TASK]
 
 

@@ -67,6 +67,19 @@ def test_handoffs_of_other_repositories_hide_none_and_git_is_asked_once_for_a_co
     assert " cat-file " not in log.read_text()
 
 
+def test_however_many_are_looked_at_for_one_list_git_is_asked_each_thing_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        desk.store(anchor=f"task:number-{number}")
+    log = counted(desk, monkeypatch)
+    monkeypatch.chdir(desk.repo)
+    assert desk.outlast.handoff.list("contested") == []
+    assert [log.read_text().count(word) for word in (" status ", " cat-file ")] == [1, 1]
+    desk.write("src/export.py", "changed\n")
+    assert len(desk.outlast.handoff.list("contested")) == 5  # and the next list looks again
+
+
 def test_the_newest_of_a_branch_may_have_been_stored_in_a_clone(desk: Desk) -> None:
     desk.store()
     git(desk.folder, "clone", "-q", str(desk.repo), "clone")
@@ -102,11 +115,11 @@ def test_a_record_that_cannot_be_read_is_listed_as_contested_and_hides_no_other(
     desk.store()
     beside(desk, "task:damaged")
     desk.outlast.close()
-    where = "run = (SELECT -key FROM anchors WHERE anchor = 'task:damaged')"
+    where = "chain = (SELECT key FROM anchors WHERE anchor = 'task:damaged')"
     tamper(desk, f"UPDATE journal SET payload = CAST('{{}}' AS BLOB) WHERE {where}")
     outlast = desk.sit_down()
     told: list[str] = []
-    outlast._runtime.tell = told.append
+    outlast._executor.home.tell = told.append
     assert desk.recover(None, outlast=outlast).anchor == TASK
     assert any("task:damaged" in line for line in told)
     assert desk.recover(None, file_path="src/export.py", outlast=outlast).anchor == TASK
@@ -117,3 +130,14 @@ def test_a_record_that_cannot_be_read_is_listed_as_contested_and_hides_no_other(
     assert [reason.code for reason in one.verdict.reasons] == ["integrity_broken"]
     assert [each.anchor for each in outlast.handoff.list("open")] == [TASK]
     assert "task:damaged" in [each.anchor for each in outlast.handoff.list("contested")]
+
+
+def test_another_branch_than_the_one_checked_out_can_be_named(desk: Desk) -> None:
+    desk.store(anchor="task:here")
+    desk.git("switch", "-q", "-c", "side")
+    desk.store(anchor="task:side")
+    desk.git("switch", "-q", "main")
+    assert desk.recover(None).anchor == "task:here"
+    assert desk.recover(None, branch="side").anchor == "task:side"
+    with pytest.raises(HandoffInvalid, match="anchor and branch name one each"):
+        desk.recover("task:here", branch="side")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.doors.hooks.compose import Work, fields_of
+from outlast.doors.hooks.compose import SessionWork, fields_of
 from outlast.doors.hooks.events import HookEvent
-from outlast.doors.hooks.transcript import Told
+from outlast.doors.hooks.transcript import TranscriptFacts
 from outlast.errors import ForeignCommands, HandoffInvalid, TrustInvalid
 from outlast.handoffs import foreign
 from outlast.handoffs.contract import contract_of
@@ -238,7 +238,7 @@ def test_nothing_runs_without_leave_for_exactly_that(desk: Desk, marker: Path) -
     about = contract_of(**GOOD | {"acceptance_checks": [f"touch {marker}"]})
     leave = foreign.own(contract_of(**GOOD))
     with pytest.raises(AssertionError, match="leave"):
-        HERE.run_checks(desk.outlast._runtime, about, desk.repo, leave=leave, when="verify", by="me")
+        HERE.run_checks(desk.outlast._executor, about, desk.repo, leave=leave, when="verify", by="me")
     assert not marker.exists()
 
 
@@ -323,8 +323,8 @@ def carry_on(stranger: Stranger) -> None:
     """What a hook does after a turn: the next revision, with the checks of the one before."""
     base = stranger.outlast.handoff.get(anchor=TASK)
     event = HookEvent("claude", "stop", "s1", str(stranger.repo), at=stranger.desk.clock.now())
-    fields = fields_of(Work(event, TASK, str(stranger.repo), Told(()), ("src/export.py",)), base)
-    store(stranger.outlast._runtime, fields, Storing(scope="default", actor="claude", source="hook", bind=False))
+    fields = fields_of(SessionWork(event, TASK, str(stranger.repo), TranscriptFacts(()), ("src/export.py",)), base)
+    store(stranger.outlast._executor, fields, Storing(scope="default", actor="claude", source="hook", bind=False))
 
 
 @pytest.mark.parametrize("way", RUNS)

@@ -6,7 +6,7 @@ import pytest
 
 from outlast.errors import ArchiveInvalid, IntegrityBroken
 from outlast.handoffs.anchor import hold_of, told
-from outlast.handoffs.entries import KINDS
+from outlast.handoffs.anchor_journal import KINDS
 
 from ..care.test_bundles import chained, export, forged, import_, members, nothing_in
 from ..kit.anchored import ANCHOR, anchor_row, lease_row, note, revise
@@ -102,7 +102,7 @@ def test_a_moment_that_cannot_be_shown_is_none(place: Place) -> None:
     revise(place.outlast)
     row, lease = anchor_row(place.outlast), lease_row(place.outlast)
     entry = told("released", WHOLE["released"], at=2**62, epoch=lease.epoch)
-    place.outlast._runtime.store.write(lambda tx: tx.append(hold_of(row, lease), [entry]))
+    place.outlast._executor.home.store.write(lambda tx: tx.append(hold_of(row, lease), [entry]))
     assert codes(place.outlast.handoff.recover(ANCHOR)) == {"integrity_broken"}
     with pytest.raises(IntegrityBroken, match="entry handoff task:x/2"):
         place.outlast.handoff.history(ANCHOR)

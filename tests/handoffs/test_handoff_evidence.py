@@ -87,7 +87,7 @@ def test_what_came_of_checks_on_a_composed_handoff_is_kept_on_the_record_of_its_
     (checked,) = [event for event in place.outlast.events(crashed) if event.name == "run.checked"]
     assert checked.body["by"] == "ann"
     (evidence,) = checked.body["evidence"]
-    assert place.outlast._runtime.blobs.get(evidence["output"]) == b"checked\n"
+    assert place.outlast._executor.home.blobs.get(evidence["output"]) == b"checked\n"
     place.clock.advance(10 * 86_400)
     place.outlast.gc(dry_run=False)
     assert place.outlast.verify().ok

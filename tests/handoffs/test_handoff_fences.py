@@ -52,7 +52,7 @@ def take_run(outlast: Outlast) -> None:
     def work(tx: Any) -> None:
         tx.take_lease(tx.lease_of(run.id), "another worker")
 
-    outlast._runtime.store.write(work)
+    outlast._executor.home.store.write(work)
 
 
 @flow
@@ -165,7 +165,7 @@ def test_a_claim_is_forgotten_only_once_its_end_is_written(desk: Desk, monkeypat
     desk.store()
     ann = desk.sit_down("ann")
     claim = ann.handoff.claim(TASK, repo_root=str(desk.repo))
-    store, whole = ann._runtime.store, ann._runtime.store.write
+    store, whole = ann._executor.home.store, ann._executor.home.store.write
 
     def full(work: Any) -> Any:
         def failing(tx: Any) -> Any:

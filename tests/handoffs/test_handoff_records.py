@@ -31,7 +31,7 @@ def problems(place: Place) -> list[tuple[str, str]]:
 
 
 def blob(place: Place, name: str) -> Path:
-    return place.outlast._runtime.blobs.path(name)
+    return place.outlast._executor.home.blobs.path(name)
 
 
 # -- verify ------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def test_every_revision_entry_and_blob_is_checked(place: Place) -> None:
 def test_a_check_of_one_run_leaves_handoffs_alone(place: Place) -> None:
     add_run(place.outlast, "r1")
     story(place.outlast)
-    tamper(place, "UPDATE journal SET payload = NULL WHERE run < 0")
+    tamper(place, "UPDATE journal SET payload = NULL WHERE chain IN (SELECT key FROM anchors)")
     assert place.outlast.verify("r1").ok
     assert place.outlast.verify("r1").handoffs == 0
     assert not place.outlast.verify().ok
@@ -97,11 +97,11 @@ EDITS = {
     "it came from elsewhere": ("UPDATE anchors SET arrived = 9", WHOLE, "entry 9 came by import, and there is no such"),
     "its files": ("UPDATE handoff_files SET path = 'src/b.py'", WHOLE, "the files that it is found by"),
     "its files are missing": ("DELETE FROM handoff_files", WHOLE, "the files that it is found by"),
-    "its lease is missing": ("DELETE FROM leases", WHOLE, "its lease row is missing"),
+    "its lease is missing": ("DELETE FROM chains", WHOLE, "its lease row is missing"),
     "a handoff in place of another kind of entry": (
-        "UPDATE journal SET run = 1",
-        "journal of run number 1",
-        "the run's row is missing",
+        "UPDATE journal SET chain = 7",
+        "journal number 7",
+        "the row of its run or handoff is missing",
     ),
 }
 
@@ -121,8 +121,8 @@ def test_what_is_left_of_an_anchor_whose_row_is_gone_is_found(place: Place) -> N
     gone = anchor_row(place.outlast).id
     tamper(place, "DELETE FROM anchors")
     assert problems(place) == [
+        ("journal number 1", "the row of its run or handoff is missing"),
         (f"handoff lease {gone}", "its anchor's row is missing"),
-        ("journal of anchor number 1", "its row is missing"),
         ("handoffs of anchor number 1", "its row is missing"),
         ("anchor number 1", "its row is missing"),
     ]
@@ -190,7 +190,7 @@ def test_an_anchor_of_another_scope_is_named_with_it(place: Place) -> None:
 
 def everything(outlast: Outlast) -> list[object]:
     """All that the store has of handoffs."""
-    look = outlast._runtime.store.read
+    look = outlast._executor.home.store.read
     rows = look(lambda reading: reading.anchors_after(0, 100))
     return [
         rows,
@@ -220,7 +220,7 @@ def test_gc_removes_old_runs_and_nothing_of_any_handoff(place: Place) -> None:
     assert ids(outlast) == set()
     found = outlast.verify()
     assert (found.ok, found.handoffs, found.blobs) == (True, 4, 10)
-    assert outlast._runtime.store.read(lambda look: look.beat_of("token")) is not None
+    assert outlast._executor.home.store.read(lambda look: look.beat_of("token")) is not None
 
 
 def test_a_dry_run_does_not_count_a_blob_that_a_handoff_needs_as_room(place: Place) -> None:
@@ -235,20 +235,20 @@ def test_the_row_of_a_live_claim_is_not_forgotten_and_that_of_an_ended_one_is(pl
     outlast = place.outlast
     revise(outlast)
     claim(outlast, "token")
-    outlast._runtime.store.write(lambda tx: tx.beat(beat(outlast, "ended")))
+    outlast._executor.home.store.write(lambda tx: tx.beat_claim(beat(outlast, "ended")))
     place.clock.advance(3 * 86_400)
-    outlast._runtime.store.write(lambda tx: tx.forget_silent_processes(place.clock.now() - DAY_US))
-    assert outlast._runtime.store.read(lambda look: look.beat_of("token")) is not None
-    assert outlast._runtime.store.read(lambda look: look.beat_of("ended")) is None
+    outlast._executor.home.store.write(lambda tx: tx.forget_silent_processes(place.clock.now() - DAY_US))
+    assert outlast._executor.home.store.read(lambda look: look.beat_of("token")) is not None
+    assert outlast._executor.home.store.read(lambda look: look.beat_of("ended")) is None
 
 
 @pytest.mark.parametrize("lives", [True, False])
 def test_a_claim_that_has_been_silent_for_long_does_not_hold_gc_or_vacuum_up(place: Place, lives: bool) -> None:
     outlast = place.outlast
     revise(outlast)
-    process = {"pid": os.getpid(), "started": outlast._runtime.process.started} if lives else {}
+    process = {"pid": os.getpid(), "started": outlast._executor.home.process.started} if lives else {}
     claim(outlast, "token", **process)
-    outlast._runtime.blobs.put(b"nobody's")
+    outlast._executor.home.blobs.put(b"nobody's")
     age_blobs(outlast)
     place.clock.advance(86_400)
     swept = outlast.gc(dry_run=False, vacuum=True)
@@ -257,17 +257,17 @@ def test_a_claim_that_has_been_silent_for_long_does_not_hold_gc_or_vacuum_up(pla
 
 def test_a_claim_on_a_run_does_not_hold_gc_up_either(place: Place) -> None:
     outlast = place.outlast
-    outlast._runtime.store.write(lambda tx: tx.beat(beat(outlast, "token")))
+    outlast._executor.home.store.write(lambda tx: tx.beat_claim(beat(outlast, "token")))
     add_run(outlast, "r1", status="failed", holder="token")
-    outlast._runtime.blobs.put(b"nobody's")
+    outlast._executor.home.blobs.put(b"nobody's")
     age_blobs(outlast)
     place.clock.advance(86_400)
     assert (outlast.gc(dry_run=False).blobs, ids(outlast)) == (1, {"r1"})
 
 
 def test_a_claim_without_a_process_is_over_only_after_its_time(place: Place) -> None:
-    runtime = place.outlast._runtime
-    told, me = beat(place.outlast, "token"), runtime.process
+    home = place.outlast._executor.home
+    told, me = beat(place.outlast, "token"), home.process
     assert is_alive(told.process, me) is None
     for seconds, over in ((899, False), (901, True)):
         later = told.boot_us + seconds * 1_000_000
@@ -279,13 +279,13 @@ def test_a_claim_without_a_process_is_over_only_after_its_time(place: Place) -> 
 
 def test_claims_are_not_counted_as_processes(place: Place) -> None:
     outlast = place.outlast
-    runtime = outlast._runtime
+    home = outlast._executor.home
     revise(outlast)
     claim(outlast, "token")
-    runtime.store.write(lambda tx: (tx.beat(beat(outlast, "other")), tx.beat(runtime.beat())))
+    home.store.write(lambda tx: (tx.beat_claim(beat(outlast, "other")), tx.beat(home.beat())))
     add_run(outlast, "r1", status="failed", holder="other")
-    add_run(outlast, "r2", status="running", holder=runtime.process.id)
-    assert runtime.store.read(lambda look: look.count_processes()) == 1
+    add_run(outlast, "r2", status="running", holder=home.process.id)
+    assert home.store.read(lambda look: look.count_processes()) == 1
 
 
 def test_the_facts_of_a_home_count_open_and_finished_handoffs(place: Place) -> None:

@@ -45,12 +45,12 @@ def anchor(sets: str) -> str:
 
 
 def lease(sets: str) -> str:
-    return f"UPDATE leases SET {sets} WHERE subject = (SELECT 'handoff:' || id FROM anchors WHERE anchor = '{TASK}')"
+    return f"UPDATE chains SET {sets} WHERE subject = (SELECT 'handoff:' || id FROM anchors WHERE anchor = '{TASK}')"
 
 
 KEY = f"(SELECT key FROM anchors WHERE anchor = '{TASK}')"
 EDITS = {
-    "the lease is gone": f"DELETE FROM leases WHERE subject = (SELECT 'handoff:' || id FROM anchors WHERE key = {KEY})",
+    "the lease is gone": f"DELETE FROM chains WHERE subject = (SELECT 'handoff:' || id FROM anchors WHERE key = {KEY})",
     "the lease is another's": lease("subject = 'handoff:nobody'"),
     "the lease is a run's": lease("subject = 'run:nobody'"),
     "the end was moved back": lease("head = head - 1"),
@@ -90,14 +90,14 @@ EDITS = {
     "its file is another": f"UPDATE handoff_files SET path = 'src/x.py' WHERE anchor = {KEY}",
     "a file was added": f"INSERT INTO handoff_files (path, anchor) VALUES ('src/x.py', {KEY})",
     "its files are another's": f"UPDATE handoff_files SET anchor = 1 WHERE anchor = {KEY}",
-    "its journal is gone": f"DELETE FROM journal WHERE run = -{KEY}",
-    "an entry is no header": f"UPDATE journal SET header = CAST('[1]' AS BLOB) WHERE run = -{KEY} AND seq = 7",
-    "an entry has no content": f"UPDATE journal SET payload = NULL WHERE run = -{KEY} AND seq = 7",
-    "an old entry is no header": f"UPDATE journal SET header = CAST('[1]' AS BLOB) WHERE run = -{KEY} AND seq = 3",
-    "an old entry has no content": f"UPDATE journal SET payload = NULL WHERE run = -{KEY} AND seq = 3",
-    "an entry's content is no JSON": f"UPDATE journal SET payload = CAST('{{' AS BLOB) WHERE run = -{KEY} AND seq = 1",
-    "an entry's content is deep": f"UPDATE journal SET payload = CAST('{'[' * 5000}' AS BLOB) WHERE run = -{KEY}",
-    "what a claim said is gone": f"DELETE FROM blob_refs WHERE run = -{KEY}",
+    "its journal is gone": f"DELETE FROM journal WHERE chain = {KEY}",
+    "an entry is no header": f"UPDATE journal SET header = CAST('[1]' AS BLOB) WHERE chain = {KEY} AND seq = 7",
+    "an entry has no content": f"UPDATE journal SET payload = NULL WHERE chain = {KEY} AND seq = 7",
+    "an old entry is no header": f"UPDATE journal SET header = CAST('[1]' AS BLOB) WHERE chain = {KEY} AND seq = 3",
+    "an old entry has no content": f"UPDATE journal SET payload = NULL WHERE chain = {KEY} AND seq = 3",
+    "an entry's content is no JSON": f"UPDATE journal SET payload = CAST('{{' AS BLOB) WHERE chain = {KEY} AND seq = 1",
+    "an entry's content is deep": f"UPDATE journal SET payload = CAST('{'[' * 5000}' AS BLOB) WHERE chain = {KEY}",
+    "what a claim said is gone": f"DELETE FROM blob_refs WHERE chain = {KEY}",
 }
 
 

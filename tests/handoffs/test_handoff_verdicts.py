@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from outlast import Outlast
+from outlast.handoffs.given_observer import NOBODY
 from outlast.handoffs.recovered import Recovered
 from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 
@@ -81,9 +82,47 @@ def target_created_where_absent_was_bound(desk: Desk) -> Recovered:
     return stored(desk, lambda: desk.write("src/new.py", "x"), target_files=["src/export.py", "src/new.py"])
 
 
-@case("trusted")
+@case("candidate", "target_absent")
 def target_still_absent(desk: Desk) -> Recovered:
     return stored(desk, target_files=["src/export.py", "src/new.py"])
+
+
+@case("candidate", "target_absent")
+def folder_that_is_not_there(desk: Desk) -> Recovered:
+    return stored(desk, target_files=["src/export.py", "lib/"])
+
+
+@case("trusted")
+def file_to_be_made_is_not_there_yet(desk: Desk) -> Recovered:
+    return stored(desk, creates=["src/new.py"])
+
+
+@case("trusted")
+def target_that_is_named_as_to_be_made_too(desk: Desk) -> Recovered:
+    return stored(desk, target_files=["src/export.py", "src/new.py"], creates=["src/new.py"])
+
+
+@case("trusted")
+def file_to_be_made_that_was_there_already(desk: Desk) -> Recovered:
+    return stored(desk, creates=["src/other.py"])
+
+
+@case("contested", "file_changed")
+def file_to_be_made_was_made_under_no_claim(desk: Desk) -> Recovered:
+    return stored(desk, lambda: desk.write("src/new.py", "x"), creates=["src/new.py"])
+
+
+@case("candidate", "partial_work")
+def file_to_be_made_was_made_under_a_claim(desk: Desk) -> Recovered:
+    desk.store(creates=["src/new.py"])
+    desk.recover(claim=True)
+    desk.write("src/new.py", "x")
+    return desk.recover()
+
+
+@case("candidate", "no_checks", "run")
+def without_checks(desk: Desk) -> Recovered:
+    return stored(desk, acceptance_checks=[])
 
 
 @case("contested", "file_changed", "other_files_changed")
@@ -118,12 +157,18 @@ def exec_bit_set(desk: Desk) -> Recovered:
     return stored(desk, lambda: (desk.repo / "src/export.py").chmod(0o755))
 
 
-@case("trusted")
+@case("trusted", "line_ends_changed")
 def line_ends_only(desk: Desk) -> Recovered:
     return stored(desk, lambda: desk.write("src/export.py", "def export():\r\n    return 1\r\n"))
 
 
-@case("contested", "file_missing", "other_files_changed")
+@case("candidate", "link_target_changed", "other_files_changed")
+def what_a_link_leads_to_edited(desk: Desk) -> Recovered:
+    (desk.repo / "src/link.py").symlink_to("other.py")
+    return stored(desk, lambda: desk.write("src/other.py", "OTHER = 2\n"), target_files=["src/link.py"])
+
+
+@case("contested", "file_missing", "other_files_changed", "renamed_to")
 def target_renamed(desk: Desk) -> Recovered:
     return stored(desk, lambda: (desk.repo / "src/export.py").rename(desk.repo / "src/renamed.py"))
 
@@ -348,7 +393,7 @@ def superseded_by_another_anchor(desk: Desk) -> Recovered:
     return desk.recover()
 
 
-@case("candidate", "unbound", "weak", "run")
+@case("candidate", "no_checks", "unbound", "weak", "run")
 def weak(desk: Desk) -> Recovered:
     return stored(desk, target_files=[], next_action=None, acceptance_checks=[], handoff_text="Fixed the parser.")
 
@@ -359,6 +404,13 @@ def nothing_was_looked_at(desk: Desk) -> Recovered:
 
 
 @case("candidate", "unobserved")
+def nobody_looks(desk: Desk) -> Recovered:
+    desk.store()
+    desk.outlast._executor.caller.observer = NOBODY  # as in a server
+    return desk.recover()
+
+
+@case("candidate", "other_place")
 def the_files_are_elsewhere(desk: Desk) -> Recovered:
     desk.store()
     shutil.rmtree(desk.repo)
@@ -394,6 +446,19 @@ def a_check_passed_then_fails(desk: Desk) -> Recovered:
     flag = desk.folder / "flag"
     flag.touch()
     return stored(desk, flag.unlink, acceptance_checks=[f"test -f '{flag}'"], baseline=True, how={"run_checks": True})
+
+
+@case("contested", "run", "check_regressed")
+def a_check_failed_once_and_nobody_runs_it_again(desk: Desk) -> Recovered:
+    a_check_passed_then_fails(desk)
+    return desk.recover()
+
+
+@case("candidate", "failed_before", "head_moved")
+def a_check_failed_once_and_the_content_changed(desk: Desk) -> Recovered:
+    a_check_passed_then_fails(desk)
+    desk.commit("more")
+    return desk.recover()
 
 
 @case("candidate", "run", "maybe_done")
@@ -571,7 +636,7 @@ def failed_is_open_again(desk: Desk) -> Recovered:
 
 @case("trusted", "run")
 def finished_and_asked_for_all_the_same(desk: Desk) -> Recovered:
-    desk.store(acceptance_checks=[])
+    desk.store()
     desk.settle("completed")
     return desk.recover(include_finished=True)
 

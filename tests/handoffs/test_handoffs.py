@@ -63,7 +63,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 # -- the two calls of the source ---------------------------------------------------------------------
 
 
-def test_the_two_calls_of_the_source_work_word_for_word(desk: Desk) -> None:
+def test_the_two_calls_of_the_source_work_word_for_word(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.write("src/routes/export.ts", "export {}\n")
+    monkeypatch.chdir(desk.repo)
     desk.outlast.handoff.store(
         tenant_id="default",
         scope="repair-flow",
@@ -499,7 +501,7 @@ def test_handoffs_are_listed_by_how_they_stand(desk: Desk, monkeypatch: pytest.M
 
 def test_the_score_stands_beside_the_outcome(desk: Desk) -> None:
     desk.store(acceptance_checks=[])
-    desk.settle("completed")
+    desk.settle("completed", evidence=[{"check": "read it twice", "passed": True}])
     (one,) = desk.outlast.handoff.list("finished")
     assert (one.score, one.outcome) == (80, "completed")
 
@@ -516,10 +518,12 @@ def tamper(desk: Desk, sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE journal SET payload = CAST(replace(payload, 'patch', 'punch') AS BLOB) WHERE run < 0 AND seq = 1",
-        "UPDATE journal SET header = CAST(replace(header, 'stored', 'scored') AS BLOB) WHERE run < 0 AND seq = 1",
-        "UPDATE leases SET hash = zeroblob(32) WHERE subject LIKE 'handoff:%'",
-        "DELETE FROM journal WHERE run < 0 AND seq = 2",
+        "UPDATE journal SET payload = CAST(replace(payload, 'patch', 'punch') AS BLOB)"
+        " WHERE chain IN (SELECT key FROM anchors) AND seq = 1",
+        "UPDATE journal SET header = CAST(replace(header, 'stored', 'scored') AS BLOB)"
+        " WHERE chain IN (SELECT key FROM anchors) AND seq = 1",
+        "UPDATE chains SET hash = zeroblob(32) WHERE subject LIKE 'handoff:%'",
+        "DELETE FROM journal WHERE chain IN (SELECT key FROM anchors) AND seq = 2",
         "UPDATE handoffs SET revision = 7; ",
     ],
 )
@@ -541,7 +545,7 @@ def test_a_tampered_record_is_contested_and_cannot_be_claimed(desk: Desk, sql: s
 def test_a_record_that_cannot_be_read_at_all_is_an_error_by_name(desk: Desk) -> None:
     desk.store()
     desk.outlast.close()
-    tamper(desk, "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE run < 0")
+    tamper(desk, "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE chain IN (SELECT key FROM anchors)")
     with pytest.raises(IntegrityBroken, match=TASK):
         desk.recover(outlast=desk.sit_down())
 

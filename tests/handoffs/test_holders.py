@@ -8,7 +8,7 @@ import pytest
 from outlast import Outlast
 from outlast.errors import HandoffClaimed
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs.find import Asked, place_of
+from outlast.handoffs.find import HandoffQuery, place_of
 from outlast.handoffs.verdict import Holder
 from outlast.home.claimer import nobody
 
@@ -23,10 +23,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def holder(outlast: Outlast, actor: str | None = None, claim_id: str | None = None) -> Holder | None:
-    place = place_of(outlast._runtime, Asked("default", TASK))
+    place = place_of(outlast._executor.home, HandoffQuery("default", TASK))
     assert place is not None
-    return outlast._runtime.store.read(
-        lambda look: anchors.holder_of(outlast._runtime, look, anchors.find(look, *place), actor, claim_id=claim_id)
+    return outlast._executor.home.store.read(
+        lambda look: anchors.holder_of(
+            outlast._executor.caller, look, anchors.find(look, *place), actor, claim_id=claim_id
+        )
     )
 
 
@@ -56,9 +58,9 @@ def test_a_command_line_is_one_claimer_by_any_name(desk: Desk) -> None:
     claim = desk.recover(claim=True, actor="ann").claim
     assert claim is not None
     command = desk.sit_down("ben")
-    command._runtime.claimer = nobody()
+    command._executor.caller.claimer = nobody()
     assert not mine(command, "ben")
-    command._runtime.tokens.add(claim.id)  # as OUTLAST_CLAIM does
+    command._executor.caller.tokens.add(claim.id)  # as OUTLAST_CLAIM does
     assert mine(command, "ben")
 
 

@@ -138,7 +138,7 @@ def test_each_mistake_has_its_price_and_a_better_wording(change: dict[str, Any],
 
 def test_one_mistake_found_twice_costs_once() -> None:
     found = lint(replace(SEED, handoff_text="Fixed the parser.", next_action="Fixed the lexer too."))
-    assert (codes(found), found.score) == (["past_tense", "past_tense"], 85)
+    assert (codes(found), found.score) == (["past_tense", "past_tense", "no_next_action"], 55)
 
 
 def test_storing_with_nothing_done_is_too_early_and_names_what_to_do_first() -> None:
@@ -423,6 +423,17 @@ def test_a_proposed_anchor_and_a_proposed_text_are_free_of_the_mistake(contract:
             assert not unstable(each.better)
         if each.code == "past_tense":
             assert not only_past(each.better)
+
+
+def test_what_is_proposed_for_empty_words_and_checks_is_not_empty_again() -> None:
+    words = "Continue working on it"
+    given = replace(SEED, anchor="fix", summary="wip", handoff_text=words, next_action=words)
+    better = {
+        (each.code, each.path): each.better for each in lint(replace(given, acceptance_checks=("true",))).findings
+    }
+    assert better["empty_words", "next_action"] == "Open src/routes/export.ts and continue: WHAT IS TO BE DONE"
+    assert better["empty_words", "handoff_text"] == better["empty_words", "next_action"]
+    assert better["no_anchor", "anchor"] == "task:src-routes-export-ts"
 
 
 @pytest.mark.parametrize(

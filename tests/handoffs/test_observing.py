@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from outlast.files import bound as bound_files
+from outlast.files import snapshot as bound_files
 from outlast.handoffs.binding import bind, observe, place_of
 from outlast.handoffs.handoff import ABSENT, key_of
-from outlast.home.home import Runtime
+from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place
@@ -28,8 +28,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def runtime(place: Place) -> Runtime:
-    return place.outlast._runtime
+def runtime(place: Place) -> Executor:
+    return place.outlast._executor
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def root(tmp_path: Path) -> Path:
 # -- observing ---------------------------------------------------------------------------------------
 
 
-def test_observing_the_same_work_finds_it_the_same(runtime: Runtime, root: Path) -> None:
+def test_observing_the_same_work_finds_it_the_same(runtime: Executor, root: Path) -> None:
     given = contract("src", "absent", environment=("readme",))
-    bound, seen = bound_and_seen(runtime, root, given, lambda: None)
+    bound, seen = bound_and_seen(runtime.home, root, given, lambda: None)
     assert seen.relation == "same"
     assert set(seen.binding.files) == set(bound.files)
     assert all(bound.files[path].same(now) for path, now in seen.binding.files.items())
@@ -51,19 +51,19 @@ def test_observing_the_same_work_finds_it_the_same(runtime: Runtime, root: Path)
     assert [getattr(seen.binding, name) for name in facts] == [getattr(bound, name) for name in facts]
 
 
-def test_observing_keeps_and_writes_nothing(runtime: Runtime, root: Path) -> None:
+def test_observing_keeps_and_writes_nothing(runtime: Executor, root: Path) -> None:
     write(root, "src/a.py", "a = 2\n")
     given = contract("src")
-    bound = bind(runtime, given, root)
+    bound = bind(runtime.home, given, root)
     write(root, "src/a.py", "a = 3\n")
-    before = {path: path.stat().st_mtime_ns for path in (root / ".git", *runtime.blobs.folder.rglob("*"))}
+    before = {path: path.stat().st_mtime_ns for path in (root / ".git", *runtime.home.blobs.folder.rglob("*"))}
     assert observe(stored(given, bound), root).binding.blobs == ()
-    assert {path: path.stat().st_mtime_ns for path in (root / ".git", *runtime.blobs.folder.rglob("*"))} == before
+    assert {path: path.stat().st_mtime_ns for path in (root / ".git", *runtime.home.blobs.folder.rglob("*"))} == before
 
 
-def test_the_relation_to_the_bound_commit_is_told(runtime: Runtime, root: Path, tmp_path: Path) -> None:
+def test_the_relation_to_the_bound_commit_is_told(runtime: Executor, root: Path, tmp_path: Path) -> None:
     given = contract("readme")
-    bound = bind(runtime, given, root)
+    bound = bind(runtime.home, given, root)
     handoff = stored(given, bound)
     write(root, "src/a.py", "a = 2\n")
     commit(root)
@@ -76,7 +76,7 @@ def test_the_relation_to_the_bound_commit_is_told(runtime: Runtime, root: Path, 
 
 
 def test_targets_that_are_no_files_any_more_are_seen_and_not_opened(
-    runtime: Runtime, root: Path, tmp_path: Path
+    runtime: Executor, root: Path, tmp_path: Path
 ) -> None:
     write(tmp_path, "outside/a.py", "a = 1\n")
 
@@ -90,7 +90,7 @@ def test_targets_that_are_no_files_any_more_are_seen_and_not_opened(
         (root / "made").mkdir()
 
     write(root, "deep/a.py", "a = 1\n")
-    _, seen = bound_and_seen(runtime, root, contract("readme", "src/b.py", "deep/a.py", "made"), change)
+    _, seen = bound_and_seen(runtime.home, root, contract("readme", "src/b.py", "deep/a.py", "made"), change)
     found = {path: (each.mode, each.why) for path, each in seen.binding.files.items()}
     assert found == {
         "readme": ("special", "special"),
@@ -100,9 +100,9 @@ def test_targets_that_are_no_files_any_more_are_seen_and_not_opened(
     }
 
 
-def test_paths_of_a_record_from_elsewhere_open_nothing_outside(runtime: Runtime, root: Path, tmp_path: Path) -> None:
+def test_paths_of_a_record_from_elsewhere_open_nothing_outside(runtime: Executor, root: Path, tmp_path: Path) -> None:
     write(tmp_path, "secret", "x")
-    bound = bind(runtime, contract("readme"), root)
+    bound = bind(runtime.home, contract("readme"), root)
     paths = (
         "../secret",
         str(tmp_path / "secret"),
@@ -138,10 +138,10 @@ def test_a_link_put_on_the_way_while_looking_is_not_followed(
     assert bound_files.sight(root, "src/a.py").bound.mode in ("absent", "special")
 
 
-def test_musts_to_keep_are_looked_at_where_they_are_rules_of_files(runtime: Runtime, root: Path) -> None:
+def test_musts_to_keep_are_looked_at_where_they_are_rules_of_files(runtime: Executor, root: Path) -> None:
     holds, broken = {"file": "readme", "contains": "hello"}, {"file": "src/a.py", "contains": "b = "}
     given = contract("readme", must_keep=("the public names", holds, broken), must_change=(broken,))
-    handoff = stored(given, bind(runtime, given, root))
+    handoff = stored(given, bind(runtime.home, given, root))
     musts = observe(handoff, root).musts
     assert set(musts) == {key_of(holds), key_of(broken)}
     assert musts[key_of(holds)] == ""
@@ -159,17 +159,17 @@ def test_an_unbound_handoff_still_has_its_musts_looked_at(root: Path) -> None:
 
 
 def test_where_git_cannot_tell_files_are_bound_all_the_same(
-    runtime: Runtime, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Executor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = contract("src", "readme")
-    known = stored(given, bind(runtime, given, root))
+    known = stored(given, bind(runtime.home, given, root))
     write(root, "src/untracked")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     seen = observe(known, root)
     assert (seen.relation, set(seen.binding.files)) == ("unknown", {"readme", "src/a.py", "src/b.py"})
     monkeypatch.chdir(root)
-    assert place_of(runtime, known, None) == root
-    bound = bind(runtime, given, root)
+    assert place_of(runtime.caller, known, None) == root
+    bound = bind(runtime.home, given, root)
     assert (bound.commit, bound.patch_why, set(bound.files)) == (
         "",
         "no_git",
@@ -186,7 +186,7 @@ from outlast.handoffs.binding import bind, observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))
-runtime = Outlast(home)._runtime
+home = Outlast(home)._executor.home
 import concurrent.futures, selectors, shutil, subprocess
 import outlast.handoffs.contract, outlast.secrets.find, outlast.handoffs.checks
 opened, listed, spawned = [], [], []
@@ -204,7 +204,7 @@ def watch(event, args):
 
 sys.addaudithook(watch)
 told = []
-bound = bind(runtime, contract, root)
+bound = bind(home, contract, root)
 fields = {name: getattr(contract, name) for name in Contract.__dataclass_fields__}
 fields |= dict(id="h", scope="s", revision=1, actor="me", stored_us=1, expires_us=2, lint=Lint(100))
 handoff = Handoff(**fields, binding=bound)

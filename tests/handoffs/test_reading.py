@@ -63,7 +63,7 @@ TRUSTED = Recovered(judge([]), HANDOFF, "open")
 ORDER = [
     *("verdict", "reasons"),
     *("anchor", "entry", "next_action", "summary", "handoff_text"),
-    *("target_files", "acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"),
+    *("target_files", "creates", "acceptance_checks", "must_change", "must_remove", "must_keep", "musts", "rollback"),
 ]
 
 
@@ -85,8 +85,8 @@ def own_lines(text: str) -> list[str]:
 def musts_in(text: str) -> list[str]:
     found = []
     for line in text.split("\n"):
-        if line.startswith(("- must_change: ", "- must_remove: ", "- must_keep: ")):
-            said = line.split(": ", 1)[1]
+        if line.startswith(("- must_change (", "- must_remove (", "- must_keep (")):
+            said = line.split("): ", 1)[1]
             found.append(json.loads(said) if said.startswith('"') else said)
     return found
 
@@ -105,8 +105,8 @@ def test_no_field_is_dropped() -> None:
     stored = {field.name.replace("_us", "_at") for field in fields(Handoff)}
     found = {field.name for field in fields(Recovered)} - {"handoff"}
     stored -= {"claim"}  # whoever shows it is the claimer
-    assert stored | {"entry"} == set(handoff_in_order(HANDOFF))
-    assert set(in_order(RECOVERED)) == stored | found | {"entry", "reasons", "checks_failed"}
+    assert stored | {"entry", "musts"} == set(handoff_in_order(HANDOFF))
+    assert set(in_order(RECOVERED)) == stored | found | {"entry", "musts", "reasons", "checks_failed"}
 
 
 def test_the_verdict_is_a_word_and_each_reason_says_whether_it_was_accepted() -> None:
@@ -162,7 +162,7 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
     text = prompt(RECOVERED)
     told = [
         "# Verdict: contested",
-        "file_changed (contests) src/b.ts: expected file ddd, found file eee. Advice: outlast handoff diff",
+        "file_changed (contests) src/b.ts: expected file ddd, found file eee. Advice: outlast --scope repair-flow",
         "stale (weakens)",
         "head_moved (notes)",
         "Anchor: task:export-repair (revision 3, open)",
@@ -172,9 +172,9 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
         "> Resume in src/routes/export.ts. Patch the serializer mismatch.",
         "## Files\n- src/routes/export.ts\n- src/b.ts",
         '## Checks to run\n- npm test\n- {"file":"out.txt","contains":"ok"}',
-        "- must_change: the serializer",
-        '- must_remove: {"file":"old.ts","absent":true}',
-        "- must_keep: the file format",
+        "- must_change (prose, nobody looks): the serializer",
+        '- must_remove (a rule about a file): {"file":"old.ts","absent":true}',
+        "- must_keep (prose, nobody looks): the file format",
         "## Rollback\n- git checkout src",
         "stored by ana on 2026-01-01 12:00 UTC",
         "risk: high",
@@ -182,7 +182,7 @@ def test_a_prompt_says_everything_in_reading_order() -> None:
         "commit cccccccccccc on main, 1 files",
         "src/b.ts was file dddddddddddd",
         '>   "a": 1.50',
-        "outlast resume run1",
+        "OUTLAST_CLAIM=tok_en outlast --scope repair-flow resume run1",
         "outlast handoff settle task:export-repair completed --claim-id tok_en",
     ]
     assert [text.find(each) for each in told] == sorted(text.find(each) for each in told)
@@ -202,6 +202,7 @@ def test_a_contested_prompt_says_stop_until_the_reason_is_accepted() -> None:
     accepted = prompt(replace(RECOVERED, accepted=(CHANGED.fingerprint,)))
     assert "Stop: " not in accepted
     assert "file_changed (contests, accepted)" in accepted
+    assert "handoff diff" not in accepted  # there is nothing left to do about it
 
 
 def test_what_does_not_fit_is_left_out_from_the_back_and_said() -> None:
@@ -233,12 +234,12 @@ def test_a_long_text_is_cut_after_a_sentence_with_the_number_of_characters_left(
     cut = next(line for line in said.split("\n") if line.startswith("> Sentence number 0"))
     left = len(text) - len(cut.removeprefix("> "))
     assert cut.endswith("is here.")
-    assert f"… ({left} more characters: outlast handoff show task:export-repair)" in said
+    assert f"… ({left} more characters: outlast handoff show task:export-repair --scope repair-flow)" in said
 
 
 def test_a_list_is_cut_after_an_item_with_the_number_left() -> None:
     files = tuple(f"src/file{at}.ts" for at in range(200))
-    said = prompt(of(target_files=files), 700)
+    said = prompt(of(target_files=files), 900)
     shown = sum(line.startswith("- src/file") for line in said.split("\n"))
     assert 0 < shown < 200
     assert f"- … ({200 - shown} more target files)" in said

@@ -69,10 +69,18 @@ def test_a_report_that_cannot_be_used_is_refused_by_path(item: Any, path: str, w
     assert len(str(refused.value)) < 1000
 
 
-def test_a_report_about_a_handoff_without_checks_says_so() -> None:
+def test_of_a_handoff_without_checks_any_check_may_be_reported_when_it_is_settled() -> None:
     bare = Contract(anchor="a", summary="s", handoff_text="t")
+    (said,) = report({"check": "pytest -q", "passed": True}, contract=bare)
+    assert (said.check, said.passed, said.runner) == ("pytest -q", True, "self")
+    with pytest.raises(HandoffInvalid, match=r"evidence\[0\]\.check"):
+        report({"check": {"run": ""}, "passed": True}, contract=bare)
+
+
+def test_a_report_about_a_handoff_without_checks_that_is_only_stored_says_so() -> None:
+    bare, given = Contract(anchor="a", summary="s", handoff_text="t"), [{"check": "pytest -q", "passed": True}]
     with pytest.raises(HandoffInvalid, match="has none"):
-        report({"check": "pytest -q", "passed": True}, contract=bare)
+        reported(given, bare, when="store", by="bob", at=5, where="there", path="baseline")
 
 
 @pytest.mark.parametrize("given", [None, "pytest", {"check": "pytest -q", "passed": True}, 5])

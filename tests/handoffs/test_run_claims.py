@@ -13,11 +13,13 @@ import pytest
 from outlast import Outlast, Run, effect, flow, inject, step
 from outlast.errors import Contested, Invalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.handoffs.compose import Claiming, compose, give_back, take_run
-from outlast.home import tokens
+from outlast.home import claimer as tokens
+from outlast.home.caller import Caller
 from outlast.home.claimer import nobody
-from outlast.home.home import Runtime
+from outlast.home.home import Home
 from outlast.ledger.lease import Beat
 from outlast.runs.options import Options
+from outlast.runs.start import claim_run
 
 from ..crash.command_folder import Folder
 from ..kit.place import Place, ran, reach
@@ -68,32 +70,32 @@ def searches(run: Run) -> str:
     return found
 
 
-def claim_run(runtime: Runtime, run_id: str, beat: Beat, take: str = "") -> int:
+def taken_for(caller: Caller, run_id: str, beat: Beat, take: str = "") -> int:
     """Take the run's lease for whoever shows the token of the beat."""
     claiming = Claiming("ann", take)
-    epoch = runtime.store.write(lambda tx: take_run(runtime, tx, run_id, beat, claiming))
-    runtime.tokens.add(beat.process.id)
+    epoch = caller.home.store.write(lambda tx: take_run(caller, tx, run_id, beat, claiming))
+    caller.tokens.add(beat.process.id)
     return epoch
 
 
-def claim(runtime: Runtime, run_id: str, token: str = TOKEN, take: str = "") -> int:
-    return claim_run(runtime, run_id, tokens.beat_of(runtime, token), take)
+def claim(caller: Caller, run_id: str, token: str = TOKEN, take: str = "") -> int:
+    return taken_for(caller, run_id, tokens.beat_of(caller, token), take)
 
 
-def by_nobody(runtime: Runtime, run_id: str, token: str = TOKEN) -> int:
+def by_nobody(caller: Caller, run_id: str, token: str = TOKEN) -> int:
     """A claim that no process stands behind."""
     process = msgspec.structs.replace(nobody(), id=token)
-    beat = Beat(process, runtime.clock.boot(), runtime.clock.now(), runtime.settings.claim_seconds)
-    return claim_run(runtime, run_id, beat)
+    beat = Beat(process, caller.home.clock.boot(), caller.home.clock.now(), caller.home.settings.claim_seconds)
+    return taken_for(caller, run_id, beat)
 
 
-def release(runtime: Runtime, run_id: str, token: str) -> bool:
-    return runtime.store.write(lambda tx: give_back(runtime, tx, run_id, token, {"by": "x"}))
+def release(home: Home, run_id: str, token: str) -> bool:
+    return home.store.write(lambda tx: give_back(home, tx, run_id, token, {"by": "x"}))
 
 
-def forget(runtime: Runtime) -> None:
+def forget(caller: Caller) -> None:
     """As in another process, which has not been shown the token."""
-    runtime.tokens.clear()
+    caller.tokens.clear()
 
 
 class Claimer(NamedTuple):
@@ -134,7 +136,7 @@ def claimer(place: Place, crashed: str) -> Iterator[Claimer]:
 
 def _claim_and_stay(place: Place, run_id: str, writing: int) -> NoReturn:
     try:
-        claim(place.outlast._runtime, run_id)
+        claim(place.outlast._executor.caller, run_id)
         os.write(writing, b"claimed")
         while True:
             signal.pause()
@@ -148,14 +150,14 @@ def _claim_and_stay(place: Place, run_id: str, writing: int) -> NoReturn:
 
 
 def test_who_claimed_a_run_resumes_it(place: Place, crashed: str) -> None:
-    claim(place.outlast._runtime, crashed)
+    claim(place.outlast._executor.caller, crashed)
     assert place.outlast.resume(crashed).result == [1, 2]
     assert place.count("first") == 1
     assert place.outlast.verify().ok
 
 
 def test_the_same_call_in_the_claiming_runtime_goes_on_too(place: Place, crashed: str) -> None:
-    claim(place.outlast._runtime, crashed)
+    claim(place.outlast._executor.caller, crashed)
     assert place.run(works, task="report").run_id == crashed
 
 
@@ -165,10 +167,10 @@ def test_another_process_is_refused_and_told_who_claimed_it(place: Place, crashe
     with pytest.raises(RunHeld):
         place.run(works, task="report")
     with pytest.raises(RunHeld):
-        claim(place.outlast._runtime, crashed, "another")
+        claim(place.outlast._executor.caller, crashed, "another")
     assert place.outlast.due() == []
     assert place.count("second") == 1
-    found = compose(place.outlast._runtime, "default", "report")
+    found = compose(place.outlast._executor, "default", "report")
     assert found is not None
     assert "claimed" in [reason.code for reason in found.reasons]
 
@@ -180,15 +182,15 @@ def test_a_claim_is_free_at_once_when_its_process_was_killed(place: Place, crash
 
 
 def test_whoever_shows_the_token_goes_on_from_any_process(place: Place, crashed: str, claimer: Claimer) -> None:
-    place.outlast._runtime.tokens.add(TOKEN)
+    place.outlast._executor.caller.tokens.add(TOKEN)
     assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_who_acts_for_the_same_claimer_goes_on_without_the_token(place: Place, crashed: str, claimer: Claimer) -> None:
-    runtime = place.outlast._runtime
-    beat = runtime.store.read(lambda look: look.beat_of(TOKEN))
+    caller = place.outlast._executor.caller
+    beat = caller.home.store.read(lambda look: look.beat_of(TOKEN))
     assert beat is not None
-    runtime.claimer = msgspec.structs.replace(beat.process, id="")
+    caller.claimer = msgspec.structs.replace(beat.process, id="")
     assert place.outlast.resume(crashed).status == "succeeded"
 
 
@@ -196,18 +198,18 @@ def test_a_run_that_executes_is_not_ours_because_its_process_is(place: Place) ->
     with Outlast(place.home, clock=place.clock) as other:
         held = other._begin(works, (), {}, Options())[1]
         assert not hasattr(held, "interrupts")
-        place.outlast._runtime.claimer = other._runtime.process  # this very process
+        place.outlast._executor.caller.claimer = other._executor.home.process  # this very process
         with pytest.raises(RunHeld):
             place.outlast.resume(place.run_id)
         with pytest.raises(RunHeld):
-            claim(place.outlast._runtime, place.run_id, take="I am in a hurry")
+            claim(place.outlast._executor.caller, place.run_id, take="I am in a hurry")
 
 
 def test_a_claim_that_nobody_stands_behind_lasts_for_its_time(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    by_nobody(runtime, crashed)
-    forget(runtime)
-    place.clock.advance(runtime.settings.claim_seconds - 1)
+    caller = place.outlast._executor.caller
+    by_nobody(caller, crashed)
+    forget(caller)
+    place.clock.advance(caller.home.settings.claim_seconds - 1)
     with pytest.raises(RunHeld, match=r"claim word-o of ann \(on "):
         place.outlast.resume(crashed)
     place.clock.advance(2)
@@ -215,22 +217,22 @@ def test_a_claim_that_nobody_stands_behind_lasts_for_its_time(place: Place, cras
 
 
 def test_a_claim_is_taken_over_with_a_reason_that_is_on_the_record(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    by_nobody(runtime, crashed)
-    forget(runtime)
-    assert claim(runtime, crashed, "another", take="ann is on leave") == 3
+    caller = place.outlast._executor.caller
+    by_nobody(caller, crashed)
+    forget(caller)
+    assert claim(caller, crashed, "another", take="ann is on leave") == 3
     assert [event.body["why"] for event in place.events("run.claimed")[1:]] == ["ann is on leave"]
-    runtime.tokens = {TOKEN}
+    caller.tokens = {TOKEN}
     with pytest.raises(RunHeld):
         place.outlast.resume(crashed)
 
 
 def test_claiming_again_with_the_same_token_renews_the_claim(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    epoch = by_nobody(runtime, crashed)
+    caller = place.outlast._executor.caller
+    epoch = by_nobody(caller, crashed)
     place.clock.advance(800)
-    assert by_nobody(runtime, crashed) == epoch
-    forget(runtime)
+    assert by_nobody(caller, crashed) == epoch
+    forget(caller)
     place.clock.advance(800)
     with pytest.raises(RunHeld):
         place.outlast.resume(crashed)
@@ -238,11 +240,11 @@ def test_claiming_again_with_the_same_token_renews_the_claim(place: Place, crash
 
 
 def test_a_claim_that_is_given_back_leaves_the_run_as_it_was(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    by_nobody(runtime, crashed)
-    assert release(runtime, crashed, "another") is False
-    assert release(runtime, crashed, TOKEN) is True
-    assert release(runtime, crashed, TOKEN) is False
+    caller = place.outlast._executor.caller
+    by_nobody(caller, crashed)
+    assert release(caller.home, crashed, "another") is False
+    assert release(caller.home, crashed, TOKEN) is True
+    assert release(caller.home, crashed, TOKEN) is False
     assert place.outlast.get(crashed).status == "crashed"
     assert place.outlast.resume(crashed).status == "succeeded"
 
@@ -253,14 +255,14 @@ def test_a_run_that_cannot_go_on_yet_stays_claimed(place: Place) -> None:
         outlast.run(searches)
 
     place.killed(start, at="first")
-    runtime, run_id = place.outlast._runtime, place.run_id
-    by_nobody(runtime, run_id)
+    caller, run_id = place.outlast._executor.caller, place.run_id
+    by_nobody(caller, run_id)
     with pytest.raises(Contested):
         place.outlast.resume(run_id)
-    forget(runtime)
+    forget(caller)
     with pytest.raises(RunHeld, match="claim word-o"):
         place.outlast.resume(run_id)
-    runtime.tokens.add(TOKEN)
+    caller.tokens.add(TOKEN)
     place.outlast.resource("engine", "steam")
     assert place.outlast.resume(run_id).result == "steam"
     assert place.outlast.verify().ok
@@ -269,20 +271,20 @@ def test_a_run_that_cannot_go_on_yet_stays_claimed(place: Place) -> None:
 def test_a_waiting_run_is_claimed_as_it_is_and_can_still_be_answered(place: Place) -> None:
     place.crash(sends, at="sending", task="report")
     (wait,) = place.run(sends, task="report").interrupts
-    runtime = place.outlast._runtime
-    by_nobody(runtime, place.run_id)
-    forget(runtime)
+    caller = place.outlast._executor.caller
+    by_nobody(caller, place.run_id)
+    forget(caller)
     assert place.outlast.get(place.run_id).status == "waiting"
     place.outlast.answer(wait.id, {"choice": "retry", "why": "nothing came"})
     with pytest.raises(RunHeld):
         place.outlast.resume(place.run_id)
-    runtime.tokens.add(TOKEN)
+    caller.tokens.add(TOKEN)
     assert place.outlast.resume(place.run_id).result == "sent"
 
 
 def test_a_claimed_run_cannot_be_asked_to_stop_since_nobody_executes_it(place: Place, crashed: str) -> None:
-    by_nobody(place.outlast._runtime, crashed)
-    forget(place.outlast._runtime)
+    by_nobody(place.outlast._executor.caller, crashed)
+    forget(place.outlast._executor.caller)
     with pytest.raises(Invalid, match="is crashed; only a running one can be asked to stop"):
         place.outlast.pause(crashed)
 
@@ -291,27 +293,27 @@ def test_a_claimed_run_cannot_be_asked_to_stop_since_nobody_executes_it(place: P
 
 
 def test_finished_moved_and_missing_runs_cannot_be_claimed(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
+    caller = place.outlast._executor.caller
     place.outlast.export(crashed, place.folder / "run.hold", move=True)
     with pytest.raises(RunSealed):
-        claim(runtime, crashed)
+        claim(caller, crashed)
     done = place.run(works, task="another")
     with pytest.raises(RunFinished):
-        claim(runtime, done.run_id)
+        claim(caller, done.run_id)
     with pytest.raises(RunNotFound):
-        claim(runtime, "missing")
-    assert runtime.tokens == set()
-    assert runtime.store.read(lambda look: look.beat_of(TOKEN)) is None
+        claim(caller, "missing")
+    assert caller.tokens == set()
+    assert caller.home.store.read(lambda look: look.beat_of(TOKEN)) is None
 
 
 # -- what it looks like, and what must not harm it ---------------------------------------------------
 
 
 def test_a_claimed_run_is_shown_as_crashed_and_held(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
+    caller = place.outlast._executor.caller
     before = place.outlast.get(crashed)
-    by_nobody(runtime, crashed)
-    forget(runtime)
+    by_nobody(caller, crashed)
+    forget(caller)
     record = place.outlast.get(crashed)
     assert (record.status, before.status, record.updated_at) == ("crashed", "crashed", before.updated_at)
     assert record.holder.startswith("claim word-o of ann")
@@ -322,11 +324,11 @@ def test_a_claimed_run_is_shown_as_crashed_and_held(place: Place, crashed: str) 
 
 
 def test_a_claim_does_not_make_the_run_look_newer(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    before = compose(runtime, "default", "report")
+    executor = place.outlast._executor
+    before = compose(executor, "default", "report")
     place.clock.advance(60)
-    claim(runtime, crashed)
-    after = compose(runtime, "default", "report")
+    claim(executor.caller, crashed)
+    after = compose(executor, "default", "report")
     assert before is not None
     assert after is not None
     assert (after.handoff, after.run) == (before.handoff, before.run)
@@ -337,7 +339,7 @@ def test_the_command_line_shows_who_claimed_a_run(tmp_path: Path) -> None:
     try:
         assert folder.run().status == "failed"
         run_id = folder.run_id
-        by_nobody(folder.outlast._runtime, run_id)
+        by_nobody(folder.outlast._executor.caller, run_id)
         said = folder.cli("show", run_id)
         assert "claim word-o of ann" in said.out
         assert "failed" in said.out
@@ -348,9 +350,9 @@ def test_the_command_line_shows_who_claimed_a_run(tmp_path: Path) -> None:
 
 
 def test_a_claim_outlives_other_work_and_gc_in_the_same_home(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    by_nobody(runtime, crashed)
-    forget(runtime)
+    caller = place.outlast._executor.caller
+    by_nobody(caller, crashed)
+    forget(caller)
     place.clock.advance(600)
     place.run(works, task="another")  # signs in, beats, and forgets who is silent
     place.reopen()
@@ -360,23 +362,23 @@ def test_a_claim_outlives_other_work_and_gc_in_the_same_home(place: Place, crash
 
 
 def test_an_old_claim_neither_keeps_gc_from_its_work_nor_is_forgotten(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
-    claim(runtime, crashed)  # by this process, which lives on
+    caller = place.outlast._executor.caller
+    claim(caller, crashed)  # by this process, which lives on
     place.clock.advance(3 * DAY)
     place.run(works, task="another")
     swept = place.outlast.gc(older_than=0, dry_run=False, vacuum=True)
     assert swept.vacuumed
     assert swept.troubles == ()
-    assert runtime.store.read(lambda look: look.beat_of(TOKEN)) is not None
+    assert caller.home.store.read(lambda look: look.beat_of(TOKEN)) is not None
     assert place.outlast.resume(crashed).status == "succeeded"
 
 
 def test_when_the_owner_died_is_remembered_over_claims(place: Place, crashed: str) -> None:
-    runtime = place.outlast._runtime
+    caller = place.outlast._executor.caller
     died_by = place.clock.now() + 6_000_000  # the next beat was due after 5 s
     for token in ("one", "two"):
         place.clock.advance(1_000)
-        by_nobody(runtime, crashed, token)
+        by_nobody(caller, crashed, token)
     place.clock.advance(1_000)
-    taken = runtime.claim(crashed)
+    taken = claim_run(caller, crashed)
     assert (taken.found, taken.silent_at) == ("crashed", died_by)

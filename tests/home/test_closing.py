@@ -65,17 +65,17 @@ def test_a_store_that_refuses_the_last_word_is_closed_all_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outlast = Outlast(place.home)
-    monkeypatch.setattr(outlast._runtime.store, "write", full)
+    monkeypatch.setattr(outlast._executor.home.store, "write", full)
     outlast.close()
     with pytest.raises(OutlastError, match="closed"):
-        outlast._runtime.store.read(lambda look: look.count_runs())
+        outlast._executor.home.store.read(lambda look: look.count_runs())
     assert place.run(nothing).result == "done"
 
 
 def test_the_user_s_exception_is_not_hidden_by_one_of_the_store(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         with Outlast(place.home) as outlast:
-            monkeypatch.setattr(outlast._runtime.store, "write", full)
+            monkeypatch.setattr(outlast._executor.home.store, "write", full)
             raise ValueError("the user's own")
 
     with pytest.raises(ValueError, match="the user's"):

@@ -17,7 +17,7 @@ from tests.doors.hook_work import git
 from outlast import Outlast, Run, flow, step
 from outlast.errors import HomeSettingsInvalid
 from outlast.home.keys import Keys
-from outlast.home.privacy import too_open
+from outlast.home.settings import too_open
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 ANN, BEN, TEAM = 54321, 54322, 54320

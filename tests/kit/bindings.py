@@ -7,7 +7,7 @@ from typing import Any
 from outlast.handoffs.binding import bind, observe
 from outlast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
 from outlast.handoffs.verdict import Observed
-from outlast.home.home import Runtime
+from outlast.home.home import Home
 
 Change = Callable[[], object]
 
@@ -24,8 +24,8 @@ def stored(given: Contract, bound: Binding | None) -> Handoff:
     return decode_handoff(encode_handoff(made))
 
 
-def bound_and_seen(runtime: Runtime, root: Path, given: Contract, change: Change) -> tuple[Binding, Observed]:
+def bound_and_seen(home: Home, root: Path, given: Contract, change: Change) -> tuple[Binding, Observed]:
     """What was bound, and what is observed after a change."""
-    bound = bind(runtime, given, root)
+    bound = bind(home, given, root)
     change()
     return bound, observe(stored(given, bound), root)

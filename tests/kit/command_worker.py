@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.commands.guard import Guard
-from outlast.commands.process import Held, hold
+from outlast.commands.process import HeldCommand, hold
 from outlast.commands.transcript import Transcript
 
 
@@ -45,7 +45,7 @@ def main(folder: Path, settings: dict[str, Any]) -> None:
         guard.close()
 
 
-def wait(held: Held, settings: dict[str, Any]) -> tuple[Any, ...]:
+def wait(held: HeldCommand, settings: dict[str, Any]) -> tuple[Any, ...]:
     return held.wait(patience=settings.get("patience", 5.0))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from outlast import Outlast
 from outlast.ledger.journal import Header, Payload, entry, genesis
 from outlast.runs.claim import run_fact
-from outlast.runs.standing import ENDS
+from outlast.runs.journal import ENDS
 from outlast.store.contract import Ending, Hold, NewRun
 from outlast.values.digest import digest, identity
 
@@ -28,9 +28,9 @@ def add_run(
     holder: str | None = None,
 ) -> Hold:
     """A run that ended (or stopped) so many hours ago, whose entries refer to blobs of these contents."""
-    runtime = outlast._runtime
-    names = [runtime.blobs.put(content) for content in contents]
-    at = runtime.clock.now() - ended_ago * HOUR
+    home = outlast._executor.home
+    names = [home.blobs.put(content) for content in contents]
+    at = home.clock.now() - ended_ago * HOUR
     inputs = identity(b"{}")
     new = NewRun(run_id, scope, flow, run_id, "{}", inputs, parent, "", "", "{}", "local", at)
     steps = [Header("step", f"s{n}", attempt=1, status="succeeded", delivered=True) for n in range(entries)]
@@ -41,7 +41,7 @@ def add_run(
         written.append(run_fact(status, {"result": digest(b'{"value":null}')}, epoch=1, at=at))
 
     def work(tx: Any) -> Hold:
-        held = tx.add_run(new, genesis(run_id, flow, run_id, inputs), holder or runtime.process.id)
+        held = tx.add_run(new, genesis(run_id, flow, run_id, inputs), holder or home.process.id)
         tx.append(held, written)
         tx.end_run(held.run_key, Ending(status, "", '{"value":null}' if status == "succeeded" else None, None, at))
         tx.do("UPDATE runs SET seal = ?, updated_at = ? WHERE key = ?", (seal, at, held.run_key))
@@ -49,14 +49,14 @@ def add_run(
             tx.release_lease(held)
         return held
 
-    return outlast._runtime.store.write(work)
+    return outlast._executor.home.store.write(work)
 
 
 def age_blobs(outlast: Outlast) -> None:
     """As if every blob had been written long ago, also those in the trash."""
     import os
 
-    for path in outlast._runtime.blobs.folder.rglob("*"):
+    for path in outlast._executor.home.blobs.folder.rglob("*"):
         if path.is_file():
             os.utime(path, (1, 1))
 

@@ -5,7 +5,7 @@ import pytest
 from outlast.errors import RecipeInvalid
 from outlast.flows.yaml.model import Recipe
 from outlast.flows.yaml.read import parse_recipe
-from outlast.flows.yaml.tree import Problem
+from outlast.values.yaml_tree import FlowFileProblem
 
 EXAMPLE = """\
 flow: build
@@ -46,10 +46,10 @@ def parse(text: str | bytes) -> Recipe:
     return parse_recipe(text.encode() if isinstance(text, str) else text, "flow.yaml")
 
 
-def problems(text: str | bytes) -> list[Problem]:
+def problems(text: str | bytes) -> list[FlowFileProblem]:
     with pytest.raises(RecipeInvalid) as caught:
         parse(text)
-    found: list[Problem] = list(caught.value.problems)
+    found: list[FlowFileProblem] = list(caught.value.problems)
     return found
 
 

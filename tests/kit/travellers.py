@@ -4,6 +4,7 @@ from typing import Any
 
 from outlast import Plan, Run, effect, flow, step
 from outlast.care.travel.import_run import Imported
+from outlast.home.find import run_row
 from outlast.store.contract import RunRow
 
 from .place import KNOBS, Place, ran, reach
@@ -85,20 +86,20 @@ def travelled(place: Place, other: Place, run_id: str, *, move: bool) -> Importe
 
 
 def journal(place: Place, run_id: str) -> list[Any]:
-    runtime = place.outlast._runtime
-    row = runtime.row(run_id)
-    return runtime.store.read(lambda look: look.journal_of(row.key))
+    home = place.outlast._executor.home
+    row = run_row(home, run_id)
+    return home.store.read(lambda look: look.journal_of(row.key))
 
 
 def row(place: Place, run_id: str) -> RunRow:
-    return place.outlast._runtime.row(run_id)
+    return run_row(place.outlast._executor.home, run_id)
 
 
 def all_of(place: Place, run_id: str) -> list[Any]:
     """Everything that can be asked about a run, but for whether it can go on here: that is not the same elsewhere."""
-    outlast, runtime = place.outlast, place.outlast._runtime
+    outlast, home = place.outlast, place.outlast._executor.home
     key = row(place, run_id).key
-    waits = runtime.store.read(lambda look: look.interrupts_of(key))
+    waits = home.store.read(lambda look: look.interrupts_of(key))
     shown = [wait._replace(key=0, run=0) for wait in waits]
     plan = [] if outlast.get(run_id).finished else [_plan(outlast.plan(run_id))]
     return [journal(place, run_id), outlast.receipts(run_id), outlast.events(run_id), shown, *plan]

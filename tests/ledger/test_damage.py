@@ -3,8 +3,25 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.ledger.damage import ADRIFT, ENTRY, LOST, PAYLOAD, UNTIED, Flaw, breaks_of, examine, legible, read_header
-from outlast.ledger.journal import Header, Payload, Row, check, entry, genesis, link
+from outlast.ledger.journal import (
+    ADRIFT,
+    ENTRY,
+    LOST,
+    PAYLOAD,
+    UNTIED,
+    Flaw,
+    Header,
+    Payload,
+    Row,
+    breaks_of,
+    check,
+    entry,
+    examine,
+    genesis,
+    legible,
+    link,
+    read_header,
+)
 
 RUN = "r1"
 START = genesis(RUN, "flow", "task", "inputs")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import (
     Break,
-    Entry,
     Header,
+    JournalEntry,
     Payload,
     Row,
     check,
@@ -140,7 +140,9 @@ def test_two_swapped_entries_are_found_at_the_first(rows: list[Row], data: st.Da
 @given(journals, journals, st.data())
 def test_an_entry_of_another_run_does_not_fit(rows: list[Row], others: list[Row], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(rows) - 1))
-    foreign = chain([Entry(row.header, row.payload) for row in others], genesis("other", "flow", "task", "inputs"))
+    foreign = chain(
+        [JournalEntry(row.header, row.payload) for row in others], genesis("other", "flow", "task", "inputs")
+    )
     bad = rows.copy()
     bad[at] = data.draw(st.sampled_from(foreign))._replace(seq=at + 1)
     found = verdict(bad, rows)
@@ -150,7 +152,7 @@ def test_an_entry_of_another_run_does_not_fit(rows: list[Row], others: list[Row]
 
 @given(journals)
 def test_the_whole_journal_of_another_run_does_not_fit(rows: list[Row]) -> None:
-    foreign = chain([Entry(row.header, row.payload) for row in rows], genesis("other", "flow", "task", "inputs"))
+    foreign = chain([JournalEntry(row.header, row.payload) for row in rows], genesis("other", "flow", "task", "inputs"))
     found = verdict(foreign, foreign)
     assert found
     assert found.record == "entry r/1"

@@ -3,34 +3,42 @@
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from outlast import Outlast, Plan, Receipt
 from outlast.errors import OutlastError
+from outlast.home.find import run_row
 
 from ..crash.command_folder import KILLED, Folder
 from ..kit.commands import lives, wait_until
-from .oracle import FILE, Call, Step, call_of
+from .oracle import FILE, ROUNDS, Call, Group, Node, Step, call_of, steps_of
 
 # What every step does; where the file `arm` names it, it ends as that says. All of it is built into shells: quick.
 ACT = """\
-echo $OUTLAST_STEP >> diary
-arm=; if test -e arm; then read who arm < arm; test "$who" = $OUTLAST_STEP || arm=; fi
+me=${OUTLAST_STEP##*/}
+test $OUTLAST_ITERATION = 0 || me=$me@$OUTLAST_ITERATION
+test -z "$OUTLAST_ITEM" || me=$me@$OUTLAST_ITEM
+echo $me >> diary
+arm=; if test -e arm; then read who arm < arm; test "$who" = $me || arm=; fi
 case "$arm" in
-  fail) exit 1;;
-  refuse) exit 75;;
+  fail) exit ${bad:-1};;
+  refuse) exit ${bad:-75};;
   kill) echo $$ > killed; kill -9 $RUNTIME; exec sleep 9;;
 esac
 case $work in
-  make) echo half > made.out; echo whole $note > made.out;;
-  tell) echo $OUTLAST_STEP $OUTLAST_EFFECT_KEY >> ../world;;
+  make) echo half >> made.out; echo whole $note >> made.out;;
+  tell) echo $me $OUTLAST_EFFECT_KEY >> ../world;;
 esac
 case "$arm" in
-  "fail late") exit 1;;
+  "fail late") exit ${bad:-1};;
   "kill late") echo $$ > killed; kill -9 $RUNTIME; exec sleep 9;;
+esac
+case $work in
+  ask) test $OUTLAST_ITERATION -ge $note;;
 esac
 """
 PROBE = "test -e ../world && while read who key; do test $key != $OUTLAST_EFFECT_KEY || exit 0; done < ../world; exit 1"
@@ -41,7 +49,23 @@ FIRST = (
     Step("use", reads=FILE),
     Step("mail", "probed"),
 )
+LOOP = Group("fix", "loop", (Step("author"), Step("bill", "probed")))
+EACH = Group("each", "each", (Step("item"), Step("send", "effect")))
+SUB = Group("sub", "sub", (Step("inner"), Step("charge", "effect")), file="other")
+NOT_FOUND = 127  # the exit of a condition that could not be asked
 WHY = "the machine says so"
+Key = tuple[str, str, str, str, int]  # flow, scope, step, digest and number of a call
+
+
+def key_of(receipt: Receipt) -> Key:
+    return receipt.flow, receipt.scope, receipt.step, receipt.input_digest, receipt.occurrence
+
+
+def name_of(label: str) -> str:
+    """What the diary calls a step, by its label."""
+    above, _, step = label.partition("~")[0].rpartition("/")
+    _, bracket, place = above.partition("[")
+    return f"{step}@{place.rstrip(']')}" if bracket else step
 
 
 def text_of(step: Step) -> str:
@@ -52,16 +76,31 @@ def text_of(step: Step) -> str:
     keys += [f"confirm: '{PROBE}'"] if step.kind == "probed" else []
     keys += [f"reads: {step.reads}"] if step.reads else []
     keys += [f"writes: {FILE}", f"on_partial: {step.writes}"] if step.writes else []
+    keys += [f"resume_to: {step.back}"] if step.back else []
     return f"- {{{', '.join(keys)}}}"
+
+
+def text_of_node(node: Node) -> str:
+    if isinstance(node, Step):
+        return text_of(node)
+    if node.kind == "sub":
+        return f"- {{id: {node.id}, flow: {node.file}.yaml}}"
+    steps = "\n".join(f"      {text_of(step)}" for step in node.steps)
+    if node.kind == "each":
+        return f"- id: {node.id}\n  foreach:\n    items: [{', '.join(node.items)}]\n    steps:\n{steps}"
+    until = f"'work=ask bad={NOT_FOUND} note={node.rounds}; . ./act'"
+    return f"- id: {node.id}\n  repeat:\n    max: {ROUNDS}\n    until: {until}\n    steps:\n{steps}"
 
 
 class Rig:
     """A folder with one flow and its runs."""
 
+    sees_ahead = True  # a plan goes through the flow: it knows what comes without a receipt, and what is not asked for
+
     def __init__(self) -> None:
         self.above = Path(tempfile.mkdtemp(prefix="machine-"))
         self.folder = Folder(self.above / "work")
-        self.known: dict[tuple[str, str], Call] = {}  # by name and digest
+        self.known: dict[Key, Call] = {}
         self.told: Counter[str] = Counter()  # effects that somebody let happen once more, by key
         self.folder.write("act", ACT)
         self.touch("look.in", "one")
@@ -77,9 +116,12 @@ class Rig:
 
     # -- files -----------------------------------------------------------------------------------
 
-    def write(self, flow: Iterable[Step]) -> None:
+    def write(self, flow: Iterable[Node]) -> None:
         self.flow = tuple(flow)
-        self.folder.flow("\n".join(text_of(step) for step in self.flow))
+        self.folder.flow("\n".join(text_of_node(node) for node in self.flow))
+        for group in (node for node in self.flow if isinstance(node, Group) and node.kind == "sub"):
+            steps = "\n".join(f"  {text_of(step)}" for step in group.steps)
+            self.folder.write(f"{group.file}.yaml", f"flow: {group.file}\nsteps:\n{steps}\n")
 
     def touch(self, name: str, text: str) -> None:
         self.folder.write(name, text)
@@ -117,24 +159,40 @@ class Rig:
 
     def _killed(self, run_id: str) -> str:
         self.remove("killed")
+        before = self._attempts()
         said = self.folder.cli(*(("resume", run_id) if run_id else ("run", "flow.yaml")))
         if said.code == KILLED:
             pid = self.folder.number("killed")
             wait_until(lambda: not lives(pid), "the end of what the kill left")
+            new = self._attempts() - before
+            wait_until(lambda: all((each / "ended").exists() for each in new), "the word of the guard: nothing lives")
         return "crashed" if said.code == KILLED else self.outlast.get(run_id or self.newest()).status
 
+    def killed_at(self, run_id: str, failpoint: str) -> bool:
+        """Resume, and die at that point; False if it is not come to."""
+        return self.folder.cli("resume", run_id, failpoint=failpoint).code == KILLED
+
+    def _attempts(self) -> set[Path]:
+        """The folders of attempts that are under way, or were cut off."""
+        return {each for each in (self.folder.path / ".outlast" / "default" / "work").glob("*/*") if each.is_dir()}
+
     def newest(self) -> str:
-        return self.outlast.runs()[0].id
+        return next(run.id for run in self.outlast.runs() if not run.parent)
+
+    def child(self, run_id: str, flow: str, known: Collection[str]) -> str:
+        """The child run of that flow that is not known yet."""
+        runs = (run for run in self.outlast.runs() if run.parent == run_id and run.id not in known)
+        return next((run.id for run in runs if run.flow.rpartition(":")[2] == flow), "")
 
     def from_(self, run_id: str, label: str) -> str:
         """`outlast resume --from`."""
         self.folder.cli("resume", run_id, "--from", label, "--why", WHY)
         return self.outlast.get(run_id).status
 
-    def plan(self, run_id: str) -> Plan:
-        before = self.outlast.events(run_id)
-        plan = self.outlast.plan(run_id)
-        assert self.outlast.events(run_id) == before, "a plan wrote something"
+    def plan(self, run_id: str, **supposed: Any) -> Plan:
+        before = self.outlast.get(run_id), self.receipts(run_id)
+        plan = self.outlast.plan(run_id, **supposed)
+        assert (self.outlast.get(run_id), self.receipts(run_id)) == before, "a plan wrote something"
         return plan
 
     # -- records ---------------------------------------------------------------------------------
@@ -145,21 +203,24 @@ class Rig:
     def learn(self, run_id: str) -> None:
         """Which calls the receipts that are new are about: each name stands once in the flow."""
         files = self.files()
-        now = {step.id: call_of(step, files) for step in self.flow}
+        now = {step.id: call_of(step, files) for step in steps_of(self.flow)}
         for receipt in self.receipts(run_id):
-            if (receipt.step, receipt.input_digest) not in self.known:
-                self.known[receipt.step, receipt.input_digest] = now[receipt.step]
+            if key_of(receipt) not in self.known:
+                read = now[receipt.step].read if receipt.step in now else ""
+                self.known[key_of(receipt)] = Call(receipt.step, read, self.scope_of(receipt))
+
+    def scope_of(self, receipt: Receipt) -> str:
+        return receipt.scope.rstrip("/")
 
     def last(self, run_id: str, call: Call) -> Receipt | None:
         """The newest receipt of a call."""
-        about = [r for r in self.receipts(run_id) if self.known[r.step, r.input_digest] == call]
+        about = [r for r in self.receipts(run_id) if self.known[key_of(r)] == call]
         return max(about, key=lambda receipt: receipt.attempt, default=None)
 
-    def damage(self, run_id: str, receipt: Receipt) -> None:
+    def damage(self, run_id: str, receipt: Receipt, forged: bytes = b'{"result":"forged"}') -> None:
         """Change what a receipt carries, as a disk does."""
-        key = self.outlast._runtime.row(run_id).key
+        key = run_row(self.outlast._executor.home, run_id).key
         self.folder.close()
         database = apsw.Connection(str(self.folder.path / ".outlast" / "default" / "outlast.db"))
-        forged = b'{"result":"forged"}'
-        database.execute("UPDATE journal SET payload = ? WHERE run = ? AND seq = ?", (forged, key, receipt.seq))
+        database.execute("UPDATE journal SET payload = ? WHERE chain = ? AND seq = ?", (forged, key, receipt.seq))
         database.close()

@@ -165,7 +165,7 @@ def test_steps_at_once_open_it_once(place: Place) -> None:
 
     def need() -> None:
         asking.release()
-        found.append(outlast._runtime.resources.get("client"))
+        found.append(outlast._executor.live.resources.get("client"))
 
     outlast, found = place.outlast, list[Client]()
     outlast.resource("client", factory=when_all_ask)
@@ -665,7 +665,7 @@ def test_a_closed_outlast_opens_nothing_more(tmp_path: Path) -> None:
     outlast.close()
     KNOBS["log"] = str(tmp_path / "log")
     with pytest.raises(Exception, match="its Outlast is closed"):
-        outlast._runtime.resources.get("test.http")
+        outlast._executor.live.resources.get("test.http")
 
 
 # -- the user's code and everybody else --------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from outlast.ledger.journal import Entry, Header, Payload, Row, entry, genesis, link
+from outlast.ledger.journal import Header, JournalEntry, Payload, Row, entry, genesis, link
 from outlast.runs.call import Call, Ledger, Past
 
 START = genesis("run", "flow", "task", "inputs")
@@ -23,7 +23,7 @@ KINDS = {STEP: "step", TWIN: "step", OTHER: "step", EFFECT: "effect", SECOND: "e
 CALLS = list(KINDS)
 
 
-def chain(entries: Iterable[Entry], start: bytes = START) -> list[Row]:
+def chain(entries: Iterable[JournalEntry], start: bytes = START) -> list[Row]:
     """Entries as a store would have kept them."""
     rows, before = [], start
     for seq, (header, payload, _) in enumerate(entries, 1):
@@ -32,7 +32,9 @@ def chain(entries: Iterable[Entry], start: bytes = START) -> list[Row]:
     return rows
 
 
-def attempt(call: Call, number: int, status: str, *, kind: str = "", delivered: bool = False, mark: str = "") -> Entry:
+def attempt(
+    call: Call, number: int, status: str, *, kind: str = "", delivered: bool = False, mark: str = ""
+) -> JournalEntry:
     """One entry about one attempt."""
     ended = 0 if status == "started" else 2
     header = Header(
@@ -57,12 +59,12 @@ def told(past: Past) -> dict[str, Any]:
     return {name: getattr(past, name) for name in Past.__slots__}
 
 
-def decision(call: Call, number: int, choice: str) -> Entry:
+def decision(call: Call, number: int, choice: str) -> JournalEntry:
     """Somebody decided: retry, again."""
     return attempt(call, number, choice, kind="decision", mark="decided")
 
 
-def fact(name: str, facts: Any = None) -> Entry:
+def fact(name: str, facts: Any = None) -> JournalEntry:
     """An entry about the run itself."""
     return entry(Header("run", name, delivered=True, started_at=1, ended_at=1, epoch=1), Payload(facts=facts))
 
@@ -119,7 +121,7 @@ class Story:
     """A journal and the account of it."""
 
     accounts: dict[Call, Account] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
 
     @property
     def rows(self) -> list[Row]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.ledger.journal import Entry, Header, Payload, Row, decode_header, entry
+from outlast.ledger.journal import Header, JournalEntry, Payload, Row, decode_header, entry
 from outlast.runs.call import (
     Call,
     Changed,
@@ -41,7 +41,7 @@ from .stories import (
 )
 
 
-def ask(entries: list[Entry], call: Call) -> NextCall:
+def ask(entries: list[JournalEntry], call: Call) -> NextCall:
     return next_call(call, KINDS[call], fold(chain(entries)), POISON)
 
 
@@ -165,7 +165,7 @@ def test_scope_name_inputs_and_occurrence_each_tell_calls_apart(other: Call) -> 
     assert next_call(other, "step", ledger, POISON) == Fresh(1)
 
 
-def crashed(number: int, *calls: Call, death: str = "") -> list[Entry]:
+def crashed(number: int, *calls: Call, death: str = "") -> list[JournalEntry]:
     """These calls were under way in their attempt `number` when the owner was gone, and the next one took the run."""
     facts = {"from": "crashed", **({"death": death} if death else {})}
     return [*(attempt(call, number, "started") for call in calls), fact("resumed", facts)]
@@ -312,7 +312,7 @@ def test_an_effect_decided_on_before_it_began_is_in_doubt_once_it_has_begun() ->
 
 
 def test_values_sleeps_and_emits_are_set_aside_by_a_rewind_and_children_are_kept() -> None:
-    def told(kind: str) -> Entry:
+    def told(kind: str) -> JournalEntry:
         return entry(Header(kind, f"run.{kind}", occurrence=0, delivered=True), Payload(facts={"value": 1}))
 
     kinds = ("value", "sleep", "emit", "spawn")
@@ -363,5 +363,5 @@ def _call_of(row: Row) -> Call:
     return Call(header.scope, header.name, header.inputs, header.occurrence)
 
 
-def _call_of_entry(item: Entry) -> Call:
+def _call_of_entry(item: JournalEntry) -> Call:
     return _call_of(Row(0, item.header, b"", None))

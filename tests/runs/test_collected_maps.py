@@ -140,7 +140,8 @@ def test_a_collected_failure_that_ends_the_run_is_tried_again(place: Place) -> N
     assert (outcome.status, str(outcome.exception)) == ("failed", "no 1")
     KNOBS["bad"] = set()
     assert place.run(raises_one).result == 30
-    assert place.ran == ["item 0", "item 1", "item 2", "item 1"]
+    assert sorted(place.ran[:3]) == ["item 0", "item 1", "item 2"]  # in threads: whichever comes first
+    assert place.ran[3:] == ["item 1"]
 
 
 @flow

@@ -91,7 +91,7 @@ def tamper(home: Path, *statements: str) -> None:
 
 
 def entry_of(name: str, status: str = "succeeded") -> str:
-    return f"""WHERE run = 1 AND CAST(header AS TEXT) LIKE '%"{name}"%"{status}%'"""
+    return f"""WHERE chain = 1 AND CAST(header AS TEXT) LIKE '%"{name}"%"{status}%'"""
 
 
 def edited(name: str, status: str = "succeeded") -> str:
@@ -231,17 +231,17 @@ def test_entries_of_another_run_count_for_nothing(crashed: Place) -> None:
     other = next(run.id for run in crashed.outlast.runs() if run.inputs["text"] == "b")
     run_id = next(run.id for run in crashed.outlast.runs() if run.id != other)
     crashed.close()
-    put = "SELECT o.header, o.hash, o.payload FROM journal o WHERE o.run = 2 AND o.seq = journal.seq"
-    tamper(crashed.home, f"UPDATE journal SET (header, hash, payload) = ({put}) WHERE run = 1 AND seq > 1")
+    put = "SELECT o.header, o.hash, o.payload FROM journal o WHERE o.chain = 2 AND o.seq = journal.seq"
+    tamper(crashed.home, f"UPDATE journal SET (header, hash, payload) = ({put}) WHERE chain = 1 AND seq > 1")
     outcome = crashed.outlast.resume(run_id, **ACCEPT)
     assert (outcome.status, [wait.step for wait in outcome.interrupts]) == ("waiting", ["pay"])
     assert (crashed.count("first"), crashed.count("pay")) == (3, 2)  # the step once more, the effect not
 
 
 ENDS = {
-    "one more entry": "INSERT INTO journal (run, seq, header, hash, payload) SELECT run, seq + 1, header, hash, payload"
-    " FROM journal ORDER BY seq DESC LIMIT 1",
-    "another hash at the end": "UPDATE leases SET hash = zeroblob(32)",
+    "one more entry": "INSERT INTO journal (chain, seq, header, hash, payload)"
+    " SELECT chain, seq + 1, header, hash, payload FROM journal ORDER BY seq DESC LIMIT 1",
+    "another hash at the end": "UPDATE chains SET hash = zeroblob(32)",
 }
 
 
@@ -267,7 +267,7 @@ def test_an_answer_that_nobody_gave_is_not_taken_with_a_damaged_record(crashed: 
 
 # -- every entry, every damage ------------------------------------------------------------------------
 
-HERE = "run = 1 AND seq = {seq}"
+HERE = "chain = 1 AND seq = {seq}"
 
 
 def header(made: str) -> str:
@@ -284,15 +284,15 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     "header unreadable": (header("'???'"),),
     "hash edited": (f"UPDATE journal SET hash = zeroblob(32) WHERE {HERE}",),
     "deleted": (f"DELETE FROM journal WHERE {HERE}",),
-    "deleted with all after it": ("DELETE FROM journal WHERE run = 1 AND seq >= {seq}",),
+    "deleted with all after it": ("DELETE FROM journal WHERE chain = 1 AND seq >= {seq}",),
     "swapped with the next": (
         f"UPDATE journal SET seq = 1000 WHERE {HERE} AND seq < {{head}}",
-        "UPDATE journal SET seq = {seq} WHERE run = 1 AND seq = {seq} + 1",
-        "UPDATE journal SET seq = {seq} + 1 WHERE run = 1 AND seq = 1000",
+        "UPDATE journal SET seq = {seq} WHERE chain = 1 AND seq = {seq} + 1",
+        "UPDATE journal SET seq = {seq} + 1 WHERE chain = 1 AND seq = 1000",
     ),
     "written over by the next": (
         "UPDATE journal SET (header, hash, payload) = (SELECT o.header, o.hash, o.payload FROM journal o"
-        f" WHERE o.run = 1 AND o.seq = {{seq}} + 1) WHERE {HERE} AND seq < {{head}}",
+        f" WHERE o.chain = 1 AND o.seq = {{seq}} + 1) WHERE {HERE} AND seq < {{head}}",
     ),
 }
 
@@ -416,3 +416,43 @@ def test_going_back_to_a_step_whose_result_is_gone_is_a_way_on_without_accepting
     place.outlast.rewind(place.run_id, "second", why="its result is gone")
     assert place.outlast.resume(place.run_id).result == 80_000
     assert [place.count(name) for name in ("first", "second", "print")] == [1, 2, 1]
+
+
+# -- an effect that had surely not happened, by a record that is damaged now -------------------------
+
+
+@effect(not_done=(ConnectionRefusedError,))
+def reserve(sum_: int) -> str:
+    ran("reserve")
+    reach("in reserve")
+    return f"reserved {sum_}"
+
+
+@flow
+def booking(run: Run) -> str:
+    return reserve(1)
+
+
+@pytest.fixture
+def refused(place: Place) -> Place:
+    KNOBS["raise"] = ("in reserve", ConnectionRefusedError("nobody listens"))
+    assert place.run(booking).status == "failed"
+    KNOBS.pop("raise")
+    place.close()
+    return place
+
+
+def test_an_intact_record_that_it_was_not_done_lets_the_effect_be_tried_again(refused: Place) -> None:
+    assert refused.outlast.resume(refused.run_id).result == "reserved 1"
+    assert refused.count("reserve") == 2
+
+
+def test_a_damaged_record_that_it_was_not_done_leaves_the_effect_in_doubt(refused: Place) -> None:
+    tamper(refused.home, edited("reserve", "failed"))
+    assert refused.outlast.plan(refused.run_id, accept=ACCEPT["accept"]).of("decide") == ("reserve",)
+    outcome = refused.outlast.resume(refused.run_id, **ACCEPT)
+    assert (outcome.status, [wait.type for wait in outcome.interrupts]) == ("waiting", ["in_doubt"])
+    assert refused.count("reserve") == 1
+    refused.outlast.retry(refused.run_id, "reserve")
+    assert refused.outlast.resume(refused.run_id).result == "reserved 1"
+    assert refused.count("reserve") == 2

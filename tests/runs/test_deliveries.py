@@ -12,7 +12,7 @@ import pytest
 
 from outlast import AsyncOutlast, AsyncRun, Outcome, Outlast, Run, effect, failpoints, flow, step
 from outlast.errors import HomeSettingsInvalid
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 from ..crash.power import PowerVFS
 from ..kit.place import KNOBS, Place, ran, reach
@@ -156,9 +156,9 @@ def test_a_home_says_it_in_its_settings(place: Place) -> None:
 
 def test_a_run_that_a_tick_ended_is_given_to_the_next_equal_call(place: Place) -> None:
     place.crash(stops, 5, at="charged")
-    place.outlast._runtime.received_when = "never"  # as `outlast tick` does
+    place.outlast._executor.caller.received_when = "never"  # as `outlast tick` does
     assert place.outlast.resume(place.run_id).status == "succeeded"
-    place.outlast._runtime.received_when = "returned"
+    place.outlast._executor.caller.received_when = "returned"
     with told_once():
         assert place.run(stops, 5).redelivered
     assert place.count("charge 5") == 1

@@ -7,6 +7,8 @@ import pytest
 
 from outlast import AsyncRun, Run, current, effect, flow, step
 from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound, SyncInLoop
+from outlast.home.find import run_row
+from outlast.runs.look import outcome_now
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -134,7 +136,12 @@ def test_a_run_that_a_shutdown_stopped_is_due_and_one_that_a_person_stopped_is_n
         KNOBS["stop"] = lambda by=by: place.outlast.stop(by=by)
         outcome = place.run(stops, by)
         assert (outcome.status, outcome.stopped_by) == ("interrupted", by)
-        assert place.outlast._runtime.outcome(place.outlast._runtime.row(outcome.run_id)).stopped_by == by
+        assert (
+            outcome_now(
+                place.outlast._executor.caller, run_row(place.outlast._executor.home, outcome.run_id)
+            ).stopped_by
+            == by
+        )
     (due,) = place.outlast.due()
     assert (due.reason, place.outlast.get(due.run_id).inputs) == ("stopped", {"by": "shutdown"})
     KNOBS.pop("stop")

@@ -13,6 +13,7 @@ import pytest
 from outlast import UNKNOWN, AsyncOutlast, AsyncRun, Outlast, Run, effect, failpoints, flow, step
 from outlast.errors import Invalid, LeaseLost, RunHeld, Stopped
 from outlast.runs import claim as claims
+from outlast.runs.start import claim_run
 
 KNOBS: dict[str, Any] = {}
 
@@ -64,20 +65,20 @@ def failed(outlast: Outlast) -> str:
 
 def test_giving_a_claim_back_does_not_revive_a_run_that_was_aborted_meanwhile(outlast: Outlast) -> None:
     run_id = failed(outlast)
-    claimed = outlast._runtime.claim(run_id)
+    claimed = claim_run(outlast._executor.caller, run_id)
     outlast.abort(run_id, why="given up")
-    claims.release(outlast._runtime, claimed, claimed.found)
+    claims.release(outlast._executor.home, claimed, claimed.found)
     assert outlast.get(run_id).status == "aborted"
     assert outlast.verify().ok
 
 
 def test_a_run_that_was_given_back_can_be_claimed_again(outlast: Outlast) -> None:
     run_id = failed(outlast)
-    claimed = outlast._runtime.claim(run_id)
-    claims.release(outlast._runtime, claimed, claimed.found)
+    claimed = claim_run(outlast._executor.caller, run_id)
+    claims.release(outlast._executor.home, claimed, claimed.found)
     assert outlast.get(run_id).status == "failed"
     with pytest.raises(LeaseLost):
-        outlast._runtime.store.finish(outlast._runtime.store.put(claimed.hold, []))
+        outlast._executor.home.store.finish(outlast._executor.home.store.put(claimed.hold, []))
 
 
 # -- between two attempts ----------------------------------------------------------------------------

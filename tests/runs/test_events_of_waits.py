@@ -14,8 +14,8 @@ import pytest
 import outlast
 from outlast import AsyncRun, Event, Run, current, effect, flow, step
 from outlast.errors import NameInvalid, ValueRefused, WaitCancelled
-from outlast.runs.event_names import EVENTS, fields_of
-from outlast.runs.standing import ENDS
+from outlast.runs.events import EVENTS, fields_of
+from outlast.runs.journal import ENDS
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -188,7 +188,7 @@ async def gives_up_listening(run: AsyncRun) -> str:
 
 def test_a_signal_that_nobody_waits_for_any_more_is_told_before_the_run_ends(place: Place) -> None:
     def send(run_id: str) -> None:
-        place.outlast._runtime.heart.stop()  # no sign of life comes in between
+        place.outlast._executor.live.heart.stop()  # no sign of life comes in between
         place.outlast.signal("built", 7, run_id=run_id)
 
     KNOBS["send"] = send
@@ -443,7 +443,7 @@ def test_a_large_result_is_told_by_where_it_is(place: Place) -> None:
     place.run(much)
     (ended,) = named(place, "run.succeeded")
     assert "result" not in ended.body
-    assert place.outlast._runtime.blobs.get(ended.body["result_blob"]) == b'"' + b"x" * 50_000 + b'"'
+    assert place.outlast._executor.home.blobs.get(ended.body["result_blob"]) == b'"' + b"x" * 50_000 + b'"'
 
 
 def test_a_checkpoint_is_told_with_its_name_and_summary_and_given_again_on_replay(place: Place) -> None:

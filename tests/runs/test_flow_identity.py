@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outlast, Run, flow, flow_file
-from outlast.care.gc.rule import Kin, Rule, choose
+from outlast.care.gc.rule import SweepRule, choose
 from outlast.errors import FlowElsewhere, NameInvalid, NoFlows
 from outlast.flows.loading import found_in, full_path, lasting
 from outlast.flows.loading import load as load_source
-from outlast.runs.same_flow import Known, compared, default_task, worktree_of
+from outlast.runs.same_flow import FlowFacts, compared, default_task, worktree_of
+from outlast.runs.start import claim_run
+from outlast.store.contract import Kin
 
 from ..kit.deploys import RECIPE, Deploys, deploys, named
 from ..kit.place import Place
@@ -83,7 +85,7 @@ def test_the_rule(tmp_path: Path, recorded: tuple[str, str], asked: tuple[str, s
         (tmp_path / folder / "flow.py").write_text(text)
     (tmp_path / "r1" / "twin.py").write_text("x = 1")
     (tmp_path / "link").symlink_to("r2")
-    before, now = Known(*recorded, ""), Known(*asked, "")
+    before, now = FlowFacts(*recorded, ""), FlowFacts(*asked, "")
     assert compared(tmp_path, before, now) == answer
     tree = now._replace(worktree="/somewhere")
     assert compared(tmp_path, before, tree) == ("other_worktree" if answer == "same" else answer)
@@ -214,7 +216,7 @@ def test_what_the_caller_gives_is_meant(place: Place) -> None:
 
 def test_a_run_that_somebody_is_running_is_not_named(place: Place) -> None:
     first = place.run(failing, 1).run_id
-    place.outlast._runtime.claim(first)
+    claim_run(place.outlast._executor.caller, first)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert place.run(failing).notes == ()
@@ -259,7 +261,7 @@ def test_of_a_flow_with_a_name_the_newest_are_kept_wherever_they_ran() -> None:
         kin(3, "r1", "file:flow.py:f"),
         kin(4, "r2", "file:flow.py:f"),
     ]
-    assert [family.root.id for family in choose(runs, Rule(keep=1), 9).going] == ["r1"]
+    assert [family.root.id for family in choose(runs, SweepRule(keep=1), 9).going] == ["r1"]
 
 
 # -- work trees and paths ----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from outlast.errors import (
     StepNotFound,
     ValueRefused,
 )
+from outlast.home.find import run_row
 
 from ..crash.clerk import tamper
 from ..kit.place import KNOBS, Place, ran, reach
@@ -273,9 +274,9 @@ def test_files_as_they_were_before_are_kept_for_the_fork_too(place: Place, monke
     (place.folder / "notes.txt").write_text("before\n")
     done = place.run(notes)
     fork = place.outlast.fork(done.run_id, "takes_notes")
-    runtime = place.outlast._runtime
-    keys = [runtime.row(run_id).key for run_id in (done.run_id, fork.id)]
-    kept = runtime.store.read(lambda look: [look.blobs_of(key) for key in keys])
+    home = place.outlast._executor.home
+    keys = [run_row(home, run_id).key for run_id in (done.run_id, fork.id)]
+    kept = home.store.read(lambda look: [look.blobs_of(key) for key in keys])
     assert set(kept[0]) == set(kept[1]) != set()
     place.outlast.gc(keep=0, dry_run=False)
     resumed(place, fork)

@@ -50,7 +50,7 @@ def test_a_command_may_finish_when_its_run_is_asked_to_pause(tmp_path: Path) -> 
     wait_until((tmp_path / "began").exists)
     with Outlast(tmp_path / ".outlast") as other:
         other.pause(run.run_id)
-    wait_until(lambda: outlast._runtime.live[run.run_id].stopping)
+    wait_until(lambda: outlast._executor.live.executions[run.run_id].stopping)
     (tmp_path / "go").touch()
     assert run.outcome(timeout=30).status == "interrupted"
     assert [(one.step, one.status) for one in outlast.receipts(run.run_id)] == [("first", "succeeded")]

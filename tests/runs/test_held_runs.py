@@ -12,7 +12,7 @@ import pytest
 
 from outlast import AsyncOutlast, Outcome, Outlast, Run, flow, step
 from outlast.errors import RunHeld, RunNotFound, RunSealed
-from outlast.testing.children import in_child
+from outlast.testing.crashes import in_child
 
 from ..kit.place import KNOBS, Place, ran, reach
 

@@ -76,7 +76,7 @@ def test_entries_of_another_run_do_not_fit(crashed: Place) -> None:
     tamper(
         crashed,
         "UPDATE journal SET (header, hash, payload) = (SELECT o.header, o.hash, o.payload FROM journal o"
-        " WHERE o.run = 2 AND o.seq = journal.seq) WHERE run = 1 AND seq > 1",
+        " WHERE o.chain = 2 AND o.seq = journal.seq) WHERE chain = 1 AND seq > 1",
     )
     assert not crashed.outlast.verify().ok
     with pytest.raises(Contested):
@@ -126,15 +126,15 @@ def test_a_missing_blob_contests(crashed: Place) -> None:
         crashed.run(works)
 
 
-@pytest.mark.parametrize("left", ["leases", "journal"])
+@pytest.mark.parametrize("left", ["chains", "journal"])
 def test_a_run_whose_row_is_gone_is_missed(crashed: Place, left: str) -> None:
     missed = crashed.run_id
-    other = "leases" if left == "journal" else "journal"
+    other = "chains" if left == "journal" else "journal"
     tamper(crashed, "DELETE FROM runs")
     found = crashed.outlast.verify()
     assert [(problem.run_id, problem.record) for problem in found.problems] == [
         (missed, f"run {missed}"),
-        ("", "journal of run number 1"),
+        ("", "journal number 1"),
         ("", "run number 1"),
     ]
     tamper(crashed, f"DELETE FROM {other}")
@@ -160,7 +160,7 @@ def test_verify_names_only_the_run_that_was_asked_for(crashed: Place) -> None:
     KNOBS.pop("die", None)
     broken = crashed.run_id
     other = crashed.run(works, "b").run_id
-    tamper(crashed, "UPDATE journal SET payload = NULL WHERE run = 1 AND payload IS NOT NULL")
+    tamper(crashed, "UPDATE journal SET payload = NULL WHERE chain = 1 AND payload IS NOT NULL")
     assert crashed.outlast.verify(other).ok
     assert not crashed.outlast.verify(broken).ok
 

@@ -8,7 +8,7 @@ from outlast import Outlast, Run, flow
 from outlast.ledger.journal import decode_header
 from outlast.runs.begin import begin, new_run
 from outlast.runs.call import Call, fold
-from outlast.runs.claim import Claim
+from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
 
 
@@ -18,14 +18,14 @@ def nothing(run: Run) -> None:
 
 
 def begun(outlast: Outlast) -> Execution:
-    runtime = outlast._runtime
-    claimed = begin(runtime, nothing.spec, new_run(runtime, nothing.spec, b"{}"))
-    assert isinstance(claimed, Claim)
-    return Execution(runtime, claimed.hold, fold(()), "", resumed=False)
+    executor = outlast._executor
+    claimed = begin(executor, nothing.spec, new_run(executor.caller, nothing.spec, b"{}"))
+    assert isinstance(claimed, RunClaim)
+    return Execution(executor, claimed.hold, fold(()), "", resumed=False)
 
 
 def names(outlast: Outlast, execution: Execution) -> list[str]:
-    rows = outlast._runtime.store.read(lambda look: look.journal_of(execution.hold.run_key))
+    rows = outlast._executor.home.store.read(lambda look: look.journal_of(execution.hold.run_key))
     return [decode_header(row.header).name for row in rows]
 
 

@@ -122,7 +122,7 @@ def test_an_effect_in_doubt_is_a_warning(place: Place, said: list[logging.LogRec
 
 
 def test_a_takeover_is_a_warning_and_so_is_a_crash_loop(place: Place, said: list[logging.LogRecord]) -> None:
-    for _ in range(4):
+    for _ in range(3):
         place.crash(dying, task="night", at="dead")
     assert place.run(dying, task="night").status == "waiting"
     taken, loop = said

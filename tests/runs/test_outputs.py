@@ -12,6 +12,7 @@ from outlast import Outlast, Reason, Run, flow, flow_file, step
 from outlast.errors import Contested, NotRestorable, OutputNotFound, OutputNotKept, RunHeld
 from outlast.files import outputs as looking
 from outlast.files import snapshot
+from outlast.home.find import run_row
 
 from ..crash.command_folder import Folder
 from ..kit.commands import wait_until
@@ -326,8 +327,8 @@ def test_a_long_loop_that_resumes_from_a_mark_still_knows_its_files(folder: Fold
     folder.flow(PLAN + loop + made + once)
     assert folder.run().status == "failed"
     assert folder.events("run.mark")
-    runtime = folder.outlast._runtime
-    assert runtime.row(folder.run_id).mark
+    home = folder.outlast._executor.home
+    assert run_row(home, folder.run_id).mark
     assert reasons(folder) == []
     (folder.path / "out").unlink()
     (folder.path / "plan.md").unlink()

@@ -59,10 +59,11 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     found.end()
 
 
-def failed(folder: Folder, *parts: str) -> None:
-    """The flow, run until its gate is shut, in a process of its own."""
-    folder.write("flows.py", HEAD + STEPS + "".join(parts))
+def failed(folder: Folder, *parts: str, meanwhile: str = "") -> None:
+    """The flow, run until its gate is shut, in a process of its own; `meanwhile` is in its module only for that."""
+    folder.write("flows.py", HEAD + STEPS + "".join(parts) + meanwhile)
     folder.cli("run", "flows.py:report")
+    folder.write("flows.py", HEAD + STEPS + "".join(parts))
     assert folder.outlast.get(folder.run_id).status == "failed"
     folder.write("diary", "")
 
@@ -96,7 +97,7 @@ def told(said: Said) -> list[tuple[str, str]]:
 
 
 def test_a_resource_that_a_later_step_needs_refuses_a_resume_before_its_first_step(folder: Folder) -> None:
-    failed(folder, BODY)
+    failed(folder, BODY, meanwhile=PROVIDED)
     plan = planned(folder)
     assert (codes(plan), plan.resources) == ([("resource_missing", "search")], ("search",))
     assert plan.refused is not None
@@ -122,7 +123,8 @@ def test_a_resource_that_a_module_beside_the_flow_provides_counts_too(folder: Fo
 
 
 def test_what_a_resource_of_the_module_needs_itself_is_named(folder: Folder) -> None:
-    failed(folder, PROVIDED.replace("search()", 'search(*, http=inject("http"))'), BODY)
+    needy = PROVIDED.replace("search()", 'search(*, http=inject("http"))')
+    failed(folder, needy, BODY, meanwhile='@resource("http")\ndef http():\n    return 1\n')
     plan = planned(folder)
     assert codes(plan) == [("resource_missing", "http")]
     said, ran = resumed(folder)
@@ -159,7 +161,7 @@ def test_a_resource_that_may_not_be_needed_refuses_nothing(folder: Folder, body:
     ids=["in a helper", "in a map", "by the body itself", "in a loop", "in a with"],
 )
 def test_a_resource_is_found_wherever_the_body_surely_comes_to(folder: Folder, body: str) -> None:
-    failed(folder, body)
+    failed(folder, body, meanwhile=PROVIDED)
     assert codes(planned(folder)) == [("resource_missing", "search")]
     said, ran = resumed(folder)
     assert (said.json["error"]["code"], ran) == ("contested", [])

@@ -9,7 +9,7 @@ import pytest
 
 from outlast import NOT_DONE, AsyncOutlast, AsyncRun, Run, effect, flow, inject, step
 from outlast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
-from outlast.runs.replay.model import Divergence, Replay, lane_of
+from outlast.runs.replay.model import Divergence, RunReplay, lane_of
 from outlast.runs.replay.replay import replay_run
 
 from ..crash.command_folder import Folder
@@ -82,7 +82,7 @@ def whole(run: Run, text: str) -> str:
     return found + KNOBS.get("end", "")
 
 
-def codes(found: Replay) -> list[tuple[str, str]]:
+def codes(found: RunReplay) -> list[tuple[str, str]]:
     return [(one.code, one.subject) for one in found.divergences]
 
 
@@ -493,7 +493,7 @@ def test_on_a_loop_a_replay_is_awaited(place: Place) -> None:
     async def on_a_loop() -> list[bool]:
         async with AsyncOutlast(place.home) as outlast:
             with pytest.raises(SyncInLoop):
-                replay_run(outlast._runtime, run_id)
+                replay_run(outlast._executor, run_id)
             return [(await outlast.replay(run_id)).ok, (await outlast.replay(plain)).ok]
 
     assert asyncio.run(on_a_loop()) == [True, True]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from outlast.errors import Finished, FlowNotFound
-from outlast.runs.replay.model import Replay
+from outlast.runs.replay.model import RunReplay
 from outlast.testing import case_from_run
 
 from ..crash.command_folder import Folder
@@ -134,7 +134,7 @@ KINDS = [
 ]
 
 
-def told(found: Replay) -> list[tuple[str, str, str]]:
+def told(found: RunReplay) -> list[tuple[str, str, str]]:
     return [(one.code, one.subject, one.found) for one in found.divergences]
 
 

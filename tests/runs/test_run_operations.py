@@ -71,6 +71,16 @@ def test_what_it_began_is_given_once_it_has_finished(place: Place) -> None:
     assert place.count("charge 5") == 2
 
 
+def test_the_same_id_in_another_scope_is_another_call_and_never_its_run(place: Place) -> None:
+    first = of(place, "a").run(pays, 5)
+    with Outlast(place.home, scope="another") as elsewhere:
+        for call in (elsewhere.with_options(operation_id="a").run, elsewhere.with_options(operation_id="a").start):
+            with pytest.raises(OperationConflict):
+                call(pays, 5)
+        assert elsewhere.with_options(operation_id="b").run(pays, 5).run_id != first.run_id
+    assert of(place, "a").run(pays, 5).run_id == first.run_id
+
+
 def test_start_and_run_share_it(place: Place) -> None:
     first = of(place, "a").start(pays, 5)
     assert first.outcome(30).result == ("charged 5", "an input")

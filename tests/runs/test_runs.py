@@ -224,8 +224,8 @@ def test_a_crashed_run_that_is_given_back_is_listed_once_and_in_its_place(place:
     for number in range(3):
         place.crash(fails, at="worked", task=f"dead-{number}")
     newest, middle, oldest = (run.id for run in place.outlast.runs())
-    runtime = place.outlast._runtime
-    claims.release(runtime, claims.claim(runtime, middle), "crashed")
+    caller = place.outlast._executor.caller
+    claims.release(caller.home, claims.claim(caller, middle), "crashed")
     assert [run.id for run in place.outlast.runs(status="crashed")] == [newest, middle, oldest]
 
 

@@ -33,7 +33,7 @@ def works(run: Run) -> list[str]:
 
 def on(outlast: Outlast, **changed: Any) -> Outlast:
     """The same, on another machine or after another boot."""
-    outlast._runtime.process = replace(outlast._runtime.process, **changed)
+    outlast._executor.home.process = replace(outlast._executor.home.process, **changed)
     return outlast
 
 
@@ -126,7 +126,7 @@ def held_here(folder: Path, clock: ManualClock, use: Callable[[Outlast, Outlast,
     with Outlast(folder / "home", **options) as first, Outlast(folder / "home", **options) as second:
         started = first.start(waits)
         assert entered.wait(20)
-        first._runtime.heart.stop()
+        first._executor.live.heart.stop()
         try:
             use(first, second, started, release)
         finally:

@@ -7,7 +7,7 @@ import pytest
 
 from outlast import AsyncRun, Run, flow, step
 from outlast.errors import Invalid, RunSealed
-from outlast.store.sqlite.transaction import Reader, Transaction
+from outlast.store.sqlite.transaction import StoreReader, Transaction
 
 from ..kit.place import KNOBS, Place
 from .test_waits import HOUR, asking, listening, only_wait, seal
@@ -101,7 +101,7 @@ def test_a_step_is_looked_up_before_the_write_that_asks_to_go_back_to_it(
 def test_a_step_is_looked_up_again_when_the_run_moved_meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     KNOBS["raise"] = ("before", ValueError("not yet"))
     outcome = place.outlast.run(asking)
-    store = place.outlast._runtime.store
+    store = place.outlast._executor.home.store
     write = store.write
 
     def write_after_it_went_on(work: Any) -> Any:
@@ -131,7 +131,7 @@ def counting(number: int) -> int:
 
 
 def test_opening_many_waits_reads_the_journal_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal_of: Any = Reader.journal_of
+    journal_of: Any = StoreReader.journal_of
     read: list[int] = []
 
     def counted(self: Any, run_key: int, *how: int) -> Any:
@@ -139,7 +139,7 @@ def test_opening_many_waits_reads_the_journal_once(place: Place, monkeypatch: py
         read.extend(row.seq for row in rows)
         return rows
 
-    monkeypatch.setattr(Reader, "journal_of", counted)
+    monkeypatch.setattr(StoreReader, "journal_of", counted)
     outcome = place.outlast.run(asking_often)
     assert len(outcome.interrupts) == 20
     assert 20 <= len(read) == len(set(read))

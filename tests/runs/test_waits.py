@@ -21,6 +21,7 @@ from outlast.errors import (
     ValueRefused,
     WaitCancelled,
 )
+from outlast.home.find import run_row
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -105,8 +106,8 @@ def wrong(run: Run) -> None:
 
 def seal(place: Place, run_id: str) -> None:
     """As a move to another home leaves a run behind."""
-    run = place.outlast._runtime.row(run_id)
-    place.outlast._runtime.store.write(lambda tx: tx.seal_run(run.key, "moved", run.status))
+    run = run_row(place.outlast._executor.home, run_id)
+    place.outlast._executor.home.store.write(lambda tx: tx.seal_run(run.key, "moved", run.status))
 
 
 def only_wait(outcome: Outcome[Any]) -> str:
@@ -345,7 +346,7 @@ def test_a_deadline_that_passes_while_an_answer_is_given_is_not_beaten(
     KNOBS["how"] = {"deadline": "1h", "default": {"approved": False}}
     wait = only_wait(place.outlast.run(asking))
     place.clock.advance(HOUR - 1)
-    store = place.outlast._runtime.store
+    store = place.outlast._executor.home.store
     write = store.write
 
     def write_a_second_later(work: Any) -> Any:
@@ -365,8 +366,8 @@ def test_a_deadline_of_a_sealed_run_is_not_recorded_here(place: Place) -> None:
     place.clock.advance(HOUR)
     with pytest.raises(RunSealed):
         place.outlast.answer(only_wait(outcome), {"approved": True})
-    run = place.outlast._runtime.row(outcome.run_id)
-    (wait,) = place.outlast._runtime.store.read(lambda look: look.waits_of(run.key))
+    run = run_row(place.outlast._executor.home, outcome.run_id)
+    (wait,) = place.outlast._executor.home.store.read(lambda look: look.waits_of(run.key))
     assert wait.status == "open"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from outlast.commands.transcript import Transcript
 from outlast.secrets import stream as masking
-from outlast.secrets.find import RULES, Rule, by_pattern, find, mask
+from outlast.secrets.find import RULES, SecretRule, by_pattern, find, mask
 from outlast.secrets.stream import Masking, spans_in
 
 from ..kit.commands import wait_until
@@ -24,7 +24,7 @@ TEXT = (
 )
 
 
-def masked_in(pieces: list[bytes], rules: tuple[Rule, ...] = RULES) -> tuple[str, int]:
+def masked_in(pieces: list[bytes], rules: tuple[SecretRule, ...] = RULES) -> tuple[str, int]:
     stream = Masking(rules)
     parts = [*map(stream.feed, pieces), stream.rest()]
     return b"".join(parts).decode(), stream.count

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from outlast.errors import SecretFound
-from outlast.secrets.find import RULES, Rule, by_pattern, check, masked
+from outlast.secrets.find import RULES, SecretRule, by_pattern, check, masked
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 
@@ -36,12 +36,12 @@ def test_a_name_is_judged_also_when_no_rule_is_near():
 
 
 def test_a_rule_without_hints_looks_at_every_text():
-    anywhere = Rule("any", "a digit", lambda text: [(at, at + 1) for at, each in enumerate(text) if each == "7"])
+    anywhere = SecretRule("any", "a digit", lambda text: [(at, at + 1) for at, each in enumerate(text) if each == "7"])
     assert masked(["a7", "b"], "list", (*RULES, anywhere)) == (["a***", "b"], ["list[0]"])
 
 
 def test_hints_of_a_rule_of_ones_own_count_in_large_and_small_letters():
-    shouted = Rule("shouted", "a word", lambda text: [(0, len(text))] if "SESAME" in text else [], ("sesame",))
+    shouted = SecretRule("shouted", "a word", lambda text: [(0, len(text))] if "SESAME" in text else [], ("sesame",))
     assert masked("OPEN SESAME", "word", (shouted,)) == ("***", ["word"])
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.errors import SecretFound
-from outlast.secrets.find import MASK, RULES, Found, by_pattern, check, find, is_secret_file, mask, masked
+from outlast.secrets.find import MASK, RULES, FoundSecret, by_pattern, check, find, is_secret_file, mask, masked
 
 MIX = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"  # 40 characters, put together with each prefix below so that no
 HEX = "0123456789abcdef" * 4  # scanner takes this file for a leak
@@ -171,7 +171,7 @@ def test_ordinary_prose_and_code_raise_no_alarm(text: str) -> None:
 def test_what_is_found_says_where_and_what() -> None:
     text = f"first {PROVIDERS['github']}, then password=hunter2"
     one, two = find(text)
-    assert one == Found(6, 46, "a GitHub token")
+    assert one == FoundSecret(6, 46, "a GitHub token")
     assert text[two.start : two.end] == "hunter2"
     assert two.kind == "a password, token or key"
 
@@ -183,7 +183,7 @@ def test_secrets_that_overlap_are_one() -> None:
 
 def test_secrets_that_overlap_in_part_are_masked_from_the_first_begin_to_the_last_end() -> None:
     rules = (by_pattern("one", "one", "abc1"), by_pattern("two", "two", "c1234"))
-    assert list(find("x abc1234 y", rules)) == [Found(2, 9, "one")]
+    assert list(find("x abc1234 y", rules)) == [FoundSecret(2, 9, "one")]
 
 
 def test_a_private_key_without_its_end_is_masked_to_where_it_stops() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.secrets import stream
-from outlast.secrets.find import RULES, Rule, by_pattern
+from outlast.secrets.find import RULES, SecretRule, by_pattern
 from outlast.secrets.rules import by_token
 from outlast.secrets.stream import spans_in
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
@@ -43,7 +43,7 @@ def text_of(lines: list[str], seed: int) -> bytes:
     return "\n".join(chosen).encode()
 
 
-def whole(data: bytes, rules: tuple[Rule, ...] = RULES) -> list[tuple[int, int]]:
+def whole(data: bytes, rules: tuple[SecretRule, ...] = RULES) -> list[tuple[int, int]]:
     return stream._spans_of(data, rules)
 
 
@@ -101,7 +101,7 @@ def test_no_token_slips_through(token: Token) -> None:
 
 
 def test_rules_without_hints_look_at_everything_and_overlaps_are_one() -> None:
-    sevens = Rule("any", "sevens", lambda text: [found.span() for found in re.finditer("77+", text)])
+    sevens = SecretRule("any", "sevens", lambda text: [found.span() for found in re.finditer("77+", text)])
     word = by_pattern("ours", "ours", "ünser_[0-9]{4}", "ünser_")
     data = text_of(["ünser_7777 ghp_" + "a1B2c3D4e5" * 4], 3)
     rules = (*RULES, sevens, word)
@@ -112,3 +112,11 @@ def test_a_name_in_large_letters_and_one_with_a_kelvin_sign_count() -> None:
     for line in ("PASSWORD=hunter2-x9", "Api\u212aey: hunter2-x9-hunter2", "api_\u212aEY=hunter2-x9-hunter2"):
         data = text_of([line], 1)
         assert [*spans_in(data)] == whole(data)
+
+
+@given(st.sampled_from(["password", "PASSWD", "client_secret", "token", "credentials", "api_key"]), st.integers(0))
+def test_a_name_in_any_large_and_small_letters_counts(name: str, seed: int) -> None:
+    dice = random.Random(seed)
+    spelt = "".join(dice.choice([each.upper(), each.lower()]) for each in name)
+    data = text_of([f"{spelt}=hunter2-x9-hunter2"], seed)
+    assert [*spans_in(data)] == whole(data) != []

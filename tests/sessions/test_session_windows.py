@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast.errors import MemoConflict, OperationConflict, ValueRefused
+from outlast.errors import MemoConflict, OperationConflict, TokenizerInvalid, ValueRefused
 from outlast.python.sessions import Sessions
 from outlast.sessions.session import TooLarge, Window
 
@@ -175,9 +175,9 @@ def test_a_window_may_be_empty_and_says_what_it_left_out(chat: Sessions, tokens:
 @pytest.mark.parametrize("gives", [-1, 1.5, None, "3", True])
 def test_a_count_of_tokens_that_is_none_is_refused(chat: Sessions, gives: Any) -> None:
     talk(chat, "a")
-    with pytest.raises(ValueRefused, match="tokens_of"):
+    with pytest.raises(TokenizerInvalid, match="tokens_of"):
         chat.window("s", 10, tokens_of=lambda text: gives)
-    with pytest.raises(ValueRefused, match="tokens_of"):
+    with pytest.raises(TokenizerInvalid, match="tokens_of"):
         chat.window("s", 10, tokens_of=5)  # type: ignore[arg-type]
 
 

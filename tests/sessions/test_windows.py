@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.clock import moment
-from outlast.sessions.session import Memo, Message
-from outlast.sessions.window import FRAME_TOKENS, window_of
+from outlast.sessions.session import FRAME_TOKENS, Memo, Message, window_of
 
 ROLES = st.sampled_from(["user", "system", "assistant"])
 

@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 import apsw
 
+from outlast.store import open as open_store
+from outlast.store import url_of
 from outlast.store.contract import Store
-from outlast.store.sqlite.open import SqliteStore
+from outlast.store.contract.blobs import Blobs
 
 
 class Backend(Protocol):
@@ -21,6 +23,8 @@ class Backend(Protocol):
     place: str  # what another process opens it by
 
     def open(self, **options: Any) -> Store: ...
+    def blobs(self) -> Blobs: ...
+    def damage(self, blob: str) -> None: ...
     def count(self, table: str) -> int: ...
 
 
@@ -30,8 +34,17 @@ class SqliteFile:
     def __init__(self, folder: Path) -> None:
         self.place = str(folder / "outlast.db")
 
-    def open(self, **options: Any) -> SqliteStore:
-        return SqliteStore(Path(self.place), **options)
+    def open(self, **options: Any) -> Store:
+        return open_store(url_of(Path(self.place)), **options).store
+
+    def blobs(self) -> Blobs:
+        store, blobs = open_store(url_of(Path(self.place)))
+        store.close()
+        return blobs
+
+    def damage(self, blob: str) -> None:
+        """Change the content behind everybody's back."""
+        (Path(self.place).parent / "blobs" / blob[:2] / blob).write_bytes(b"other")
 
     def count(self, table: str) -> int:
         connection = apsw.Connection(self.place)

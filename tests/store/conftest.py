@@ -8,6 +8,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.store.contract import Store
+from outlast.store.contract.blobs import Blobs
 
 from .backends import BACKENDS, Backend
 
@@ -42,6 +43,11 @@ def open_store(backend: Backend) -> Iterator[Open]:
 @pytest.fixture
 def store(open_store: Open) -> Store:
     return open_store()
+
+
+@pytest.fixture
+def blobs(backend: Backend) -> Blobs:
+    return backend.blobs()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from outlast.ledger.journal import Break, Entry, Header, Payload, check, entry, genesis
+from outlast.ledger.journal import Break, Header, JournalEntry, Payload, check, entry, genesis
 from outlast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
 
 Job = Callable[[], Any]
@@ -43,7 +43,7 @@ def take_over(store: Store, hold: Hold) -> Hold:
     return store.write(work)
 
 
-def some(number: int, **facts: Any) -> Entry:
+def some(number: int, **facts: Any) -> JournalEntry:
     """An entry to append."""
     header = Header("step", "fetch", inputs=f"in{number}", attempt=1, status="succeeded", delivered=True)
     return entry(header, Payload(facts={"number": number, **facts}))

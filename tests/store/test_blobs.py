@@ -1,177 +1,94 @@
-"""Blobs: durable before anyone refers to them, the same content once, verified when read."""
+"""Blobs by the contract: the same promises wherever they are kept. What only a folder has is in `folder/`."""
 
-import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from outlast import failpoints
-from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed
-from outlast.store.blobs.folder import Blobs
+from outlast.errors import IntegrityBroken
+from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM, check_content, content, content_between, take_in
+from outlast.store.contract.blobs import Blobs, Intake, nothing_known
 from outlast.values.digest import digest
 
-from .support import in_threads
+from .backends import Backend
 
 
-@pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    folder = tmp_path / "blobs"
-    folder.mkdir()
-    return Blobs(folder)
-
-
-def files(blobs: Blobs) -> list[Path]:
-    return sorted(path for path in blobs.folder.rglob("*") if path.is_file())
-
-
-@given(st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
-def test_content_comes_back_under_its_digest(blobs: Blobs, content: bytes) -> None:
-    name = blobs.put(content)
-    assert name == digest(content)
-    assert blobs.get(name) == content
-    assert blobs.has(name)
-    assert blobs.path(name).relative_to(blobs.folder).parts == (name[:2], name)
-
-
-def test_the_same_content_twice_is_one_file(blobs: Blobs) -> None:
-    assert blobs.put(b"x" * 100_000) == blobs.put(b"x" * 100_000)
-    assert len(files(blobs)) == 1
-
-
-def test_relying_on_a_blob_makes_it_young_again(blobs: Blobs) -> None:
-    path = blobs.path(blobs.put(b"x"))
-    os.utime(path, (1, 1))
-    blobs.put(b"x")
-    assert path.stat().st_mtime > 1_000_000
-
-
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is synced and renamed, in order."""
-    seen: list[tuple[str, str]] = []
-    sync, replace = os.fsync, os.replace
-
-    def fsync(handle: int) -> None:
-        sync(handle)
-        seen.append(("sync", os.readlink(f"/proc/self/fd/{handle}")))
-
-    def rename(source: Any, target: Any) -> None:
-        replace(source, target)
-        seen.append(("name", str(target)))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", rename)
-    return seen
-
-
-def test_the_file_is_synced_before_it_is_named_and_the_folder_after(
-    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = recorded(monkeypatch)
-    path = blobs.path(blobs.put(b"content"))
-    named = seen.index(("name", str(path)))
-    assert any(kind == "sync" and Path(where).parent == path.parent for kind, where in seen[:named])
-    assert ("sync", str(path.parent)) in seen[named:]
-    assert ("sync", str(blobs.folder)) in seen  # the folder's own name is durable too
-
-
-def test_a_blob_that_another_process_has_just_named_is_synced_before_it_is_relied_on(
-    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other one may be killed between its rename and its sync."""
-    path = blobs.path(blobs.put(b"content"))
-    seen = recorded(monkeypatch)
-    blobs.put(b"content")
-    assert ("sync", str(path.parent)) in seen
-
-
-def test_every_step_of_a_write_can_be_killed_at(blobs: Blobs) -> None:
-    seen: list[str] = []
-    failpoints.arm(seen.append)
-    try:
-        blobs.put(b"content")
-    finally:
-        failpoints.arm(None)
-    assert seen == ["blob.written", "blob.named", "blob.synced"]
-
-
-def test_a_missing_blob_is_reported(blobs: Blobs) -> None:
+def test_content_comes_back_under_its_digest_whole_and_in_pieces(blobs: Blobs) -> None:
     name = blobs.put(b"content")
-    blobs.path(name).unlink()
-    assert not blobs.has(name)
-    with pytest.raises(IntegrityBroken, match=rf"{name[:12]}.*missing"):
-        blobs.get(name)
+    assert name == digest(b"content") == blobs.put(b"content")
+    assert blobs.get(name) == b"".join(blobs.pieces(name)) == b"content"
+    assert (blobs.has(name), blobs.renew(name), blobs.size_of(name)) == (True, True, 7)
 
 
-@pytest.mark.parametrize("content", [b"", b"conten", b"Content", b"content "])
-def test_a_changed_blob_is_reported(blobs: Blobs, content: bytes) -> None:
+def test_what_is_missing_is_said_to_be(blobs: Blobs) -> None:
+    name = digest(b"never stored")
+    assert (blobs.has(name), blobs.renew(name), blobs.size_of(name)) == (False, False, 0)
+    for read in (blobs.get, blobs.opened, lambda name: list(blobs.pieces(name))):
+        with pytest.raises(IntegrityBroken, match="missing"):
+            read(name)
+
+
+def test_what_was_changed_is_never_given_as_what_was_stored(blobs: Blobs, backend: Backend) -> None:
     name = blobs.put(b"content")
-    blobs.path(name).write_bytes(content)
-    with pytest.raises(IntegrityBroken, match=rf"{name[:12]}.*changed"):
-        blobs.get(name)
-
-
-@pytest.mark.parametrize("content", [b"", b"conten", b"Content", b"content "])
-def test_putting_the_content_again_mends_a_changed_blob(blobs: Blobs, content: bytes) -> None:
-    name = blobs.put(b"content")
-    blobs.path(name).write_bytes(content)
+    backend.damage(name)
+    for read in (blobs.get, lambda name: list(blobs.pieces(name))):
+        with pytest.raises(IntegrityBroken, match="changed"):
+            read(name)
+    assert not blobs.renew(name)
     assert blobs.put(b"content") == name
     assert blobs.get(name) == b"content"
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "open"])
-@pytest.mark.parametrize(
-    ("number", "error"),
-    [
-        (errno.ENOSPC, DiskFull),
-        (errno.EDQUOT, DiskFull),
-        (errno.EROFS, HomeReadOnly),
-        (errno.EACCES, HomeReadOnly),
-        (errno.EIO, StoreFailed),
-    ],
-)
-def test_what_the_disk_says_is_said_in_our_words(
-    blobs: Blobs, monkeypatch: pytest.MonkeyPatch, call: str, number: int, error: type[Exception]
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise OSError(number, os.strerror(number))
-
-    (blobs.folder / digest(b"content")[:2]).mkdir()
-    with monkeypatch.context() as patched:
-        patched.setattr(os, call, fail)
-        with pytest.raises(error):
-            blobs.put(b"content")
-    left = files(blobs)
-    assert left in ([], [blobs.path(digest(b"content"))])  # nothing half-written; at most a file nobody refers to
-    assert blobs.get(blobs.put(b"content")) == b"content"
+def test_content_of_a_known_digest_is_kept_only_if_it_is_that(blobs: Blobs) -> None:
+    with pytest.raises(IntegrityBroken):
+        blobs.keep(digest(b"one"), [b"an", b"other"])
+    assert not blobs.has(digest(b"one"))
+    blobs.keep(digest(b"one"), [b"o", b"ne"])
+    assert blobs.get(digest(b"one")) == b"one"
 
 
-def test_a_write_that_fails_half_way_leaves_nothing_under_the_name(
-    blobs: Blobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(DiskFull):
-            blobs.put(b"content")
-    assert files(blobs) == []
+def test_a_file_is_adopted_and_stays_where_it_is(blobs: Blobs, tmp_path: Path) -> None:
+    (tmp_path / "printed").write_bytes(b"lines")
+    assert blobs.get(blobs.adopt(tmp_path / "printed")) == b"lines"
+    assert (tmp_path / "printed").read_bytes() == b"lines"
 
 
-def test_the_same_content_put_at_once_is_written_once_and_nobody_fails(blobs: Blobs) -> None:
-    for round_ in range(20):
-        content = f"round {round_}".encode() * 5_000
-        assert in_threads(8, lambda _, same=content: blobs.put(same)) == []
-        assert blobs.get(digest(content)) == content
-    assert len(files(blobs)) == 20
+def test_content_that_arrives_in_pieces_is_there_once_it_is_settled(blobs: Blobs) -> None:
+    with blobs.intake() as intake:
+        assert isinstance(intake, Intake)
+        for piece in (b"a" * 3000, b"b" * 3000):
+            intake.write(piece)
+        assert not blobs.has(intake.digest)
+        taken = intake.settle(pack=True)
+    assert (taken.size, taken.digest) == (6000, digest(b"a" * 3000 + b"b" * 3000))
+    assert b"".join(content(blobs, taken, "it")) == b"a" * 3000 + b"b" * 3000
+    with blobs.intake() as left:
+        left.write(b"never settled")
+    assert not blobs.has(digest(b"never settled"))
 
 
-def test_different_content_put_at_once(blobs: Blobs) -> None:
-    assert in_threads(8, lambda number: [blobs.put(f"{number} {n}".encode()) for n in range(10)]) == []
-    assert all(blobs.get(path.name) for path in files(blobs))
-    assert len(files(blobs)) == 80
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_part_of_large_content_is_proven_without_the_rest(blobs: Blobs, pack: bool) -> None:
+    said = bytes(LISTED_FROM) + os.urandom(CHUNK_BYTES)
+    taken = take_in(blobs, [said], nothing_known, pack=pack)
+    part = b"".join(content_between(blobs, taken, "it", LISTED_FROM - 5, LISTED_FROM + 5))
+    assert part == said[LISTED_FROM - 5 : LISTED_FROM + 5]
+    check_content(blobs, taken, "it")
+    with blobs.opened(taken.blob) as file:
+        assert file.seek(0, os.SEEK_END) == blobs.size_of(taken.blob)
+
+
+def test_a_thrown_blob_is_found_until_it_is_gone_and_comes_back_when_it_is_needed(blobs: Blobs) -> None:
+    name, trash = blobs.put(b"content"), blobs.trash()
+    assert [file.name for _, files in trash.shelves() for file in files] == [name]
+    assert not trash.throw(name, lambda _: True)
+    assert not trash.throw(name, lambda _: False)  # it was touched just now
+    trash.grace_seconds = -60.0
+    assert trash.throw(name, lambda _: False)
+    assert ([file.name for file in trash.content()], blobs.get(name)) == ([name], b"content")
+    [thrown] = trash.content()
+    assert not trash.remove(thrown, lambda _: True)
+    assert (trash.content(), blobs.size_of(name)) == ([], 7)
+    assert trash.throw(name, lambda _: False)
+    assert trash.remove(trash.content()[0], lambda _: False)
+    assert not blobs.has(name)

@@ -4,12 +4,13 @@ import sys
 from pathlib import Path
 
 from outlast.ledger.journal import Header, Payload, entry, genesis
+from outlast.store import open as open_store
+from outlast.store import url_of
 from outlast.store.contract import NewRun, Store
-from outlast.store.sqlite.open import SqliteStore
 
 
 def opened(kind: str, place: str) -> Store:
-    return {"sqlite": lambda: SqliteStore(Path(place))}[kind]()
+    return {"sqlite": lambda: open_store(url_of(Path(place))).store}[kind]()
 
 
 def main(kind: str, place: str, name: str, count: int) -> None:

@@ -418,7 +418,7 @@ def test_a_running_run_is_noted_and_stopped_only_if_that_is_said(place: Place, s
         session = outlast.tasks.open("tides")
         stored = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
         again = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
-        outlast._runtime.heart.tick()  # it reads what was asked of the run
+        outlast._executor.live.heart.tick()  # it reads what was asked of the run
     finally:
         GATES["open"].set()
         worker.join(30)
@@ -435,10 +435,10 @@ def test_what_completing_needs_is_said_beforehand(desk: Desk) -> None:
     session = paused(
         desk,
         must_keep=["the public names", {"file": "src/other.py", "contains": "OTHER = 1"}],
-        acceptance_checks=["true"],
+        acceptance_checks=["test -d ."],
     )
     allowed, why = action(session.inspect_task_context(), "complete")
-    assert (allowed, why) == (True, "check 'true' must pass; acknowledge 'the public names'")
+    assert (allowed, why) == (True, "check 'test -d .' must pass; acknowledge 'the public names'")
     with pytest.raises(NotSettled, match="is not acknowledged"):
         session.complete_task()
     desk.write("src/other.py", "OTHER = 2\n")
@@ -623,7 +623,7 @@ def test_verify_names_what_was_changed(desk: Desk, statement: str, record: str) 
 def test_a_handoff_that_was_tampered_with_is_shown_as_trouble(desk: Desk) -> None:
     paused(desk)
     desk.close()
-    tamper(desk.home, "UPDATE journal SET payload = x'7b7d' WHERE run < 0")
+    tamper(desk.home, "UPDATE journal SET payload = x'7b7d' WHERE chain IN (SELECT key FROM anchors)")
     context = desk.sit_down().tasks.open(NAME).inspect_task_context()
     assert (context.handoff, context.state) == (None, "paused")
     assert context.trouble
@@ -642,7 +642,7 @@ def test_the_same_on_an_event_loop(tmp_path: Path) -> None:
             got = await session.resume_task()
             assert session.claim_id == got.claim.id
             assert (await session.inspect_task_context()).state == "resumed"
-            await session.complete_task()
+            await session.complete_task(evidence=[{"check": "make test", "passed": True}])
             assert [task.state for task in await outlast.tasks.list()] == ["completed"]
             return [event.kind for event in await (await outlast.tasks.session("tides")).events()]
 

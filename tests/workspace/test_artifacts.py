@@ -38,9 +38,9 @@ from outlast.errors import (
     Refused,
     ValueRefused,
 )
-from outlast.store.sqlite.artifacts import ArtifactWriter
+from outlast.store.sqlite.workspace import WorkspaceWriter
 from outlast.workspace import artifacts
-from outlast.workspace.artifact import Artifact, Place, parse_ref
+from outlast.workspace.artifact import Artifact, ArtifactPlace, parse_ref
 from outlast.workspace.content import media_type_of
 
 from ..kit.place import KNOBS, reach
@@ -216,7 +216,7 @@ def test_ten_thousand_characters_of_summary_are_kept_whole(place: Home) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20), st.integers(1, 10**12))
 def test_a_ref_names_one_place_whatever_is_in_it(scope: str, name: str, version: int) -> None:
-    place = Place(scope, name, version)
+    place = ArtifactPlace(scope, name, version)
     assert parse_ref(place.ref) == place
 
 
@@ -371,7 +371,7 @@ def test_content_that_would_not_shrink_or_is_packed_already_is_stored_as_it_is(
 
 
 def test_a_result_that_is_a_blob_already_is_shared(place: Home) -> None:
-    name = place.outlast._runtime.blobs.put(LONG.encode())
+    name = place.outlast._executor.home.blobs.put(LONG.encode())
     saved = place.outlast.workspace.save("a", LONG)
     assert [path.name for path in blob_files(place)] == [name] == [saved.digest]
 
@@ -427,7 +427,7 @@ def spoil(file: Path, damage: str) -> None:
         "UPDATE artifacts SET blob = (SELECT blob FROM artifacts WHERE name = 'y') WHERE name = 'x'",
         "DELETE FROM artifacts WHERE name = 'x'",
         "DELETE FROM artifact_tags WHERE artifact = (SELECT key FROM artifacts WHERE name = 'x')",
-        "DELETE FROM blob_refs WHERE run = 0 AND seq = (SELECT key FROM artifacts WHERE name = 'x')",
+        "DELETE FROM artifact_blobs WHERE artifact = (SELECT key FROM artifacts WHERE name = 'x')",
     ],
 )  # fmt: skip
 def test_a_changed_row_is_named_by_verify(place: Home, sql: str) -> None:
@@ -511,7 +511,7 @@ def make_old(place: Home) -> None:
 @pytest.mark.parametrize("lies_about", [False, True], ids=["new", "lies-about"])
 def test_saves_of_one_content_at_once_share_a_blob_while_gc_runs(place: Home, lies_about: bool) -> None:
     if lies_about:  # it is old and nobody needs it: gc takes it, or a saver is first
-        place.outlast._runtime.blobs.put(LONG.encode())
+        place.outlast._executor.home.blobs.put(LONG.encode())
         make_old(place)
     over = threading.Event()
 
@@ -618,7 +618,7 @@ def test_what_a_killed_step_of_a_run_that_was_given_up_saved_is_found_by_gc(plac
     assert place.outlast.gc().blobs == 1
     assert place.outlast.gc(dry_run=False).blobs == 1
     assert place.outlast.facts()["artifacts"] == {"saved": 0, "pending": 0}
-    assert rows(place, "SELECT * FROM blob_refs WHERE run = 0") == []
+    assert rows(place, "SELECT * FROM artifact_blobs") == []
     assert place.outlast.verify().ok
 
 
@@ -954,7 +954,7 @@ def test_content_and_its_name_are_synced_before_the_row_is_written(
 ) -> None:
     outlast, blobs = place.outlast, place.home / "default" / "blobs"
     done: list[str] = []
-    sync, rename, add = os.fsync, os.replace, ArtifactWriter.add_artifact
+    sync, rename, add = os.fsync, os.replace, WorkspaceWriter.add_artifact
 
     def synced(handle: int) -> None:
         path = Path(os.readlink(f"/proc/self/fd/{handle}"))
@@ -971,7 +971,7 @@ def test_content_and_its_name_are_synced_before_the_row_is_written(
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", renamed)
-    monkeypatch.setattr(ArtifactWriter, "add_artifact", added)
+    monkeypatch.setattr(WorkspaceWriter, "add_artifact", added)
     for content in (LONG, NOISE):
         done.clear()
         outlast.workspace.save("x", content)

@@ -14,7 +14,7 @@ from outlast.errors import (
     RunNotFound,
     ValueRefused,
 )
-from outlast.workspace.checkpoint import Change
+from outlast.workspace.checkpoint import StateChange
 
 from ..kit.place import KNOBS, Place, reach
 from .test_artifacts import tamper
@@ -65,7 +65,7 @@ def test_on_replay_it_is_the_one_that_was_pinned_first(place: Place) -> None:
 def test_two_checkpoints_are_compared_by_state_and_refs(place: Place) -> None:
     first, second = place.run(works).unwrap()
     changed = place.outlast.workspace.diff(first, second)
-    assert changed.state == (Change("a", 1, 2), Change("found", after=12, kind="added"))
+    assert changed.state == (StateChange("a", 1, 2), StateChange("found", after=12, kind="added"))
     assert (changed.refs_added, changed.refs_removed, changed.same) == (("artifact:default/draft@1",), (), False)
     back = place.outlast.workspace.diff(second, first)
     assert [change.kind for change in back.state] == ["changed", "removed"]

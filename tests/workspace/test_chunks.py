@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import IntegrityBroken, ValueRefused
-from outlast.store.blobs.chunks import CHUNK_BYTES, LISTED_FROM
+from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM
 from outlast.workspace.artifact import Artifact
 
 from ..kit.place import Place as Home

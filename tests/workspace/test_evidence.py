@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workspace.evidence import CONTESTED, STANDS, SUPERSEDED, Cause, Edge, Graph, Standing, reach
+from outlast.workspace.evidence import CONTESTED, STANDS, SUPERSEDED, Cause, Edge, Graph, RefStanding, reach
 from outlast.workspace.link import RELATIONS
 
 NAMES = "abcde"
@@ -26,7 +26,7 @@ def graph(links: set[Edge], *refs: str, limit: int = 10_000) -> Graph:
     return reach(refs or NAMES, around(links), limit)
 
 
-def standing(links: set[Edge], ref: str) -> Standing:
+def standing(links: set[Edge], ref: str) -> RefStanding:
     return graph(links, ref).standing(ref)
 
 
@@ -76,7 +76,7 @@ def test_the_order_of_links_never_matters(links: set[Edge], chance: Random) -> N
 
 def test_a_contradiction_contests_until_what_made_it_is_superseded() -> None:
     links = {Edge("b", "contradicts", "a")}
-    assert standing(links, "a") == Standing(CONTESTED, (Cause("contradicted", "a", "b"),))
+    assert standing(links, "a") == RefStanding(CONTESTED, (Cause("contradicted", "a", "b"),))
     assert standing(links, "b").stands
     links.add(Edge("c", "supersedes", "b"))
     assert standing(links, "a").stands

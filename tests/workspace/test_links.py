@@ -20,7 +20,7 @@ from outlast.errors import (
     SecretFound,
     ValueRefused,
 )
-from outlast.workspace import why_tree as evidence
+from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
 
 from ..kit.place import KNOBS, Place, reach
@@ -226,7 +226,7 @@ def test_one_that_rests_on_too_much_contests_no_other_that_is_asked_for_with_it(
     for ref in others:
         place.outlast.workspace.link(ref, "supports", large)
     place.outlast.workspace.link(others[0], "supports", small)
-    found = place.outlast._runtime.store.read(lambda look: evidence.standings(look, [small, large]))
+    found = place.outlast._executor.home.store.read(lambda look: evidence.standings(look, [small, large]))
     assert {ref: each.state for ref, each in found.items()} == {small: "stands", large: "contested"}
 
 
@@ -311,7 +311,7 @@ def test_what_a_run_says_of_its_own_work_does_not_contest_it(place: Place) -> No
 
 def test_an_artifact_of_a_run_that_is_missing_or_was_changed_contests_it(place: Place) -> None:
     draft, _ = crashed(place)
-    row = place.outlast._runtime.store.read(lambda look: look.artifact_at("default", "draft.md", 1))
+    row = place.outlast._executor.home.store.read(lambda look: look.artifact_at("default", "draft.md", 1))
     assert row is not None
     blob = next(Path(place.home / "default" / "blobs").glob(f"??/{row.blob}*"))
     content = blob.read_bytes()

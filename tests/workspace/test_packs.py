@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.errors import BudgetTooSmall, ValueRefused
-from outlast.handoffs.reading import tokens_of
-from outlast.workspace.recall.excerpt import CUT, Span, alike, excerpt, pieces
+from outlast.errors import BudgetTooSmall, TokenizerInvalid
+from outlast.values.estimate import tokens_about as tokens_of
 from outlast.workspace.recall.pack import NOTHING, ContextPack, Ranked, fill
+from outlast.workspace.recall.passages import CUT, Span, alike, excerpt, pieces
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 WORDS = "the serializer drops the time zone when it exports a report and nobody sees it before the import fails"
@@ -136,7 +136,7 @@ def test_long_texts_that_only_begin_alike_are_two_entries() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, None, "3"])
 def test_a_tokenizer_that_gives_no_number_is_refused(wrong: object) -> None:
-    with pytest.raises(ValueRefused, match="tokens_of"):
+    with pytest.raises(TokenizerInvalid, match="tokens_of"):
         fill("goal", "default", 200, [ranked("a", WORDS)], 1, lambda text: wrong)  # type: ignore[arg-type,return-value]
 
 
@@ -173,7 +173,7 @@ def test_a_text_is_cut_between_sentences_and_lines() -> None:
 
 
 def test_an_excerpt_begins_where_the_words_are_and_marks_both_cuts() -> None:
-    cut = excerpt(LONG, ["export"], 17, tokens_of)
+    cut = excerpt(LONG, ["export"], 11, tokens_of)
     assert cut.text == f"{CUT} The exporter writes them back. {CUT}"
     assert not cut.whole
 
@@ -185,7 +185,7 @@ def test_an_excerpt_of_a_text_that_fits_is_all_of_it() -> None:
 def test_an_excerpt_stays_near_the_passage_that_matched() -> None:
     text = "Rows are here. " + "Nothing of note. " * 30 + "Rows are there."
     near = Span(text.rindex("Rows"), len(text))
-    assert excerpt(text, ["rows"], 12, tokens_of, near).text == f"{CUT} Rows are there."
+    assert excerpt(text, ["rows"], 7, tokens_of, near).text == f"{CUT} Rows are there."
 
 
 def test_one_endless_line_is_cut_between_words() -> None:

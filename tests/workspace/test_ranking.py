@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workspace.recall.fuse import Signals, ranked
 from outlast.workspace.recall.passages import PASSAGE_CHARACTERS, Document, cut, passages_of, stream_of, voice_of
-from outlast.workspace.recall.query import MAX_GOAL, MAX_TERMS, query_of
-from outlast.workspace.recall.rank import Match, Placed, Statistics, matches, names_actor
-from outlast.workspace.recall.words import words_of
+from outlast.workspace.recall.rank import (
+    DocumentSignals,
+    Match,
+    PlacedPassage,
+    Statistics,
+    matches,
+    names_actor,
+    ranked,
+)
+from outlast.workspace.recall.words import MAX_GOAL, MAX_TERMS, query_of, words_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)  # also half characters and control characters
 DAY = date(2026, 3, 5).toordinal()
@@ -18,14 +24,16 @@ DAY = date(2026, 3, 5).toordinal()
 
 def placed(
     key: int, text: str, *, stream: int = 1, voice: int = 0, day: int | None = None, kind: str = "note"
-) -> Placed:
+) -> PlacedPassage:
     words = words_of(text)
     counts = {word: words.count(word) for word in dict.fromkeys(words)}
     asks, timed = text.endswith("?"), "yesterday" in words
-    return Placed("record", key, 0, 0, len(text), "note", stream, key, voice, day, len(words), asks, timed, counts)
+    return PlacedPassage(
+        "record", key, 0, 0, len(text), "note", stream, key, voice, day, len(words), asks, timed, counts
+    )
 
 
-def found(goal: str, *passages: Placed, named: dict[int, str] | None = None) -> list[Match]:
+def found(goal: str, *passages: PlacedPassage, named: dict[int, str] | None = None) -> list[Match]:
     query = query_of(goal)
     frequency = {term: sum(term in passage.counts for passage in passages) for term in query.terms}
     kept = {term: count for term, count in frequency.items() if count}
@@ -34,7 +42,7 @@ def found(goal: str, *passages: Placed, named: dict[int, str] | None = None) -> 
     return matches(query, {term: term for term in query.terms}, named or {}, wanted, statistics)
 
 
-def _of(passage: Placed, terms: dict[str, int]) -> dict[str, int]:
+def _of(passage: PlacedPassage, terms: dict[str, int]) -> dict[str, int]:
     return {term: passage.counts[term] for term in terms if term in passage.counts}
 
 
@@ -207,7 +215,7 @@ def test_of_a_document_only_its_best_passage_is_given() -> None:
 
 
 @given(st.permutations([placed(number, "export", stream=number) for number in range(6)]))
-def test_equal_matches_are_in_the_order_of_their_keys(passages: list[Placed]) -> None:
+def test_equal_matches_are_in_the_order_of_their_keys(passages: list[PlacedPassage]) -> None:
     assert keys(found("export", *passages)) == list(range(6))
 
 
@@ -225,13 +233,16 @@ def match(key: int, score: float, kind: str = "note") -> Match:
 
 def test_what_is_contested_or_superseded_is_pushed_down_and_still_there() -> None:
     three = [match(1, 1.0), match(2, 0.9), match(3, 0.8)]
-    order = ranked(three, {("record", 1): Signals(standing="superseded"), ("record", 2): Signals(standing="contested")})
+    order = ranked(
+        three,
+        {("record", 1): DocumentSignals(standing="superseded"), ("record", 2): DocumentSignals(standing="contested")},
+    )
     assert [one.key for one in order] == [3, 2, 1]
     assert [one.why[-1] for one in order] == ['matches "3"', "contested", "superseded"]
 
 
 def test_what_matches_comes_before_what_is_only_recent_or_linked() -> None:
-    signals = {("record", 9): Signals("decision", pinned=True, newer=0, linked="record:a", distance=1)}
+    signals = {("record", 9): DocumentSignals("decision", pinned=True, newer=0, linked="record:a", distance=1)}
     order = ranked([match(1, 0.05)], signals)
     assert [one.key for one in order] == [1, 9]
     assert order[1].why == ("decision", "pinned", "linked to decision record:a", "recent")
@@ -240,7 +251,7 @@ def test_what_matches_comes_before_what_is_only_recent_or_linked() -> None:
 
 def test_of_equals_the_newer_the_linked_and_the_decided_come_first() -> None:
     same = [match(1, 0.5), match(2, 0.5), match(3, 0.5), match(4, 0.5, "decision")]
-    signals = {("record", 2): Signals(newer=30), ("record", 3): Signals(linked="record:x", distance=2)}
+    signals = {("record", 2): DocumentSignals(newer=30), ("record", 3): DocumentSignals(linked="record:x", distance=2)}
     assert [one.key for one in ranked(same, signals)] == [4, 3, 2, 1]
 
 
@@ -253,5 +264,5 @@ def test_embeddings_are_fused_by_rank_and_find_what_words_do_not() -> None:
 
 @given(st.permutations([match(key, 0.5) for key in range(5)]), st.permutations(range(5)))
 def test_one_order_however_the_documents_come(found: list[Match], known: list[int]) -> None:
-    signals = {("record", key): Signals(newer=7) for key in known}
+    signals = {("record", key): DocumentSignals(newer=7) for key in known}
     assert [one.key for one in ranked(found, signals)] == list(range(5))

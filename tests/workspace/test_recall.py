@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from outlast import AsyncOutlast, Outlast, Run, current, flow, step
 from outlast.errors import BudgetTooSmall, ValueRefused
-from outlast.handoffs.reading import tokens_of
-from outlast.store.sqlite.recall_file import with_index
+from outlast.store.sqlite.recall import with_index
+from outlast.values.estimate import tokens_about as tokens_of
+from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.pack import ContextPack
 from outlast.workspace.recall.passages import Document
 
@@ -143,10 +144,47 @@ def test_two_that_say_the_same_are_one_entry(place: Place) -> None:
     assert {entry.ref, *entry.folded} == {first.ref, second.ref}
 
 
-def test_nothing_that_matches_gives_the_newest(place: Place) -> None:
+def test_nothing_that_matches_gives_an_empty_pack_that_says_so(place: Place) -> None:
     made = told(place.outlast)
-    assert set(refs(place.outlast.workspace.recall("qwertz"))) == set(made)
+    pack = place.outlast.workspace.recall("qwertz")
+    assert (pack.entries, pack.matched, pack.prompt()) == ((), False, "Nothing was recalled for this goal.")
+    assert [(left.reason, left.count, set(left.refs)) for left in pack.left_out] == [("no_match", 6, set(made))]
     assert place.outlast.workspace.recall("", scope="nothing here").entries == ()
+
+
+def test_where_nothing_matches_only_the_pins_are_there_and_the_prompt_says_so(place: Place) -> None:
+    told(place.outlast)
+    pinned = place.outlast.workspace.record("decision", "Nothing is published on Fridays.", pinned=True)
+    ground = place.outlast.workspace.record("evidence", "Throughput fell by half.", source="x")
+    place.outlast.workspace.link(pinned.ref, "derived_from", ground.ref)
+    pack = place.outlast.workspace.recall("qwertz", 100)
+    assert (refs(pack), pack.matched) == ([pinned.ref], False)
+    assert pack.prompt().startswith("Nothing recorded matches this goal. What is pinned follows")
+    assert "Recalled" not in pack.prompt()
+    assert tokens_of(pack.prompt()) == pack.tokens <= 100
+
+
+def test_a_kind_that_the_goal_names_counts(place: Place) -> None:
+    place.outlast.workspace.record("observation", "The exporter drops the time zones.", source="a")
+    decision = place.outlast.workspace.record("decision", "Time zones: the exporter writes UTC for now.", source="b")
+    place.outlast.workspace.record("note", "The exporter and its time zones are Bo's.", source="c")
+    entry = place.outlast.workspace.recall("what was decided about exporter time zones").entries[0]
+    assert (entry.ref, "of the kind decision" in entry.why) == (decision.ref, True)
+    assert refs(place.outlast.workspace.recall("all decisions")) == [decision.ref]
+    assert refs(place.outlast.workspace.recall("all decisions", kinds=["note"])) == []
+
+
+def test_what_is_left_out_is_named_by_ref(place: Place) -> None:
+    made = told(place.outlast)
+    twin = place.outlast.workspace.record("observation", FACTS[0].lower(), source="twin").ref
+    pack = place.outlast.workspace.recall("exporter importer serializer", limit=1)
+    named = {left.reason: left.refs for left in pack.left_out}
+    assert {*refs(pack), *(ref for some in named.values() for ref in some)} == {*made, twin}
+    assert all(left.count == len(left.refs) for left in pack.left_out)
+    over = place.outlast.workspace.recall("exporter importer serializer", 50)
+    (left,) = (left for left in over.left_out if left.reason == "over_budget")
+    assert set(left.refs) <= {*made, twin}
+    assert len(left.refs) == left.count > 0
 
 
 # -- artifacts and checkpoints -----------------------------------------------------------------------
@@ -194,11 +232,25 @@ def test_an_artifact_whose_content_is_damaged_says_so(place: Place) -> None:
     assert entry.why[-1] == "content is damaged"
 
 
-def test_of_a_kind_that_was_asked_for_the_newest_is_given_when_nothing_matches(place: Place) -> None:
+def test_of_a_kind_that_was_asked_for_nothing_is_given_when_nothing_matches(place: Place) -> None:
     decision = place.outlast.workspace.record("decision", "The exporter stays as it is.")
     for number in range(45):
         place.outlast.workspace.record("observation", f"Seen {number} times.")
-    assert refs(place.outlast.workspace.recall("zebra", kinds=["decision"])) == [decision.ref]
+    assert refs(place.outlast.workspace.recall("zebra", kinds=["decision"])) == []
+    assert refs(place.outlast.workspace.recall("decision", kinds=["decision"])) == [decision.ref]
+
+
+def test_a_large_artifact_is_searched_by_its_passages_up_to_a_limit_and_says_so(place: Place) -> None:
+    filler = "Nothing of note was seen on this line of the log at all.\n"
+    at, size = (3 << 20) // len(filler), (5 << 20) // len(filler)
+    lines = [filler] * size
+    lines[at], lines[-1] = "The mailer lost its socket at noon.\n", "The zebra came after the end.\n"
+    saved = place.outlast.workspace.save("log.txt", "".join(lines))
+    (entry,) = place.outlast.workspace.recall("why did the mailer lose its socket", 300).entries
+    assert (entry.ref, entry.whole) == (saved.ref, False)
+    assert "The mailer lost its socket at noon." in entry.excerpt
+    assert entry.why[-1] == "only the first 4 MiB of its content are searched"
+    assert refs(place.outlast.workspace.recall("zebra")) == []
 
 
 def test_the_smallest_budgets_are_never_exceeded(place: Place) -> None:
@@ -332,7 +384,7 @@ def test_an_old_version_that_got_into_the_index_is_taken_out_when_it_is_found(pl
         place.outlast.workspace.save("plan.md", plan)
     before = place.outlast.workspace.recall("exporter and zebras")
     late = Document("artifact", 1, "artifact", "plan.md\nZebras and the exporter.")  # by one who looked long ago
-    with_index(index_file(place), lambda index: index.add("artifact", [late], 1))
+    with_index(index_file(place), lambda index: indexed.add(index, "artifact", [late], 1))
     assert place.outlast.workspace.recall("exporter and zebras") == before
 
 

@@ -73,7 +73,7 @@ def test_a_record_is_found_by_its_ref_its_id_or_a_unique_prefix(place: Place) ->
     for asked in ("record:nothing", "", "record:", "run:x"):
         with pytest.raises((RecordNotFound, ValueRefused)):
             workspace.get_record(asked)
-    place.outlast._runtime.ids = iter(["same1", "same2"]).__next__
+    place.outlast._executor.home.ids = iter(["same1", "same2"]).__next__
     workspace.record("note", "1"), workspace.record("note", "2")
     with pytest.raises(AmbiguousPrefix, match="same1, same2"):
         workspace.get_record("record:same")
@@ -405,7 +405,7 @@ def test_a_case_brings_what_its_run_recorded_and_linked(place: Place) -> None:
         ("DELETE FROM records WHERE kind = 'decision'", "its row is missing"),
         ("DELETE FROM links", "its row is missing"),
         ("DELETE FROM checkpoints", "its row is missing"),
-        ("DELETE FROM artifacts; DELETE FROM blob_refs", "its row is missing"),
+        ("DELETE FROM artifacts; DELETE FROM artifact_blobs", "its row is missing"),
         ("DELETE FROM workspace_shown WHERE noun = 'record'", "its number among what everybody sees is missing"),
         (
             "DELETE FROM records WHERE key = 1; DELETE FROM workspace_shown WHERE noun = 'record' AND row = 1",

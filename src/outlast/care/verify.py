@@ -1,4 +1,7 @@
-"""Checking a whole store offline: every chain, every payload, every blob that a run or a handoff refers to."""
+"""Checking a whole store offline: every chain, every payload, every blob that a run or a handoff refers to.
+
+Whether rows that are no entries of a chain are what was written last: the part of `verify` about their proofs.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,50 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.care.verify_rows import check_rows
-from outlast.care.verify_sessions import check_sessions
-from outlast.care.verify_tasks import check_tasks
-from outlast.care.verify_workspace import Checked, check_workspace
+from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import anchor_journal as handoff_records
 from outlast.handoffs.anchor_journal import name_of
+from outlast.home.find import run_row
+from outlast.home.keys import Keys
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
+from outlast.runs.journal import differences
+from outlast.runs.look import each_run
 from outlast.runs.outputs import Output, outputs
-from outlast.runs.recovery import Found, find, is_mark
-from outlast.runs.standing import differences
-from outlast.store.contract import AnchorRow, InterruptRow, Reading, RunRow
+from outlast.runs.recovery import FoundRun, find, is_mark
+from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+
+
+PAGE = 500
+
+
+def check_rows(home: Home) -> list[Break]:
+    """Every row that is not what its proof says, table by table and page by page: no read holds the store up."""
+    return [found for table in PROVEN for found in _of_table(home, table)]
+
+
+def _of_table(home: Home, table: str) -> Iterator[Break]:
+    after = 0
+
+    def page(look: Reading) -> tuple[int, list[Break]]:
+        return look.unproven(table, after, PAGE)
+
+    while True:
+        try:
+            after, breaks = home.store.read(page)
+        except OutlastError as error:
+            yield Break(f"table {table}", f"it cannot be read: {error}")
+            return
+        yield from breaks
+        if not after:
+            return
+
 
 FILE = "the database file"
 LAST = (1 << 63) - 1
@@ -45,7 +75,7 @@ UNREADABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DamagedRecord:
     """A record that is not what was stored."""
 
     run_id: str
@@ -60,7 +90,7 @@ class Verification:
     runs: int
     entries: int
     blobs: int
-    problems: tuple[Problem, ...]
+    problems: tuple[DamagedRecord, ...]
     handoffs: int = 0  # revisions
     sessions: int = 0
     tasks: int = 0
@@ -76,13 +106,13 @@ class Verification:
         return not self.problems
 
 
-def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
+def verify(caller: Caller, run_id: str | None = None) -> Verification:
     """Check one run, or the whole store. Nothing is changed, and nothing that is found ends the search."""
-    seen = _Seen(runtime)
+    seen = _Seen(caller.home)
     if run_id is not None:
-        seen.run(runtime.row(run_id))
-        return _with_files(runtime, run_id, seen.told())
-    seen.problems += [Problem("", FILE, line) for line in runtime.store.check()]
+        seen.run(run_row(caller.home, run_id))
+        return _with_files(caller, run_id, seen.told())
+    seen.problems += [DamagedRecord("", FILE, line) for line in caller.home.store.check()]
     for name, look in (("runs", seen.runs), ("handoffs", seen.anchors), ("sessions", seen.sessions)):
         seen.guarded(name, look)
     for name, look in (("tasks", seen.tasks), ("the workspace", seen.workspace), ("rows", seen.rows)):
@@ -91,10 +121,10 @@ def verify(runtime: Runtime, run_id: str | None = None) -> Verification:
     return seen.told()
 
 
-def _with_files(runtime: Runtime, run_id: str, told: Verification) -> Verification:
+def _with_files(caller: Caller, run_id: str, told: Verification) -> Verification:
     """The same, and how the files of finished steps are now. Where records are broken nobody can say."""
     try:
-        found = outputs(runtime, run_id)
+        found = outputs(caller, run_id)
     except (*UNREADABLE, OSError):
         return told
     return replace(told, files=len(found), outputs=tuple(one for one in found if one.found != "same"))
@@ -103,13 +133,13 @@ def _with_files(runtime: Runtime, run_id: str, told: Verification) -> Verificati
 class _Seen:
     """What was found so far."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime, self.problems, self.kept = runtime, list[Problem](), Checked()
+    def __init__(self, home: Home) -> None:
+        self.home, self.problems, self.kept = home, list[DamagedRecord](), CheckedWorkspace()
         self.counts = {"runs": 0, "entries": 0, "blobs": 0, "handoffs": 0, "sessions": 0, "tasks": 0}
 
     def told(self) -> Verification:
         """Everything, each record named once: by what was found first."""
-        once: dict[tuple[str, str], Problem] = {}
+        once: dict[tuple[str, str], DamagedRecord] = {}
         for problem in self.problems:
             once.setdefault((problem.record, problem.why if problem.record == FILE else ""), problem)
         kept = self.kept
@@ -119,76 +149,78 @@ class _Seen:
 
     def keys(self) -> None:
         """Who may ask a server: every tenant's keys, since they are one file."""
-        from outlast.home.keys import Keys
-
-        with closing(Keys(self.runtime.home)) as keys:
-            self.problems += [Problem("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()]
+        with closing(Keys(self.home.path)) as keys:
+            self.problems += [
+                DamagedRecord("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()
+            ]
             if keys.are_gone():
-                self.problems.append(Problem("", "keys.db", "there is no key in it, though one was made"))
+                self.problems.append(DamagedRecord("", "keys.db", "there is no key in it, though one was made"))
 
     def guarded(self, name: str, look: Callable[[], None]) -> None:
         """A part of the search. What it cannot read at all is a problem, and the search goes on."""
         try:
             look()
         except UNREADABLE as error:
-            self.problems.append(Problem("", name, f"they cannot be read: {error}"))
+            self.problems.append(DamagedRecord("", name, f"they cannot be read: {error}"))
 
     def runs(self) -> None:
-        self.problems += self.runtime.store.read(_without_run)
-        for row in self.runtime.rows():
+        self.problems += self.home.store.read(_without_run)
+        for row in each_run(self.home):
             self.run(row)
 
     def run(self, row: RunRow) -> None:
         """One run; what cannot be read of it is a problem of its own."""
         self.counts["runs"] += 1
         try:
-            looked = self.runtime.store.read(partial(_look, row=row))
+            looked = self.home.store.read(partial(_look, row=row))
             if looked is None:  # removed since it was listed
                 self.counts["runs"] -= 1
                 return
             found, names = looked
-            self.problems += _problems(self.runtime, row, found, names)
+            self.problems += _problems(self.home, row, found, names)
             self.counts["entries"] += len(found.rows) if found else 0
             self.counts["blobs"] += len(names)
         except UNREADABLE as error:
-            self.problems.append(Problem(row.id, f"run {row.id}", f"it cannot be read: {error}"))
+            self.problems.append(DamagedRecord(row.id, f"run {row.id}", f"it cannot be read: {error}"))
 
     def anchors(self) -> None:
-        self.problems += self.runtime.store.read(_without_anchor)
-        for at in _anchors(self.runtime):
+        self.problems += self.home.store.read(_without_anchor)
+        for at in _anchors(self.home):
             self.counts["entries"] += at.entries
             self.counts["handoffs"] += at.revisions
             self.counts["blobs"] += len(at.blobs)
-            self.problems += [*at.problems, *_spoilt(self.runtime, at.blobs, "", f" ({at.name} needs it)")]
+            self.problems += [*at.problems, *_spoilt(self.home, at.blobs, "", f" ({at.name} needs it)")]
 
     def sessions(self) -> None:
-        self.counts["sessions"], breaks = check_sessions(self.runtime)
-        self.problems += [Problem("", *found) for found in breaks]
+        self.counts["sessions"], breaks = check_sessions(self.home)
+        self.problems += [DamagedRecord("", *found) for found in breaks]
 
     def tasks(self) -> None:
-        self.counts["tasks"], breaks = check_tasks(self.runtime)
-        self.problems += [Problem("", *found) for found in breaks]
+        self.counts["tasks"], breaks = check_tasks(self.home)
+        self.problems += [DamagedRecord("", *found) for found in breaks]
 
     def workspace(self) -> None:
-        self.kept = check_workspace(self.runtime)
-        self.problems += [Problem("", *found) for found in self.kept.breaks]
+        self.kept = check_workspace(self.home)
+        self.problems += [DamagedRecord("", *found) for found in self.kept.breaks]
 
     def rows(self) -> None:
-        self.problems += [Problem("", *found) for found in check_rows(self.runtime)]
+        self.problems += [DamagedRecord("", *found) for found in check_rows(self.home)]
 
 
-def _without_run(look: Reading) -> list[Problem]:
+def _without_run(look: Reading) -> list[DamagedRecord]:
     """What is left of runs whose own rows are gone, but for those that are being removed: gc goes on with them."""
     going = {key for key, _ in look.unswept()}
-    leases = [Problem(run_id, f"run {run_id}", "its row is missing") for run_id in look.leases_without_run()]
-    keys = [key for key in look.journals_without_run() if key not in going]
-    return leases + [Problem("", f"journal of run number {key}", "the run's row is missing") for key in keys]
+    leases = [DamagedRecord(run_id, f"run {run_id}", "its row is missing") for run_id in look.leases_without_run()]
+    keys = [key for key in look.journals_of_nothing() if key not in going]
+    return leases + [
+        DamagedRecord("", f"journal number {key}", "the row of its run or handoff is missing") for key in keys
+    ]
 
 
 class _Looked(NamedTuple):
     """A run with its journal, its waits, and what its rows' proofs say."""
 
-    found: Found
+    found: FoundRun
     waits: list[InterruptRow]
     unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
     unproven: list[Break]
@@ -208,7 +240,7 @@ def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     found = find(look, row._replace(mark=0), lease)  # all of it: a mark spares only a resume
     named = {(entry.seq, name) for entry in found.rows if (name := _blob(entry.payload))} if not found.broken else set()
     waits = look.interrupts_of(row.key)
-    keys = [("runs", row.key), ("leases", lease.key), *(("interrupts", wait.key) for wait in waits)]
+    keys = [("runs", row.key), ("chains", lease.key), *(("interrupts", wait.key) for wait in waits)]
     unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
     stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
     return _Looked(found, waits, sorted(named - refs) + stray, unproven), {name for _, name in named | refs}
@@ -218,19 +250,19 @@ def _blob(payload: bytes | None) -> str:
     return decode_payload(payload).blob if payload and b'"blob":"' in payload else ""
 
 
-def _problems(runtime: Runtime, row: RunRow, looked: _Looked | None, names: set[str]) -> Iterator[Problem]:
+def _problems(home: Home, row: RunRow, looked: _Looked | None, names: set[str]) -> Iterator[DamagedRecord]:
     if looked is None:
-        yield Problem(row.id, f"run {row.id}", "its lease row is missing")
+        yield DamagedRecord(row.id, f"run {row.id}", "its lease row is missing")
         return
     found = looked.found
     if damage_of(row):
-        yield Problem(row.id, f"run {row.id}", damage_of(row))
+        yield DamagedRecord(row.id, f"run {row.id}", damage_of(row))
     elif found.broken:
-        yield from (Problem(row.id, *broken) for broken in found.breaks)
+        yield from (DamagedRecord(row.id, *broken) for broken in found.breaks)
     else:
-        yield from (Problem(row.id, *told) for told in _beside(row, looked))
-    yield from (Problem(row.id, *told) for told in looked.unproven)
-    yield from _spoilt(runtime, names, row.id)
+        yield from (DamagedRecord(row.id, *told) for told in _beside(row, looked))
+    yield from (DamagedRecord(row.id, *told) for told in looked.unproven)
+    yield from _spoilt(home, names, row.id)
 
 
 def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
@@ -248,13 +280,13 @@ def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
         yield Break(record, f"the reference that keeps blob {name[:12]} for its entry {seq} is missing, or is none")
 
 
-def _spoilt(runtime: Runtime, names: Iterable[str], run_id: str, whose: str = "") -> Iterator[Problem]:
+def _spoilt(home: Home, names: Iterable[str], run_id: str, whose: str = "") -> Iterator[DamagedRecord]:
     """The blobs of these that are missing or not what was stored."""
     for name in sorted(names):
         try:
-            deque(runtime.blobs.pieces(name), maxlen=0)
+            deque(home.blobs.pieces(name), maxlen=0)
         except OutlastError as error:
-            yield Problem(run_id, f"blob {name[:12]}", f"{error.facts.get('why', error)}{whose}")
+            yield DamagedRecord(run_id, f"blob {name[:12]}", f"{error.facts.get('why', error)}{whose}")
 
 
 # -- handoffs ----------------------------------------------------------------------------------------
@@ -267,49 +299,48 @@ class _Anchor(NamedTuple):
     entries: int
     revisions: int
     blobs: set[str]
-    problems: list[Problem]
+    problems: list[DamagedRecord]
 
 
-def _without_anchor(look: Reading) -> list[Problem]:
+def _without_anchor(look: Reading) -> list[DamagedRecord]:
     """What is left of anchors whose own rows are gone. No anchor is ever removed."""
     gone = [(f"handoff lease {anchor_id}", "its anchor's row is missing") for anchor_id in look.leases_without_anchor()]
-    gone += [(f"journal of anchor number {key}", "its row is missing") for key in look.journals_without_anchor()]
     gone += [(f"handoffs of anchor number {key}", "its row is missing") for key in look.handoffs_without_anchor()]
-    return [Problem("", record, why) for record, why in gone]
+    return [DamagedRecord("", record, why) for record, why in gone]
 
 
-def _anchors(runtime: Runtime) -> Iterator[_Anchor]:
+def _anchors(home: Home) -> Iterator[_Anchor]:
     """Every anchor, looked at one by one: no read holds the store up for long."""
     after = 0
 
     def following(look: Reading) -> list[tuple[int, _Anchor]]:
         return [(anchor.key, _look_at(look, anchor)) for anchor in look.anchors_after(after, 1)]
 
-    while found := runtime.store.read(following):
+    while found := home.store.read(following):
         ((after, looked_at),) = found
         yield looked_at
 
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:
-    name, kept = name_of(anchor.scope, anchor.anchor), set(look.blobs_of(-anchor.key))
+    name, kept = name_of(anchor.scope, anchor.anchor), set(look.blobs_of(anchor.key))
     if why := damage_of(anchor):
-        return _Anchor(name, 0, 0, kept, [Problem("", name, why)])
+        return _Anchor(name, 0, 0, kept, [DamagedRecord("", name, why)])
     lease = look.lease_of_anchor(anchor.id)
     if lease is None:
-        return _Anchor(name, 0, 0, kept, [Problem("", name, "its lease row is missing")])
+        return _Anchor(name, 0, 0, kept, [DamagedRecord("", name, "its lease row is missing")])
     rows = handoff_records.rows_of(look, anchor)
     try:
         record = handoff_records.read(anchor.id, anchor.scope, anchor.anchor, rows, lease.head, lease.hash)
     except IntegrityBroken as error:
         return _Anchor(name, lease.head, anchor.revision, kept, [_named(look, anchor, error)])
-    told = [Problem("", *found) for found in handoff_records.differences(look, anchor, record)]
+    told = [DamagedRecord("", *found) for found in handoff_records.differences(look, anchor, record)]
     return _Anchor(name, lease.head, len(record.revisions), kept | record.blobs, told)
 
 
-def _named(look: Reading, anchor: AnchorRow, error: IntegrityBroken) -> Problem:
+def _named(look: Reading, anchor: AnchorRow, error: IntegrityBroken) -> DamagedRecord:
     """The problem, by the name of the revision if it is in the entry of one."""
     entries = {f"entry handoff {anchor.anchor}/{row.seq}": row.revision for row in look.handoffs_of(anchor.key)}
     revision = entries.get(error.record)
     if revision is None:
-        return Problem("", error.record, error.why)
-    return Problem("", name_of(anchor.scope, anchor.anchor, revision), f"{error.why} ({error.record})")
+        return DamagedRecord("", error.record, error.why)
+    return DamagedRecord("", name_of(anchor.scope, anchor.anchor, revision), f"{error.why} ({error.record})")

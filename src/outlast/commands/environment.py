@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from outlast.commands.items import text_of
+from outlast.commands.fan_out import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Replay
-from outlast.runs.command_saves import SAVES, standing_of
+from outlast.runs.saves import SAVES, standing_of
 from outlast.values.codec import encode, pack_json
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.commands.step import CommandAttempt, CommandWork
-    from outlast.runs.attempt import Asked
+    from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
 
 SAID_BYTES = 1024 * 1024  # of a result or an envelope
@@ -35,7 +35,7 @@ def inherited(work: CommandWork) -> dict[str, str]:
     """What every command finds: our own environment, the flow's and the step's, the inputs."""
     setting = work.setting
     env = {**os.environ, **setting.recipe.env, **work.command.env}
-    env["OUTLAST_HOME"] = str(setting.runtime.home)
+    env["OUTLAST_HOME"] = str(setting.executor.home.path)
     env.pop("OUTLAST_ITEM", None)
     if setting.has_item:  # of an effect that has a probe; any other is shared by all items
         env["OUTLAST_ITEM"] = text_of(setting.item)
@@ -80,7 +80,7 @@ def _written(path: Path, value: Any) -> Path:
     return path
 
 
-def envelope_of(execution: Execution, asked: Asked) -> dict[str, Any]:
+def envelope_of(execution: Execution, asked: StepCall) -> dict[str, Any]:
     """What a step handed over: as it said it now, or as its receipt has it."""
     if asked.envelope is None:
         past = asked.next.past if isinstance(asked.next, Replay) else None
@@ -97,13 +97,13 @@ def envelope_of(execution: Execution, asked: Asked) -> dict[str, Any]:
 
 
 def _envelope(
-    asked: Asked, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any
+    asked: StepCall, status: str, said: Mapping[str, Any], state: Mapping[str, Any], result: Any
 ) -> dict[str, Any]:
     step = f"{asked.call.scope}{asked.spec.name}"
     return {"step": step, "agent": asked.spec.agent, "status": status, **said, "state": dict(state), "result": result}
 
 
-def hand_over(asked: Asked, result: Any) -> None:
+def hand_over(asked: StepCall, result: Any) -> None:
     """What a step that is no command hands over: the result of another flow."""
     said = {"done": "", "next": "", "artifacts": []}
     asked.envelope = _envelope(asked, "succeeded", said, {}, result)

@@ -16,9 +16,9 @@ from msgspec import UNSET
 
 from outlast.commands import resume_point as marks
 from outlast.commands.environment import hand_over
-from outlast.commands.items import labelled, read_lines
-from outlast.commands.orphans import settle
-from outlast.commands.side_by_side import raise_first, side_by_side
+from outlast.commands.fan_out import labelled, raise_first, read_lines, side_by_side
+from outlast.commands.guard import settle
+from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
@@ -30,15 +30,14 @@ from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Re
 from outlast.flows.yaml.subflow import given_inputs
 from outlast.flows.yaml.surroundings import below_top
 from outlast.ledger.journal import Payload, decode_payload
-from outlast.runs.attempt import Asked, Raised
-from outlast.runs.call import Call, Fresh, Past, Replay
+from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
+from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
 from outlast.runs.call_plain import drive_plain
 from outlast.runs.child import spawn
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
 from outlast.runs.waits import ask as questions
-from outlast.runs.waits.ask import Question, Told
+from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
 from outlast.values.codec import encode
 from outlast.values.digest import identity
@@ -52,11 +51,12 @@ UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written 
 class Lane:
     """A place in the flow: its scope, the step before, and whether others run beside it."""
 
-    def __init__(self, frame: Frame, setting: Setting, before: Asked | None = None) -> None:
+    def __init__(self, frame: Frame, setting: Setting, before: StepCall | None = None) -> None:
         self.frame, self.setting, self.before = frame, setting, before
         self.iteration, self.beside = 0, False
-        self.answer: Told | None = None  # the last one that a wait was given
+        self.answer: GivenAnswer | None = None  # the last one that a wait was given
         self.result: Any = None  # of the last step
+        self.shared = ""  # the outermost `foreach` around it whose items are done several at once
 
     def inner(self, name: str, iteration: int) -> Lane:
         made = self._made(self.frame.within(name))
@@ -68,9 +68,14 @@ class Lane:
         made.beside = True
         return made
 
-    def for_item(self, name: str, item: Any) -> Lane:
+    def shares(self, node: Foreach, items: int) -> str:
+        """The path of a `foreach` if several items may be done at once."""
+        return f"{known_scope(self.frame.scope or '')}{node.id}" if node.limit != 1 and items > 1 else ""
+
+    def for_item(self, name: str, item: Any, shared: str) -> Lane:
         made = self._made(self.frame.within(name))
         made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
+        made.shared = self.shared or shared
         return made
 
     def _made(self, frame: Frame) -> Lane:
@@ -96,10 +101,8 @@ class Performance:
 
     @cached_property
     def mirror(self) -> Mirror:
-        from outlast.commands.mirror import Mirror  # late: the first step need not wait for it
-
         execution = self.execution
-        return Mirror(execution.runtime, execution.id, execution.hold.run_key, self._source, self._since)
+        return Mirror(execution.executor.home, execution.id, execution.hold.run_key, self._source, self._since)
 
     def perform(self) -> dict[str, Any]:
         """Run the flow from where it stands. Gives the results of its steps, by id."""
@@ -128,13 +131,13 @@ class Performance:
             at = places[goto] if goto else at + 1
         return self.results
 
-    def _before(self, past: Past | None) -> Asked | None:
+    def _before(self, past: Past | None) -> StepCall | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
         node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
         if past is None or node is None:
             return None
         spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
-        return Asked(spec, past.call, "", {}, (), {}, Replay(past))
+        return StepCall(spec, past.call, "", {}, (), {}, Replay(past))
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -200,7 +203,7 @@ class Performance:
     def _written(self) -> Patterns:
         return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
 
-    def _drive(self, asked: Asked, lane: Lane) -> Any:
+    def _drive(self, asked: StepCall, lane: Lane) -> Any:
         asked.lane = lane
         try:
             result = drive_plain(self.execution, asked, park=not lane.beside)
@@ -210,7 +213,7 @@ class Performance:
         lane.before = asked
         return result
 
-    def _tidy(self, asked: Asked) -> None:
+    def _tidy(self, asked: StepCall) -> None:
         """The mirror shows the receipt. The work folder goes, unless it has all that is known of a crashed attempt."""
         self.mirror.catch_up()
         is_open = asked.left is None and asked.call in self.execution.waits
@@ -237,9 +240,14 @@ class Performance:
         before = lane.before
         answer = self._drive(asked, lane)
         lane.before = before  # a condition hands nothing over
-        return asked.call, bool(answer["holds"])
+        return asked.call, self._is_yes(answer)
 
-    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any], result: Any = None) -> Asked:
+    @staticmethod
+    def _is_yes(answer: Any) -> bool:
+        """Whether a condition holds by its receipt; by what a person gave who skipped it, if that is true or not."""
+        return bool(answer["holds"] if isinstance(answer, dict) and "holds" in answer else answer)
+
+    def _remark(self, lane: Lane, name: str, status: str, facts: dict[str, Any], result: Any = None) -> StepCall:
         """A receipt of the flow's own: a step that was left out, a loop that is over, a way that was taken."""
         asked = self.execution.ask(lane.frame, self._remark_spec(name), ({},), {}, None)
         if isinstance(asked.next, Replay):
@@ -248,7 +256,7 @@ class Performance:
             self._note(asked, status, facts, result)
         return asked
 
-    def _note(self, asked: Asked, status: str, facts: dict[str, Any], result: Any = None) -> None:
+    def _note(self, asked: StepCall, status: str, facts: dict[str, Any], result: Any = None) -> None:
         attempt = self.execution.attempt(asked, asked.next.attempt if isinstance(asked.next, Fresh) else 1, 0)
         attempt.facts = facts
         packed = self.execution.pack(attempt, result)
@@ -285,7 +293,7 @@ class Performance:
         count = self._passes[path] = self._passes.get(path, 0) + 1
         return node.id if count == 1 else f"{node.id}~{count}"
 
-    def _close(self, path: str, number: int, last: Asked | None) -> None:
+    def _close(self, path: str, number: int, last: StepCall | None) -> None:
         """An iteration is over, and with it the loops inside."""
         self.closed = {each: count for each, count in self.closed.items() if not each.startswith(f"{path}[")}
         self.closed[path] = number
@@ -331,9 +339,10 @@ class Performance:
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
+        shared = lane.shares(node, len(items))
 
         def work(at: int, label: str, item: Any) -> None:
-            inner = lane.for_item(f"{name}[{label}]", item)
+            inner = lane.for_item(f"{name}[{label}]", item, shared)
             self._in_branch(inner, node.steps)
             given[at] = inner.result
 
@@ -416,11 +425,11 @@ class Performance:
         execution, pen = self.execution, self.execution.pen
         why = f"nobody answered {node.id} in time, and its default is no"
         with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = pen.queue_work(lambda tx: decline(execution.runtime, tx, execution.id, why, BY_DEADLINE))
+            queued = pen.queue_work(lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE))
         pen.write(queued)
         pen.sever(LeaseLost(execution.id, execution.hold.epoch))
 
-    def _wait(self, lane: Lane, asked: Question) -> Told:
+    def _wait(self, lane: Lane, asked: Question) -> GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""
         told = questions.ask(lane.frame, asked)
         if told is not None:

@@ -4,32 +4,109 @@ Order: the attempt before is looked at and dealt with (kept, put back, or a pers
 are now are kept -> the command, if it is one, is held -> the start is written with all of that -> the body runs ->
 what became of the files is noted in the outcome. A crash anywhere leaves either the old start or the new one, and
 each says how the files were before the step.
+
+Whose the declared files are now, for a step that is done again because the run went back.
+
+Such a step may find what its last attempt left and what later steps made of it: all of that was set aside, and can be
+put back. It may also find what a step has written since the run went back: that is nobody's leftover. A file that is
+like neither was edited by somebody.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.commands.writers import Writers
+from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import outputs, partial
-from outlast.files.changes import TAIL_CHARACTERS, Left, Seen, changes, judge, text
+from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, changes, judge, path_of, text
 from outlast.flows.loading import lasting
-from outlast.ledger.journal import decode_payload
-from outlast.runs.attempt import Ask, Asked, Attempt, Ended, Raised, Returned
-from outlast.runs.call import GOOD, Call, Past
+from outlast.ledger.journal import Row, decode_header, decode_payload
+from outlast.runs import journal
+from outlast.runs.attempt import Ask, Attempt, Ended, Raised, Returned, StepCall
+from outlast.runs.call import DAMAGED, GOOD, Call, Past
 from outlast.values.codec import decode, encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.flows.spec import StepSpec
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
     from outlast.runs.execution import Execution
+    from outlast.store.contract import Reading
+
+
+class Wrote(NamedTuple):
+    """The last that is known of a file: its digest, and whether the work that left it so was set aside."""
+
+    digest: str
+    aside: bool
+
+
+class Writers:
+    """Who wrote each declared file last."""
+
+    def __init__(self, execution: Execution, facts_of: Callable[[bytes], Mapping[str, Any]]) -> None:
+        self._execution, self._facts_of = execution, facts_of
+        self._last: dict[Path, Wrote] = {}
+        self._folders: dict[Call, Path] = {}
+        for row in execution.executor.home.store.read(
+            self._rows
+        ):  # by the runtime: the execution of a plan has no store
+            self._read(row)
+
+    def _rows(self, look: Reading) -> list[Row]:
+        run = look.run_by_id(self._execution.id)
+        assert run is not None
+        return journal.read(look, run).rows
+
+    def _read(self, row: Row) -> None:
+        raw = row.payload
+        if raw is None or not any(word in raw for word in (b'"declared":', b'"files":', b'"left":')):
+            return
+        header, facts = decode_header(row.header), self._facts_of(raw)
+        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        if "declared" in facts:
+            self._folders[call] = self._root / facts["declared"]["folder"]
+        if call in self._folders:
+            past = self._execution.ledger.calls.get(call)
+            self._note(self._folders[call], _digests(facts), aside=past is not None and past.undone)
+
+    @property
+    def _root(self) -> Path:
+        return self._execution.executor.home.project or Path.cwd()
+
+    def _note(self, root: Path, digests: Mapping[str, str], *, aside: bool) -> None:
+        self._last |= {root / path_of(path): Wrote(digest, aside) for path, digest in digests.items()}
+
+    def wrote(self, root: Path, facts: Mapping[str, Any]) -> None:
+        """An attempt has ended: what it left is as of now."""
+        self._note(root, _digests(facts), aside=False)
+
+    def known_after(self, root: Path, paths: Iterable[str]) -> dict[str, str]:
+        """How the files were last left, as far as that is known."""
+        return {path: self._last[root / path].digest for path in paths if root / path in self._last}
+
+    def before(self, root: Path, before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]) -> dict[str, SeenFile]:
+        """How the files were before the work that was set aside; those that are others' work now are as they are."""
+        theirs = {path for path, seen in now.items() if self._is_work(root / path, seen)}
+        kept = {path: seen for path, seen in before.items() if path not in theirs}
+        return kept | {path: now[path] for path in theirs}
+
+    def _is_work(self, path: Path, now: SeenFile) -> bool:
+        last = self._last.get(path)
+        return last is not None and not last.aside and last.digest == now.digest
+
+
+def _digests(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What an outcome says of its files: all of them if it succeeded, those that it changed if it did not."""
+    left = facts.get("left", {}).get("files", ())
+    return {each["path"]: each["after"] for each in left} | dict(facts.get("files", {}))
+
 
 INLINE_BYTES = 8 * 1024  # a longer list of files is a blob of its own
 TAIL = "transcript"
@@ -85,13 +162,13 @@ def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
 def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
     _note(execution, attempt, name, value)
     if execution.writers is not None:
-        execution.writers.wrote(root_of(execution.runtime, attempt.asked.spec), {name: value})
+        execution.writers.wrote(root_of(execution.executor.home, attempt.asked.spec), {name: value})
 
 
-def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, Seen]:
+def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, SeenFile]:
     """The declared files as they are now, synced, and their content kept where that is small enough."""
-    spec, blobs = attempt.asked.spec, execution.runtime.blobs
-    root, secrets = root_of(execution.runtime, spec), spec.work.secrets if spec.work is not None else ()
+    spec, blobs = attempt.asked.spec, execution.executor.home.blobs
+    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
     now = partial.look_and_keep(root, spec.writes, blobs, secrets=secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
@@ -111,10 +188,10 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _left(execution: Execution, attempt: Attempt, ended: Raised) -> Left:
+def _left(execution: Execution, attempt: Attempt, ended: Raised) -> LeftFiles:
     work = attempt.work
     left = partial.judged(
-        root_of(execution.runtime, attempt.asked.spec),
+        root_of(execution.executor.home, attempt.asked.spec),
         attempt.asked.spec.writes,
         attempt.before or {},
         attempt=attempt.number,
@@ -123,10 +200,15 @@ def _left(execution: Execution, attempt: Attempt, ended: Raised) -> Left:
         exit=work.exit if work is not None else None,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
-    return _as_told(left, said_done=False)
+    return replace(_as_told(left, said_done=False), shared=_shared_by(attempt.asked))
 
 
-def _as_told(left: Left, *, said_done: bool) -> Left:
+def _shared_by(asked: StepCall) -> str:
+    """The `foreach` whose items declare the same files and are done several at once: who wrote which, nobody knows."""
+    return asked.lane.shared if asked.lane is not None and asked.spec.writes else ""
+
+
+def _as_told(left: LeftFiles, *, said_done: bool) -> LeftFiles:
     """That all declared files are there says that the work is complete only if the work itself said so too."""
     return replace(left, judgement="partial") if left.judgement == "complete" and not said_done else left
 
@@ -160,8 +242,8 @@ class Previous(NamedTuple):
     """The attempt before: what it left, how the files were before it, and what is to become of that."""
 
     past: Past | None
-    left: Left | None
-    before: dict[str, Seen] | None
+    left: LeftFiles | None
+    before: dict[str, SeenFile] | None
     wish: str  # keep, restore, ask
     is_of_now: bool  # it was an attempt of this process, which looked at the files when it ended
 
@@ -174,23 +256,23 @@ class Previous(NamedTuple):
         return self.has_left and self.wish == "restore"
 
 
-def previous(execution: Execution, asked: Asked, *, keeps: bool = False) -> Previous:
+def previous(execution: Execution, asked: StepCall, *, keeps: bool = False) -> Previous:
     """The attempt before this one, as it is found now. No file is touched; with `keeps` their content is kept."""
     past = execution.previous_of(asked)
-    left = asked.left or previous_of(execution.runtime, execution.id, past)
+    left = asked.left or previous_of(execution.executor.home, execution.id, past)
     before = _before(execution, asked, past)
-    if past is not None and past.aside and before is not None and left is not None and asked.left is None:
+    if past is not None and past.undone and before is not None and left is not None and asked.left is None:
         before, left = _set_aside(execution, asked.spec, before, left, keeps=keeps)
     return Previous(past, left, before, _wish(execution, asked, past), asked.left is not None)
 
 
 def _set_aside(
-    execution: Execution, spec: StepSpec, before: dict[str, Seen], left: Left, *, keeps: bool
-) -> tuple[dict[str, Seen], Left]:
+    execution: Execution, spec: StepSpec, before: dict[str, SeenFile], left: LeftFiles, *, keeps: bool
+) -> tuple[dict[str, SeenFile], LeftFiles]:
     """How the files were before work that was set aside, and what is left of it."""
-    root, secrets = root_of(execution.runtime, spec), spec.work.secrets if spec.work is not None else ()
+    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
     if keeps:
-        now = partial.look_and_keep(root, spec.writes, execution.runtime.blobs, secrets=secrets)
+        now = partial.look_and_keep(root, spec.writes, execution.executor.home.blobs, secrets=secrets)
     else:
         now = partial.look(root, spec.writes)
     before = _writers(execution).before(root, before, now)
@@ -201,7 +283,7 @@ def _set_aside(
 def _writers(execution: Execution) -> Writers:
     found: Writers | None = execution.writers
     if found is None:
-        found = execution.writers = Writers(execution, lambda payload: facts_of(execution.runtime, payload))
+        found = execution.writers = Writers(execution, lambda payload: facts_of(execution.executor.home, payload))
     return found
 
 
@@ -211,66 +293,68 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
         return ASKED
     if not found.is_to_be_restored:
         return ""
+    if found.left is not None and found.left.shared:
+        return f"items of {found.left.shared} that are done at once declare the same files: nobody knows whose they are"
     try:
         assert found.before is not None
-        root, blobs = root_of(execution.runtime, spec), execution.runtime.blobs
+        root, blobs = root_of(execution.executor.home, spec), execution.executor.home.blobs
         partial.refuse_restore(root, spec.writes, found.before, blobs, **_known(execution, spec, found))
     except (EditedSince, NotRestorable) as error:
         return str(error)
     return ""
 
 
-def asked_by_declaration(runtime: Runtime, run_id: str, past: Past) -> str:
+def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
     """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
-    facts = facts_of(runtime, past.begun or past.payload)
+    facts = facts_of(home, past.begun or past.payload)
     wish = past.decided if past.decided in ("keep", "restore") else facts.get("declared", {}).get("on_partial", "")
     if wish != "ask" or "before" not in facts:
         return ""
-    left = previous_of(runtime, run_id, past)
+    left = previous_of(home, run_id, past)
     return ASKED if left is not None and left.judgement != "none" else ""
 
 
-def _note_crashed(execution: Execution, left: Left, past: Past) -> None:
+def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
     """A crashed attempt wrote no receipt: what it left, and its transcript, go on the record with the next start."""
-    path = work_folder(execution.runtime, execution.id, past.call, past.attempts) / TAIL
-    blob = execution.runtime.blobs.adopt(path) if path.is_file() else ""
+    path = work_folder(execution.executor.home, execution.id, past.call, past.attempts) / TAIL
+    blob = execution.executor.home.blobs.adopt(path) if path.is_file() else ""
     facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": blob}
     made = execution.pen.fact("run", "left", facts)
     execution.pen.note(made._replace(blobs=(blob,)) if blob else made)
 
 
-def _ask(left: Left, why: str) -> Ask:
+def _ask(left: LeftFiles, why: str) -> Ask:
     return Ask("partial", {"left": left.to_dict(), "why": why})
 
 
-def _wish(execution: Execution, asked: Asked, past: Past | None) -> str:
+def _wish(execution: Execution, asked: StepCall, past: Past | None) -> str:
     """Keep, restore or ask: what was decided for this call, said for this resume, or declared."""
     decided = past.decided if past is not None else ""
     return decided if decided in ("keep", "restore") else execution.partial or asked.spec.on_partial
 
 
-def _before(execution: Execution, asked: Asked, past: Past | None) -> dict[str, Seen] | None:
+def _before(execution: Execution, asked: StepCall, past: Past | None) -> dict[str, SeenFile] | None:
     """How the files were before the step's first attempt, unless that was put back or never known."""
     facts = asked.left_before
     if facts is None and past is not None:
-        facts = facts_of(execution.runtime, past.begun or past.payload).get("before")
+        facts = facts_of(execution.executor.home, past.begun or past.payload).get("before")
     return partial.from_facts(facts) if facts is not None else None
 
 
-def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None:
+def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
     """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
     if past is None or past.finished:
         return None
-    facts = facts_of(runtime, past.payload)
-    if past.last.status in GOOD:
-        return _done(runtime, past, facts)
+    facts = facts_of(home, past.payload)
+    if past.last.status in (*GOOD, DAMAGED):
+        return _done(home, past, facts)
     if past.last.status != "started" or "declared" not in facts:
-        return Left.from_dict(facts["left"]) if "left" in facts else None
-    folder = work_folder(runtime, run_id, past.call, past.attempts)
+        return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
+    folder = work_folder(home, run_id, past.call, past.attempts)
     before = partial.from_facts(facts.get("before") or {})
     tail = _tail(folder / TAIL)
     left = partial.judged(
-        (runtime.project or Path.cwd()) / facts["declared"]["folder"],
+        (home.project or Path.cwd()) / facts["declared"]["folder"],
         facts["declared"]["writes"],
         before,
         attempt=past.attempts,
@@ -279,30 +363,32 @@ def previous_of(runtime: Runtime, run_id: str, past: Past | None) -> Left | None
         exit=None,
         error="it crashed",
     )
-    return _as_told(left, said_done=(folder / "result.json").is_file())
+    told = _as_told(left, said_done=(folder / "result.json").is_file())
+    return replace(told, shared=str(facts["declared"].get("shared", "")))
 
 
-def _done(runtime: Runtime, past: Past, facts: dict[str, Any]) -> Left | None:
-    """What an attempt made that succeeded and was set aside since."""
-    begun = facts_of(runtime, past.begun)
+def _done(home: Home, past: Past, facts: dict[str, Any]) -> LeftFiles | None:
+    """What an attempt made that succeeded and was set aside since; or one whose receipt is not what was stored."""
+    begun = facts_of(home, past.begun)
     if "declared" not in begun:
         return None
-    return partial.judged(
-        (runtime.project or Path.cwd()) / begun["declared"]["folder"],
+    left = partial.judged(
+        (home.project or Path.cwd()) / begun["declared"]["folder"],
         begun["declared"]["writes"],
         partial.from_facts(begun.get("before") or {}),
         attempt=past.attempts,
         status=past.last.status,
-        tail=_printed(runtime, facts.get("transcript") or {}),
+        tail=_printed(home, facts.get("transcript") or {}),
         exit=facts.get("exit"),
     )
+    return replace(left, shared=str(begun["declared"].get("shared", "")))
 
 
-def _printed(runtime: Runtime, transcript: Mapping[str, Any]) -> str:
+def _printed(home: Home, transcript: Mapping[str, Any]) -> str:
     """The end of a transcript that is on the record."""
     if "blob" not in transcript:
         return str(transcript.get("text", ""))
-    with runtime.blobs.opened(transcript["blob"]) as file:
+    with home.blobs.opened(transcript["blob"]) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * TAIL_CHARACTERS))
         return file.read().decode(errors="replace")
 
@@ -315,9 +401,9 @@ def _known(execution: Execution, spec: StepSpec, found: Previous) -> dict[str, A
         return {"known_after": left.known_after}
     if left.status == "crashed" and past.last.status == "started":
         return {"ended_at_us": _ended_at(execution, past)}
-    if past.aside:
+    if past.undone:
         paths = {*(found.before or ()), *(change.path for change in left.files)}
-        return {"known_after": _writers(execution).known_after(root_of(execution.runtime, spec), paths)}
+        return {"known_after": _writers(execution).known_after(root_of(execution.executor.home, spec), paths)}
     return {"known_after": left.known_after}
 
 
@@ -325,10 +411,10 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
     spec = attempt.asked.spec
     assert found.before is not None
     done = partial.restore(
-        root_of(execution.runtime, spec),
+        root_of(execution.executor.home, spec),
         spec.writes,
         found.before,
-        execution.runtime.blobs,
+        execution.executor.home.blobs,
         **_known(execution, spec, found),
         secrets=spec.work.secrets if spec.work is not None else (),
         record=lambda saved: _displaced(execution, attempt, saved),
@@ -353,39 +439,40 @@ def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) 
     names = [text(path) for path in saved]
     more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
     told = f"put back before {attempt.asked.spec.name}: what an attempt had left in {', '.join(names[:TOLD])}{more}"
-    execution.runtime.tell(f"{told} gave way and is kept: outlast displaced {execution.id}")
+    execution.executor.home.tell(f"{told} gave way and is kept: outlast displaced {execution.id}")
 
 
 def _ended_at(execution: Execution, past: Past | None) -> int | None:
     """When the processes of a crashed attempt were surely gone, in microseconds of the wall clock."""
     if past is None:
         return None
-    folder = work_folder(execution.runtime, execution.id, past.call, past.attempts)
-    facts = facts_of(execution.runtime, past.payload)
+    folder = work_folder(execution.executor.home, execution.id, past.call, past.attempts)
+    facts = facts_of(execution.executor.home, past.payload)
     group = facts.get("group")
     if group is None:
         return execution.silent_at or None
-    if group.get("boot_id") != execution.runtime.process.boot_id:
+    if group.get("boot_id") != execution.executor.home.process.boot_id:
         return execution.clock.now() - execution.clock.boot()
     try:
         return (folder / ENDED).stat().st_mtime_ns // 1000
     except OSError:
-        return execution.runtime.clock.now()  # it was alive when this resume ended it
+        return execution.executor.home.clock.now()  # it was alive when this resume ended it
 
 
 def _remember(execution: Execution, attempt: Attempt) -> None:
     """Keep the declared files as they are before the step begins; durable, so that they can be put back."""
-    spec, runtime = attempt.asked.spec, execution.runtime
-    folder = lasting(str(root_of(runtime, spec)), runtime.project)
+    spec, home = attempt.asked.spec, execution.executor.home
+    folder = lasting(str(root_of(home, spec)), home.project)
     declared = {"folder": folder, "writes": list(spec.writes)}
     declared |= {"on_partial": spec.on_partial} if spec.on_partial == "ask" else {}
+    declared |= {"shared": shared} if (shared := _shared_by(attempt.asked)) else {}
     attempt.facts = {**(attempt.facts or {}), "declared": declared}
     if not spec.writes:
         return
     if attempt.before is None:
         secrets = spec.work.secrets if spec.work is not None else ()
         attempt.before = partial.look_and_keep(
-            root_of(execution.runtime, spec), spec.writes, execution.runtime.blobs, secrets=secrets
+            root_of(execution.executor.home, spec), spec.writes, execution.executor.home.blobs, secrets=secrets
         )
     attempt.blobs += partial.blobs_of(attempt.before)
     attempt.asked.left_before = partial.to_facts(attempt.before)
@@ -402,39 +489,37 @@ def _note(execution: Execution, attempt: Attempt, name: str, value: Any) -> None
     if len(raw) <= INLINE_BYTES:
         facts[name] = value
         return
-    blob = execution.runtime.blobs.put(raw)
+    blob = execution.executor.home.blobs.put(raw)
     facts[name] = {"blob": blob, "bytes": len(raw)}
     attempt.blobs += (blob,)
 
 
-def facts_of(runtime: Runtime, payload: bytes | None) -> dict[str, Any]:
+def facts_of(home: Home, payload: bytes | None) -> dict[str, Any]:
     """The facts of an entry about an attempt, with long ones read back."""
     facts = decode_payload(payload).facts if payload else None
     if not isinstance(facts, dict):
         return {}
-    return {name: _whole(runtime, value) for name, value in facts.items()}
+    return {name: _whole(home, value) for name, value in facts.items()}
 
 
-def _whole(runtime: Runtime, value: Any) -> Any:
+def _whole(home: Home, value: Any) -> Any:
     is_blob = isinstance(value, dict) and set(value) == {"blob", "bytes"}
-    return decode(runtime.blobs.get(value["blob"])) if is_blob else value
+    return decode(home.blobs.get(value["blob"])) if is_blob else value
 
 
 # -- places ------------------------------------------------------------------------------------------
 
 
-def root_of(runtime: Runtime, spec: StepSpec) -> Path:
+def root_of(home: Home, spec: StepSpec) -> Path:
     """The folder that declared files are relative to: the command's own, or the project's."""
-    folder: Path = spec.work.folder if spec.work is not None else runtime.project or Path.cwd()
+    folder: Path = spec.work.folder if spec.work is not None else home.project or Path.cwd()
     return folder
 
 
-def work_folder(runtime: Runtime, run_id: str, call: Call, attempt: int) -> Path:
+def work_folder(home: Home, run_id: str, call: Call, attempt: int) -> Path:
     """Where an attempt of a command keeps its files while it runs."""
-    return runtime.folder / "work" / run_id / f"{identity(encode(list(call)))[:12]}-{attempt}"
+    return home.folder / "work" / run_id / f"{identity(encode(list(call)))[:12]}-{attempt}"
 
 
 def _tail(path: Path) -> str:
-    from outlast.commands.transcript import tail
-
     return tail(path, TAIL_CHARACTERS - NOTE_CHARACTERS) if path.is_file() else ""

@@ -17,16 +17,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
+from outlast.runs.decisions import find_call
+from outlast.runs.look import record_now
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import dataclass
 from outlast.values.plain import open_plain
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 PIECE_BYTES = 1 << 16
 POLL_SECONDS = 0.2
@@ -36,7 +40,7 @@ Pieces = Callable[[], Iterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class CommandLog:
     """What one attempt of a command printed."""
 
     step: str
@@ -55,14 +59,14 @@ class Log:
         return self.read()
 
 
-def logs(runtime: Runtime, run_id: str, step: str | None = None, attempt: int | None = None) -> list[Log]:
+def logs(caller: Caller, run_id: str, step: str | None = None, attempt: int | None = None) -> list[CommandLog]:
     """The transcripts of a run, or of one of its steps, in order. A run of Python code has none.
 
     Raises StepNotFound, StepAmbiguous.
     """
-    row = runtime.row(run_id)
-    live = runtime.record(row).status == "running"
-    kept, call = runtime.store.read(lambda look: (journal.read(look, row), _meant(look, row, step)))
+    row = run_row(caller.home, run_id)
+    live = record_now(caller, row).status == "running"
+    kept, call = caller.home.store.read(lambda look: (journal.read(look, row), _meant(look, row, step)))
     every = [each for each in attempts_of(kept.rows, kept.flaws) if call in (None, each.call)]
     found = [each for each in every if attempt in (None, each.header.attempt)]
     if not found and (step is not None or attempt is not None):
@@ -71,13 +75,11 @@ def logs(runtime: Runtime, run_id: str, step: str | None = None, attempt: int | 
         raise StepNotFound(row.id, wanted, ", ".join(known[-8:]) or "none yet")
     newest = {each.call: each for each in found}
     left = _left(kept.rows)
-    made = (_log(runtime, row.id, each, live and newest[each.call] is each, left) for each in found)
+    made = (_log(caller.home, row.id, each, live and newest[each.call] is each, left) for each in found)
     return [log for log in made if log is not None]
 
 
 def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
-    from outlast.runs.decisions import find_call
-
     return find_call(look, row, step)[0] if step is not None else None
 
 
@@ -88,22 +90,22 @@ def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], str]:
 
 
 def _log(
-    runtime: Runtime, run_id: str, heard: Heard, live: bool, left: Mapping[tuple[Call, int], str] = NOTHING
-) -> Log | None:
+    home: Home, run_id: str, heard: Heard, live: bool, left: Mapping[tuple[Call, int], str] = NOTHING
+) -> CommandLog | None:
     """The transcript of an attempt; None when it is of nothing that prints."""
     header = heard.header
     if header.status == "started" and (blob := left.get((heard.call, header.attempt))):
-        return _made(heard, "crashed", {}, None, lambda: runtime.blobs.pieces(blob))
+        return _made(heard, "crashed", {}, None, lambda: home.blobs.pieces(blob))
     if header.status == "started":
-        path = work_folder(runtime, run_id, heard.call, header.attempt) / TAIL
-        again = (lambda: _ended(runtime, run_id, heard)) if live else None
+        path = work_folder(home, run_id, heard.call, header.attempt) / TAIL
+        again = (lambda: _ended(home, run_id, heard)) if live else None
         return _made(heard, "running" if live else "crashed", {}, None, lambda: _of_file(path, again))
     facts = (_facts(heard.before) if heard.before is not None else {}) | _facts(heard.row)
     kept = facts.get("transcript")
     if not isinstance(kept, dict):
         return None
     if "blob" in kept:
-        return _made(heard, header.status, facts, int(kept["size"]), lambda: runtime.blobs.pieces(kept["blob"]))
+        return _made(heard, header.status, facts, int(kept["size"]), lambda: home.blobs.pieces(kept["blob"]))
     text = str(kept.get("text", "")).encode("utf-8", "backslashreplace")
     return _made(heard, header.status, facts, len(text), lambda: iter([text] if text else []))
 
@@ -113,9 +115,9 @@ def _facts(row: Row) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, read: Pieces) -> Log:
+def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, read: Pieces) -> CommandLog:
     header = heard.header
-    return Log(
+    return CommandLog(
         step=heard.label,
         attempt=header.attempt,
         status=status,
@@ -129,7 +131,7 @@ def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, re
     )
 
 
-def _of_file(path: Path, again: Callable[[], Log | None] | None) -> Iterator[bytes]:
+def _of_file(path: Path, again: Callable[[], CommandLog | None] | None) -> Iterator[bytes]:
     """What is in a work folder. When that was cleared a moment ago, the receipt has it."""
     try:
         with open_plain(path) as file:
@@ -139,30 +141,32 @@ def _of_file(path: Path, again: Callable[[], Log | None] | None) -> Iterator[byt
         yield from ended.pieces() if ended is not None else ()
 
 
-def _ended(runtime: Runtime, run_id: str, heard: Heard) -> Log | None:
+def _ended(home: Home, run_id: str, heard: Heard) -> CommandLog | None:
     """The log of an attempt that has ended since it was looked at."""
-    key = runtime.row(run_id).key
-    rows = runtime.store.read(lambda look: look.journal_of(key, heard.row.seq))
+    key = run_row(home, run_id).key
+    rows = home.store.read(lambda look: look.journal_of(key, heard.row.seq))
     place = (heard.call, heard.header.attempt)
     later = next((each for each in attempts_of(rows) if (each.call, each.header.attempt) == place), None)
-    return _log(runtime, run_id, later._replace(label=heard.label), live=False) if later is not None else None
+    return _log(home, run_id, later._replace(label=heard.label), live=False) if later is not None else None
 
 
 # -- following -----------------------------------------------------------------------------------------
 
 
 def follow(
-    runtime: Runtime, run_id: str, step: str | None = None, attempt: int | None = None
-) -> Iterator[tuple[Log, bytes]]:
+    caller: Caller, run_id: str, step: str | None = None, attempt: int | None = None
+) -> Iterator[tuple[CommandLog, bytes]]:
     """What a run's commands printed and print, as it comes, until the run ends or waits.
 
     An empty piece says that its attempt has ended. STEP may be one that has not begun yet. Raises StepNotFound at the
     end when there was none.
     """
-    row = runtime.row(run_id)
-    following = _Following(runtime, row.id, step, attempt)
+    row = run_row(caller.home, run_id)
+    following = _Following(caller.home, row.id, step, attempt)
     while True:
-        going = runtime.record(row).status == "running"  # before its journal is read: the last entries are there then
+        going = (
+            record_now(caller, row).status == "running"
+        )  # before its journal is read: the last entries are there then
         yield from following.news(going)
         if not going:
             break
@@ -174,20 +178,20 @@ def follow(
 class _Following:
     """The attempts of a run under way, each with its file held open: it may be removed before it is read to its end."""
 
-    def __init__(self, runtime: Runtime, run_id: str, step: str | None, attempt: int | None) -> None:
-        self._runtime, self._run_id, self._step, self._attempt = runtime, run_id, step, attempt
-        self._key = runtime.row(run_id).key
+    def __init__(self, home: Home, run_id: str, step: str | None, attempt: int | None) -> None:
+        self._home, self._run_id, self._step, self._attempt = home, run_id, step, attempt
+        self._key = run_row(home, run_id).key
         self._after = 0
         self._calls: dict[Call, Row] = {}  # where each call first appears
-        self._open: dict[tuple[Call, int], tuple[Log, BinaryIO | None]] = {}
+        self._open: dict[tuple[Call, int], tuple[CommandLog, BinaryIO | None]] = {}
         self._left: dict[tuple[Call, int], str] = {}  # of crashed attempts that a later one put on the record
         self.met = False
 
     def known(self) -> list[str]:
         return [*labels(self._calls.values()).values()][-8:]
 
-    def news(self, going: bool) -> Iterator[tuple[Log, bytes]]:
-        rows = self._runtime.store.read(lambda look: look.journal_of(self._key, self._after))
+    def news(self, going: bool) -> Iterator[tuple[CommandLog, bytes]]:
+        rows = self._home.store.read(lambda look: look.journal_of(self._key, self._after))
         heard = self._heard(rows)
         self._left |= _left(rows)
         newest = {each.call: each for each in heard}
@@ -209,11 +213,11 @@ class _Following:
         wanted = self._step in (None, heard.label, heard.call.step)
         return wanted and self._attempt in (None, heard.header.attempt)
 
-    def _entry(self, heard: Heard, live: bool) -> Iterator[tuple[Log, bytes]]:
+    def _entry(self, heard: Heard, live: bool) -> Iterator[tuple[CommandLog, bytes]]:
         self.met = True
         place = (heard.call, heard.header.attempt)
         _, file = self._open.pop(place, (None, None))
-        log = _log(self._runtime, self._run_id, heard, live, self._left)
+        log = _log(self._home, self._run_id, heard, live, self._left)
         if log is None:
             return
         if heard.header.status == "started" and not self._left.get(place):
@@ -226,7 +230,7 @@ class _Following:
     def _opened(self, heard: Heard) -> BinaryIO | None:
         """The file of an attempt; None when it was cleared: then its receipt is next, and has it all."""
         try:
-            return (work_folder(self._runtime, self._run_id, heard.call, heard.header.attempt) / TAIL).open("rb")
+            return (work_folder(self._home, self._run_id, heard.call, heard.header.attempt) / TAIL).open("rb")
         except OSError:
             return None
 

@@ -17,17 +17,18 @@ import msgspec
 
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
-from outlast.ledger.damage import UNDAMAGED, Flaws
-from outlast.ledger.journal import CALLS, Row, decode_header
+from outlast.home.find import run_row
+from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.labels import Labels
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
+from outlast.values.digest import identity
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
 
 _NAME_BYTES = 110  # of a step and of an agent: both, a number and a suffix are one name of a file
 CONDITIONS = ("when", "until")  # they decide and hand nothing over
@@ -35,9 +36,9 @@ CONDITIONS = ("when", "until")  # they decide and hand nothing over
 Name = Callable[[Receipt], str]
 
 
-def folder_of(runtime: Runtime, run_id: str, flow: str) -> Path:
+def folder_of(home: Home, run_id: str, flow: str) -> Path:
     """Where a run's mirror lies; of the default tenant next to its folder, of another one inside."""
-    base = runtime.home if runtime.tenant == "default" else runtime.folder
+    base = home.path if home.tenant == "default" else home.folder
     return base / "runs" / run_id / safe(flow_name(flow))
 
 
@@ -52,8 +53,6 @@ def safe(name: str) -> str:
     plain = f"%2E{plain[1:]}" if plain.startswith(".") else plain
     if len(plain) <= _NAME_BYTES:
         return plain or "%"
-    from outlast.values.digest import identity
-
     digest = identity(name.encode("utf-8", "surrogatepass"))[:16]
     return f"{plain[: _NAME_BYTES - 18]}%-{digest}"  # no quoted name has a % before a dash
 
@@ -61,14 +60,12 @@ def safe(name: str) -> str:
 class Mirror:
     """The live mirror of one run: of commands, or `counted`, of Python code, whose calls are known by their order."""
 
-    def __init__(
-        self, runtime: Runtime, run_id: str, run_key: int, flow: str, since: int, *, counted: bool = False
-    ) -> None:
-        self._runtime, self._run_id, self._key = runtime, run_id, run_key
-        self._flow = lasting(flow, runtime.project)
+    def __init__(self, home: Home, run_id: str, run_key: int, flow: str, since: int, *, counted: bool = False) -> None:
+        self._home, self._run_id, self._key = home, run_id, run_key
+        self._flow = lasting(flow, home.project)
         self._since, self._whole = since, since == 0
-        self._labels = Labels(runtime.store, run_key) if counted else None
-        self._folder = self._new_folder(folder_of(runtime, run_id, flow))
+        self._labels = Labels(home.store, run_key) if counted else None
+        self._folder = self._new_folder(folder_of(home, run_id, flow))
         self._lock = threading.Lock()
         self._given_up = False
 
@@ -86,7 +83,7 @@ class Mirror:
                 self._given_up = True
                 why = error.strerror if isinstance(error, OSError) else error
                 later = f"`outlast export {self._run_id} --mirror` writes it later"
-                self._runtime.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
+                self._home.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
                 return False
 
     def _catch_up(self, most: int) -> int:
@@ -100,7 +97,7 @@ class Mirror:
             self._folder = self._new_folder(self._folder.path)
         self._since = rows[-1].seq
         names = self._labels.among(rows) if self._labels is not None else None
-        blobs = self._runtime.blobs
+        blobs = self._home.blobs
         self._folder.write(receipts_of(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names))
         self._folder.forget_finished()
         return found
@@ -111,9 +108,9 @@ class Mirror:
     def _read(self, since: int, most: int = -1) -> tuple[list[Row], Flaws]:
         """What is new; where it is read from its beginning, what is damaged is told too."""
         if since:
-            return self._runtime.store.read(lambda look: look.journal_of(self._key, since, most)), UNDAMAGED
-        run = self._runtime.row(self._run_id)
-        whole = self._runtime.store.read(lambda look: journal.read(look, run))
+            return self._home.store.read(lambda look: look.journal_of(self._key, since, most)), UNDAMAGED
+        run = run_row(self._home, self._run_id)
+        whole = self._home.store.read(lambda look: journal.read(look, run))
         return (whole.rows, whole.flaws) if whole.flaws or most < 0 else (whole.rows[:most], UNDAMAGED)
 
 
@@ -124,14 +121,14 @@ def _goes_back(row: Row) -> bool:
     return tried or header.occurrence > 0 or (header.kind, header.name) == ("run", "rewound")
 
 
-def write_mirror(runtime: Runtime, run_id: str) -> Path:
+def write_mirror(home: Home, run_id: str) -> Path:
     """Write the whole mirror of a run, and give its folder. Raises OSError when the disk does not take it."""
-    row = runtime.row(run_id)
-    kept = runtime.store.read(lambda look: journal.read(look, row))
-    folder = folder_of(runtime, row.id, row.flow)
+    row = run_row(home, run_id)
+    kept = home.store.read(lambda look: journal.read(look, row))
+    folder = folder_of(home, row.id, row.flow)
     make_folder(folder)
     name = iterated if is_recipe(row.flow) else _Counted()
-    _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, runtime.blobs.get, flaws=kept.flaws))
+    _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, home.blobs.get, flaws=kept.flaws))
     return folder
 
 

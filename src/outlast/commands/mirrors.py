@@ -13,11 +13,13 @@ import time
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
-from outlast.values.threads import begin
+from outlast.flows.loading import is_recipe
+from outlast.home.find import run_row
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
     from outlast.runs.execution import Execution
 
 PIECE = 100  # entries of a run, before others have their turn
@@ -28,8 +30,8 @@ CLOSING_SECONDS = 2.0
 class Mirrors:
     """Follows the runs of a runtime, each from the moment it is told of it to the end of its journal."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, home: Home) -> None:
+        self._home = home
         self._forget()
 
     def _forget(self) -> None:
@@ -41,7 +43,7 @@ class Mirrors:
 
     def follow(self, execution: Execution) -> None:
         """A run begins to execute here."""
-        if self._runtime.settings.mirror_seconds <= 0:
+        if self._home.settings.mirror_seconds <= 0:
             return
         if self._owner != os.getpid():
             self._forget()  # the thread and its work are our parent's
@@ -75,16 +77,16 @@ class Mirrors:
         while behind := self._look():
             if time.monotonic() > until:
                 later = "`outlast export RUN --mirror` writes it"
-                self._runtime.tell(f"the mirror of {', '.join(sorted(behind)[:3])} is behind; {later}")
+                self._home.tell(f"the mirror of {', '.join(sorted(behind)[:3])} is behind; {later}")
                 return
 
     def _live(self) -> None:
-        pause = self._runtime.settings.mirror_seconds
+        pause = self._home.settings.mirror_seconds
         while not self._closing.wait(pause):
             began = time.monotonic()
             behind = self._look()
             rest = RESTS * (time.monotonic() - began)
-            pause = rest if behind else max(rest, self._runtime.settings.mirror_seconds)
+            pause = rest if behind else max(rest, self._home.settings.mirror_seconds)
 
     def _look(self) -> set[str]:
         """Write a piece of every mirror; which of them may be behind still."""
@@ -105,13 +107,12 @@ class Mirrors:
 
     def _catch_up(self, run_id: str) -> bool:
         from outlast.commands.mirror import Mirror  # late: the first step need not wait for it
-        from outlast.flows.loading import is_recipe
 
         mirror = self._followed.get(run_id)
         if mirror is None:
-            row = self._runtime.row(run_id)
+            row = run_row(self._home, run_id)
             if is_recipe(row.flow):  # it keeps its own
                 self._left.add(run_id)
                 return False
-            mirror = self._followed[run_id] = Mirror(self._runtime, run_id, row.key, row.flow, 0, counted=True)
+            mirror = self._followed[run_id] = Mirror(self._home, run_id, row.key, row.flow, 0, counted=True)
         return mirror.catch_up(PIECE)

@@ -3,12 +3,18 @@
 A command is a session of its own. Whatever it starts belongs to it, also in process groups that its tools open
 (`timeout` does); only what leaves the session by `setsid` is on its own. `guard.py` ends a command whose runtime
 died, `transcript.py` keeps what it prints.
+
+The living processes of a command: finding them, seeing their leader's end, ending them all.
+
+They are the members of its session, in whatever process groups. Zombies do not count.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import select
+import signal
 import socket
 import subprocess
 import time
@@ -18,11 +24,142 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from outlast.commands.members import Member, Patience, Straggler, Watch, end, linger, living, member_of, named
 from outlast.errors import CommandNotStarted, Invalid
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
 from outlast.values.frozen import NamedTuple
+
+_HOPELESS_SECONDS = 3.0  # what KILL did not end by then is not ours to end
+
+
+@dataclass(slots=True)
+class KillPatience:
+    """How long TERM is given before KILL. It goes on where it was when ending is interrupted."""
+
+    seconds: float
+    kill_at: float = 0.0  # 0: TERM is not being sent yet
+    told: bool = False  # TERM was sent
+    hangs_up: bool = False  # with TERM comes HUP: an interactive shell, at a terminal, takes only that
+
+    def lose(self) -> None:
+        """KILL next, if TERM was sent or is being sent."""
+        self.kill_at = self.kill_at and time.monotonic()
+
+
+class GroupMember(NamedTuple):
+    pid: int
+    pgrp: int
+    session: int
+    started: int
+    lives: bool
+
+
+class Straggler(NamedTuple):
+    """A process that a command left in the background, and that was ended."""
+
+    pid: int
+    command: str  # its words; what it is called when it has none
+
+
+def named(member: GroupMember) -> Straggler:
+    """A process by its words, as far as they can be read."""
+    try:
+        words = Path(f"/proc/{member.pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+        words = words or b"[%s]" % Path(f"/proc/{member.pid}/comm").read_bytes().strip()
+    except OSError:
+        words = b"it is gone"
+    return Straggler(member.pid, words.decode("utf-8", "replace"))
+
+
+def member_of(pid: int) -> GroupMember | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    fields = text.rpartition(b")")[2].split()
+    lives = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1  # the main thread may end before the others
+    return GroupMember(pid, int(fields[2]), int(fields[3]), int(fields[19]), lives)
+
+
+def living(session: int) -> list[GroupMember]:
+    """Every living process of a session."""
+    found = [
+        member_of(int(name)) for name in os.listdir("/proc") if name.isdigit() and _session_of(int(name)) == session
+    ]
+    return [member for member in found if member and member.session == session and member.lives]
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def linger(session: int, grace: float) -> list[GroupMember]:
+    """What still lives when the grace is over."""
+    until = time.monotonic() + grace
+    while (members := living(session)) and time.monotonic() < until:
+        time.sleep(0.005)
+    return members
+
+
+def end(session: int, patience: KillPatience) -> list[GroupMember]:
+    """TERM once, KILL when patience is over; gives what could not be ended."""
+    while members := living(session):
+        now = time.monotonic()
+        if not patience.told:
+            patience.kill_at = patience.kill_at or now + patience.seconds  # first: TERM may be answered by a Ctrl-C
+            hangup = (signal.SIGHUP,) if patience.hangs_up else ()
+            _signal(members, signal.SIGTERM, *hangup, signal.SIGCONT)  # what is stopped must wake to end
+            patience.told = True
+        elif now >= patience.kill_at + _HOPELESS_SECONDS:
+            return members
+        elif now >= patience.kill_at:
+            _signal(members, signal.SIGKILL)
+        time.sleep(0.005)
+    return []
+
+
+def _signal(members: list[GroupMember], *numbers: signal.Signals) -> None:
+    for pgrp in {member.pgrp for member in members}:
+        for number in numbers:
+            try:
+                os.killpg(pgrp, number)
+            except (ProcessLookupError, PermissionError):
+                continue  # gone meanwhile, or another user's: the next look tells
+
+
+class ChildWatch:
+    """Sees a child's end at once, without reaping it."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._poll = pid, select.poll()
+        try:
+            self._fd = os.pidfd_open(pid)
+            self._poll.register(self._fd, select.POLLIN)
+        except OSError:  # some containers forbid it: look often instead
+            self._fd = -1
+
+    def __enter__(self) -> ChildWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def exited(self, seconds: float) -> bool:
+        """Whether it has ended, after waiting so long for it."""
+        if self._fd >= 0:
+            return bool(self._poll.poll(max(0.0, seconds * 1000)))
+        try:
+            over = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+        if not over:
+            time.sleep(max(0.0, min(seconds, 0.005)))
+        return over
+
 
 SHELL = "/bin/sh"
 MARKER = "OUTLAST_RUN"  # the variable that every process of a command has inherited
@@ -62,7 +199,7 @@ class Group(NamedTuple):
         return cls(**found)
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """How a command ended."""
 
     how: Literal["exited", "timed_out", "stopped"]
@@ -77,7 +214,7 @@ class _Ending:
     """What a wait knows so far; it is gone on with after a Ctrl-C."""
 
     deadline: float
-    patience: Patience
+    patience: KillPatience
     how: Literal["exited", "timed_out", "stopped"] | None = None
     over_at: float = 0.0
     stragglers: tuple[Straggler, ...] = ()
@@ -90,7 +227,7 @@ class _Ending:
         self.patience.lose()
 
 
-class Held:
+class HeldCommand:
     """A command that waits for `go`. Nothing of it runs before; if this process dies before, nothing ever does."""
 
     def __init__(
@@ -105,7 +242,7 @@ class Held:
         self._command, self._process, self._word = command, process, word
         self._began: float | None = None
         self._exit: int | None = None
-        self._ended: Ended | None = None
+        self._ended: CommandEnd | None = None
 
     def go(self) -> None:
         """Let the command run. Raises CommandNotStarted when it was dropped or killed before."""
@@ -130,7 +267,7 @@ class Held:
         *,
         patience: float = PATIENCE_SECONDS,
         grace: float = GRACE_SECONDS,
-    ) -> Ended:
+    ) -> CommandEnd:
         """Wait until the command and all it started is over; end it after `timeout` seconds or when `stop()` is true.
 
         A KeyboardInterrupt in this thread counts as stop, the next one as the end of patience. Whatever else is
@@ -139,7 +276,7 @@ class Held:
         if self._began is None:
             raise CommandNotStarted(_shown(self._command), "it was never let go")
         deadline = self._began + timeout if timeout is not None else float("inf")
-        ending = _Ending(deadline, Patience(patience, hangs_up=self._on_terminal))
+        ending = _Ending(deadline, KillPatience(patience, hangs_up=self._on_terminal))
         while self._ended is None:
             try:
                 self._ended = self._see_through(ending, stop, grace)
@@ -153,7 +290,7 @@ class Held:
             raise ending.raised
         return self._ended
 
-    def _see_through(self, ending: _Ending, stop: Callable[[], bool] | None, grace: float) -> Ended:
+    def _see_through(self, ending: _Ending, stop: Callable[[], bool] | None, grace: float) -> CommandEnd:
         if ending.how is None:
             ending.how = self._until_over(ending, stop)
             ending.over_at = time.monotonic()
@@ -161,12 +298,12 @@ class Held:
             ending.stragglers = tuple(map(named, linger(self.group.pgid, 0 if ending.asked else grace)))
         left = end(self.group.pgid, ending.patience)
         seconds = (ending.over_at if ending.how == "exited" else time.monotonic()) - (self._began or 0)
-        return Ended(ending.how, self._reap(), seconds, ending.stragglers, len(left))
+        return CommandEnd(ending.how, self._reap(), seconds, ending.stragglers, len(left))
 
     def _until_over(
         self, ending: _Ending, stop: Callable[[], bool] | None
     ) -> Literal["exited", "timed_out", "stopped"]:
-        with Watch(self.group.pgid) as watch:
+        with ChildWatch(self.group.pgid) as watch:
             while not watch.exited(min(_LOOK_SECONDS, ending.deadline - time.monotonic())):
                 if ending.asked or (stop is not None and stop()):
                     return "stopped"
@@ -196,7 +333,7 @@ def hold(
     output: int | None,
     shell: Sequence[str] = (SHELL,),
     terminal: str = "",
-) -> Held:
+) -> HeldCommand:
     """Prepare a shell command that waits for `go`, in a session of its own, with this environment and no other.
 
     `shell` are the words it is given to. stdout and stderr go to the file descriptor `output` (None: nowhere), stdin
@@ -212,7 +349,7 @@ def hold(
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
     started = started_at(process.pid) or 0
     group = Group(*this_place(), pgid=process.pid, started=started, marker=marker, machine_id=machine_id())
-    return Held(command, process, word, group, bool(terminal))
+    return HeldCommand(command, process, word, group, bool(terminal))
 
 
 def alive(group: Group, me: Process) -> bool | None:
@@ -231,7 +368,7 @@ def end_group(group: Group, me: Process, patience: float = PATIENCE_SECONDS) -> 
     there = alive(group, me)
     if not there or group.pgid == os.getsid(0):  # a command may look at its own run, and must not end itself
         return there is False
-    return not end(group.pgid, Patience(patience))
+    return not end(group.pgid, KillPatience(patience))
 
 
 # -- what is started ---------------------------------------------------------------------------------
@@ -298,7 +435,7 @@ def _shown(command: str) -> str:
 # -- what is found again -----------------------------------------------------------------------------
 
 
-def _ours(group: Group) -> list[Member] | None:
+def _ours(group: Group) -> list[GroupMember] | None:
     """The living members of that very group, not of a later one with its id; None when that cannot be told."""
     leader, members = member_of(group.pgid), living(group.pgid)
     if leader is not None:

@@ -13,30 +13,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
-from outlast.commands.items import shown_item
+from outlast.commands.fan_out import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
-from outlast.commands.members import Straggler
-from outlast.commands.process import Held, hold
+from outlast.commands.process import HeldCommand, Straggler, hold
 from outlast.commands.shell import accepting, question_shell, work_shell
 from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
-from outlast.flows.retry import MAX_DELAY_SECONDS
-from outlast.flows.spec import StepSpec
+from outlast.flows.spec import MAX_DELAY_SECONDS, StepSpec
 from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
-from outlast.runs.command_saves import take
-from outlast.runs.effect import NOT_DONE, UNKNOWN, Answer, Happened
+from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
+from outlast.runs.saves import take
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
+from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
-from outlast.values.processes import ended_line
+from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
     from outlast.runs.execution import Execution
+    from outlast.runs.live import Executor
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
@@ -50,7 +49,7 @@ NO_ITEM: Any = object()  # stands for the item of a command that is in no `forea
 class Setting(NamedTuple):
     """What every command of a run shares."""
 
-    runtime: Runtime
+    executor: Executor
     recipe: Recipe
     file: Path
     inputs: Mapping[str, Any]
@@ -73,7 +72,7 @@ class Setting(NamedTuple):
 
     def forget(self, run_id: str, call: Call) -> None:
         """Remove the work folders of a call that has its outcome."""
-        last = work_folder(self.runtime, run_id, call, 0)
+        last = work_folder(self.executor.home, run_id, call, 0)
         for folder in last.parent.glob(f"{last.name[:-1]}*"):
             _remove(folder)
 
@@ -154,7 +153,7 @@ class CommandWork:
 
     def ready(self, execution: Execution, attempt: Attempt) -> CommandAttempt:
         """Hold the command; its group is known to the guard and goes into the start. Raises CommandNotStarted."""
-        folder = work_folder(execution.runtime, execution.id, attempt.asked.call, attempt.number)
+        folder = work_folder(execution.executor.home, execution.id, attempt.asked.call, attempt.number)
         if folder.exists():
             _remove(folder)
         make_folder(folder)
@@ -163,17 +162,17 @@ class CommandWork:
         attempt.facts = {**(attempt.facts or {}), **made.item, "group": made.held.group.to_facts()}
         return made
 
-    def confirm(self, key: str) -> Happened | Answer:
+    def confirm(self, key: str) -> Happened | ProbeAnswer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
         run_id = key.rpartition("-")[0]
-        folder = self.setting.runtime.folder / "work" / run_id / f"probe-{key}"
+        folder = self.setting.executor.home.folder / "work" / run_id / f"probe-{key}"
         _remove(folder)
         make_folder(folder)
         try:
             env = words.inherited(self) | {"OUTLAST_RUN": run_id, "OUTLAST_EFFECT_KEY": key, "OUTLAST_STEP": self.id}
             aside = f"exec 2> {shlex.quote(str(folder / 'errors'))}\n"  # what it prints there is no part of the result
             code = _run_to_end(self, aside + self.command.confirm, env, folder)
-            _refuse_stopped(self.setting.runtime, code)
+            _refuse_stopped(self.setting.executor, code)
             said = words.read_whole(folder / TAIL)
         finally:
             _remove(folder)
@@ -182,13 +181,13 @@ class CommandWork:
         return NOT_DONE if code == 1 else UNKNOWN
 
 
-def _refuse_stopped(runtime: Runtime, code: int | None) -> None:
+def _refuse_stopped(executor: Executor, code: int | None) -> None:
     """Raises Stopped for a probe that was ended along with us: it said nothing, and is asked again."""
     if code is None or not is_signal_exit(code):
         return
 
     def stopping() -> bool:
-        return any(execution.stopping for execution in list(runtime.live.values()))
+        return any(execution.stopping for execution in list(executor.live.executions.values()))
 
     listen(stopping, LISTEN_SECONDS)
     if stopping():
@@ -196,7 +195,7 @@ def _refuse_stopped(runtime: Runtime, code: int | None) -> None:
 
 
 def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder: Path) -> int | None:
-    runtime = work.setting.runtime
+    executor = work.setting.executor
     transcript = Transcript(folder / TAIL, work.secrets)
     try:
         shell = question_shell(work.setting.shell_of(work.command))
@@ -205,18 +204,18 @@ def _run_to_end(work: CommandWork, command: str, env: Mapping[str, str], folder:
         transcript.close()
         raise
     try:
-        runtime.guard.watch(held.group.pgid, folder)
+        executor.live.guard.watch(held.group.pgid, folder)
         transcript.begin()
         held.go()
-        patience = runtime.settings.patience_seconds
-        stop = lambda: any(execution.stopping_now for execution in list(runtime.live.values()))  # noqa: E731
+        patience = executor.home.settings.patience_seconds
+        stop = lambda: any(execution.stopping_now for execution in list(executor.live.executions.values()))  # noqa: E731
         ended = held.wait(work.command.confirm_timeout or PROBE_SECONDS, stop, patience=patience)
         if ended.how == "stopped":  # it said nothing: it is asked again
             raise Stopped
         return ended.exit
     finally:
         held.drop()
-        runtime.guard.release(held.group.pgid)
+        executor.live.guard.release(held.group.pgid)
         transcript.join()
 
 
@@ -229,13 +228,13 @@ class CommandAttempt:
         self.work, self.execution, self.attempt, self.folder = work, execution, attempt, folder
         self.exit: int | None = None
         label = attempt.asked.call.path
-        sink = execution.runtime.sink
+        sink = execution.executor.live.sink
         shown = (lambda out: sink(label, out)) if sink else None
-        rules, on_terminal = execution.runtime.secret_rules, work.command.pty
+        rules, on_terminal = execution.executor.home.secrets.rules, work.command.pty
         self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
         self.held = self._hold(env)
 
-    def _hold(self, env: Mapping[str, str]) -> Held:
+    def _hold(self, env: Mapping[str, str]) -> HeldCommand:
         try:
             script, shell = self.work.script
             output, terminal = self._transcript.writer, self._transcript.terminal
@@ -245,7 +244,7 @@ class CommandAttempt:
             self._transcript.close()
             raise
         try:
-            self.execution.runtime.guard.watch(held.group.pgid, self.folder)
+            self.execution.executor.live.guard.watch(held.group.pgid, self.folder)
         except BaseException:
             held.drop()
             self._transcript.close()
@@ -269,7 +268,7 @@ class CommandAttempt:
             patience=execution.settings.patience_seconds,
         )
         self._transcript.join()
-        execution.runtime.guard.release(self.held.group.pgid)
+        execution.executor.live.guard.release(self.held.group.pgid)
         self.exit = ended.exit
         take(execution, self.attempt, self.folder)
         self._note(self._named(ended.stragglers), ended.left)
@@ -302,13 +301,11 @@ class CommandAttempt:
             for each in stragglers[:STRAGGLERS]
         ]
         label = self.attempt.asked.call.path
-        self.execution.runtime.tell(f"{label}: {ended_line(known, len(stragglers))}")
+        self.execution.executor.home.tell(f"{label}: {ended_line(known, len(stragglers))}")
         return known
 
     def _masked(self, text: str) -> str:
-        from outlast.secrets import find as secrets
-
-        return secrets.mask(mask(text, self.work.secrets), self.execution.runtime.secret_rules)
+        return secrets.mask(mask(text, self.work.secrets), self.execution.executor.home.secrets.rules)
 
     def _note(self, stragglers: list[dict[str, Any]], left: int) -> None:
         transcript = self._transcript
@@ -328,7 +325,7 @@ class CommandAttempt:
         path = self._transcript.path
         if self._transcript.size <= INLINE_BYTES:
             return {"text": read_plain(path).decode("utf-8", "replace")}
-        blob = self.execution.runtime.blobs.adopt(path)
+        blob = self.execution.executor.home.blobs.adopt(path, self._transcript.digest)
         self.attempt.blobs += (blob,)
         return {"blob": blob, "size": self._transcript.size}
 
@@ -338,7 +335,7 @@ class CommandAttempt:
     def drop(self) -> None:
         """Let go of it: one that never ran never will."""
         self.held.drop()
-        self.execution.runtime.guard.release(self.held.group.pgid)
+        self.execution.executor.live.guard.release(self.held.group.pgid)
         self._transcript.close()
 
 

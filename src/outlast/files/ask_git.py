@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,10 @@ _OWN = ("local", "worktree")  # settings of the repository, and of one of its wo
 _USERS = re.compile(r"filter\..*|core\.(?:attributesfile|excludesfile)", re.DOTALL)  # only the user's own count
 
 
-class Answer(NamedTuple):
+_answers: ContextVar[dict[tuple[object, ...], GitAnswer | None] | None] = ContextVar("answers", default=None)
+
+
+class GitAnswer(NamedTuple):
     """What git said. Not `whole`: it was more than was asked for, and nothing of it is here."""
 
     exit: int
@@ -72,11 +76,39 @@ def ask(
     seconds: float | None = None,
     limit_bytes: int = ANSWER_BYTES,
     settings: Mapping[str, str] | None = None,
-) -> Answer | None:
+) -> GitAnswer | None:
     """What git says in a folder of a work tree, or `alone`, as if there were no repository around.
 
     None when it cannot be started, is killed or takes longer than it may, and when the repository may not be used.
     """
+    memo, question = _answers.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
+    if memo is None:
+        return _asked(*question[:-1], settings)
+    if question not in memo:
+        memo[question] = _asked(*question[:-1], settings)
+    return memo[question]
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """While many are looked at for one answer, git is asked each thing once."""
+    token = _answers.set({}) if _answers.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _answers.reset(token)
+
+
+def _asked(
+    folder: Path,
+    command: tuple[str, ...],
+    top: Path | None,
+    alone: bool,
+    seconds: float | None,
+    limit_bytes: int,
+    settings: Mapping[str, str] | None,
+) -> GitAnswer | None:
     given = dict(settings or {})
     if alone:
         return _ask(folder, command, _nowhere(folder) | given, seconds, limit_bytes)
@@ -206,7 +238,7 @@ def _agree(found: Repository) -> None:
         raise Unusable("git does not use it: it is broken, or belongs to somebody else")
 
 
-def _remember_slow(top: str, answer: Answer | None) -> None:
+def _remember_slow(top: str, answer: GitAnswer | None) -> None:
     from time import monotonic
 
     if answer is None:
@@ -290,7 +322,7 @@ def _ask(
     settings: Mapping[str, str],
     seconds: float | None = None,
     limit_bytes: int = ANSWER_BYTES,
-) -> Answer | None:
+) -> GitAnswer | None:
     import subprocess
 
     words = [word for setting in _QUIET for word in ("-c", setting)]
@@ -326,7 +358,7 @@ def _program() -> str | None:
     return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
-def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> Answer | None:
+def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> GitAnswer | None:
     import subprocess
     from time import monotonic
 
@@ -334,9 +366,9 @@ def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) 
     try:
         out = _read(process, deadline, limit_bytes)
         if out is None:
-            return Answer(0, b"", whole=False)
+            return GitAnswer(0, b"", whole=False)
         exit = process.wait(max(0.0, deadline - monotonic()))
-        return Answer(exit, out) if exit >= 0 else None
+        return GitAnswer(exit, out) if exit >= 0 else None
     except (TimeoutError, subprocess.TimeoutExpired):
         return None
     finally:

@@ -13,6 +13,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from outlast.errors import ValueRefused
 from outlast.files.patterns import Patterns, one
+from outlast.values.doubt import doubt_of
 from outlast.values.frozen import dataclass
 
 Mode = Literal["file", "exec", "link", "special", "folder"]  # a folder is listed only when it cannot be read
@@ -33,7 +34,7 @@ NOT_KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """One declared file as it was found. Links are never followed: a link's content is the text of its target."""
 
     digest: str  # of the content; "" when it cannot be read
@@ -55,7 +56,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A declared file that is not as it was; digests, "" where there is no file or it cannot be read.
 
     A file of which only the permissions changed is `changed`, with equal digests.
@@ -67,25 +68,25 @@ class Change:
     after: str
 
 
-def changes(before: Mapping[str, Seen], now: Mapping[str, Seen]) -> tuple[Change, ...]:
+def changes(before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]) -> tuple[FileChange, ...]:
     """What was created, changed and removed, by path. Files that are as they were are not listed."""
     found = (_change(path, before.get(path), now.get(path)) for path in sorted({*before, *now}))
     return tuple(change for change in found if change)
 
 
-def _change(path: str, before: Seen | None, now: Seen | None) -> Change | None:
+def _change(path: str, before: SeenFile | None, now: SeenFile | None) -> FileChange | None:
     match before, now:
-        case Seen(), Seen():
-            return None if before.what == now.what else Change(path, "changed", before.digest, now.digest)
-        case Seen(), None:
-            return Change(path, "removed", before.digest, "")
-        case None, Seen():
-            return Change(path, "created", "", now.digest)
+        case SeenFile(), SeenFile():
+            return None if before.what == now.what else FileChange(path, "changed", before.digest, now.digest)
+        case SeenFile(), None:
+            return FileChange(path, "removed", before.digest, "")
+        case None, SeenFile():
+            return FileChange(path, "created", "", now.digest)
         case _:
             return None
 
 
-def judge(patterns: Sequence[str], before: Mapping[str, Seen], now: Mapping[str, Seen]) -> Judgement:
+def judge(patterns: Sequence[str], before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]) -> Judgement:
     """How much of the declared work is there.
 
     `none`: nothing declared was created, changed or removed. `complete`: every pattern has at least one file that is
@@ -100,36 +101,36 @@ def judge(patterns: Sequence[str], before: Mapping[str, Seen], now: Mapping[str,
     return "complete" if done else "partial"
 
 
-def blobs_of(seen: Mapping[str, Seen]) -> tuple[str, ...]:
+def blobs_of(seen: Mapping[str, SeenFile]) -> tuple[str, ...]:
     """The blobs that hold the content of these files, each once."""
     return tuple(sorted({each.kept for each in seen.values() if each.kept}))
 
 
-def to_facts(seen: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
+def to_facts(seen: Mapping[str, SeenFile]) -> dict[str, dict[str, Any]]:
     """What was seen as plain JSON, for the journal. `kept` is true, or says why not."""
     return {text(path): _fact(each) for path, each in seen.items()}
 
 
-def _fact(seen: Seen) -> dict[str, Any]:
+def _fact(seen: SeenFile) -> dict[str, Any]:
     known = {"digest": seen.digest, "size": seen.size, "mode": seen.mode, "bits": seen.bits}
     return known | {"kept": True if seen.kept else seen.why}  # a blob's name is the digest of its content
 
 
-def from_facts(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Seen]:
+def from_facts(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, SeenFile]:
     """What `to_facts` was made of."""
     return {path_of(plain): _seen(**fact) for plain, fact in facts.items()}
 
 
-def _seen(digest: str, size: int, mode: Mode, bits: int, kept: bool | str) -> Seen:
+def _seen(digest: str, size: int, mode: Mode, bits: int, kept: bool | str) -> SeenFile:
     if kept is True:
-        return Seen(digest, size, mode, kept=digest, bits=bits)
-    return Seen(digest, size, mode, why=str(kept), bits=bits)
+        return SeenFile(digest, size, mode, kept=digest, bits=bits)
+    return SeenFile(digest, size, mode, why=str(kept), bits=bits)
 
 
 # -- may it be put back? -----------------------------------------------------------------------------
 
 
-def edited_since(undo: Iterable[Change], known_after: Mapping[str, str]) -> tuple[str, ...]:
+def edited_since(undo: Iterable[FileChange], known_after: Mapping[str, str]) -> tuple[str, ...]:
     """The files that are no longer as the attempt left them, by the digests recorded when it ended.
 
     A file without a record was then as before the attempt. A file that is gone can be put back without loss.
@@ -139,14 +140,14 @@ def edited_since(undo: Iterable[Change], known_after: Mapping[str, str]) -> tupl
 
 
 def not_restorable(
-    undo: Iterable[Change], before: Mapping[str, Seen], now: Mapping[str, Seen]
+    undo: Iterable[FileChange], before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]
 ) -> tuple[tuple[str, str], ...]:
     """The changes that cannot be undone, and why: no content to put back, or none that could be saved first."""
     found = ((change.path, _hindrance(before.get(change.path), now.get(change.path))) for change in undo)
     return tuple((path, why) for path, why in found if why)
 
 
-def _hindrance(before: Seen | None, now: Seen | None) -> str:
+def _hindrance(before: SeenFile | None, now: SeenFile | None) -> str:
     if now and not now.can_be_saved:
         return "what is there now cannot be read, so it cannot be saved first"
     if before and not before.kept and not (now and only_permissions(before, now)):
@@ -154,7 +155,7 @@ def _hindrance(before: Seen | None, now: Seen | None) -> str:
     return ""
 
 
-def only_permissions(before: Seen, now: Seen) -> bool:
+def only_permissions(before: SeenFile, now: SeenFile) -> bool:
     """Whether the content is the same, so that nothing has to be written."""
     return before.digest == now.digest != "" and "link" not in (before.mode, now.mode)
 
@@ -163,18 +164,24 @@ def only_permissions(before: Seen, now: Seen) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftFiles:
     """What an attempt left behind, as the next attempt and people are shown it."""
 
     attempt: int
     status: str
     judgement: Judgement
-    files: tuple[Change, ...] = ()
+    files: tuple[FileChange, ...] = ()
     tail: str = ""  # the last lines of the transcript
     git: tuple[str, ...] = ()  # paths that git finds changed, seen from the root
     git_more: int = 0  # and how many there are beyond those
     exit: int | None = None
     error: str = ""
+    shared: str = ""  # the `foreach` whose items, several at once, declare these files: they may be another's
+
+    @property
+    def doubt(self) -> str:
+        """That the files may be another's, to be said after them; nothing where they are surely of this attempt."""
+        return doubt_of(self.shared) if self.files else ""
 
     @property
     def known_after(self) -> dict[str, str]:
@@ -186,10 +193,10 @@ class Left:
         plain = dataclasses.asdict(self)
         plain["files"] = [{**dataclasses.asdict(each), "path": text(each.path)} for each in self.files]
         plain["git"] = [text(path) for path in self.git]
-        return plain
+        return {name: value for name, value in plain.items() if value or name != "shared"}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Left:
+    def from_dict(cls, plain: Mapping[str, Any]) -> LeftFiles:
         """The record again; what is missing has its default. Raises ValueRefused for a field we do not know."""
         given: dict[str, Any] = {"attempt": 0, "status": "", "judgement": "none"} | _known(cls, plain, "")
         given["files"] = tuple(_read_change(each, at) for at, each in enumerate(plain.get("files", ())))
@@ -197,12 +204,14 @@ class Left:
         return cls(**given)
 
 
-def _read_change(plain: Mapping[str, Any], at: int) -> Change:
-    given: dict[str, Any] = {"change": "changed", "before": "", "after": ""} | _known(Change, plain, f"files[{at}].")
-    return Change(path=path_of(given.pop("path", "")), **given)
+def _read_change(plain: Mapping[str, Any], at: int) -> FileChange:
+    given: dict[str, Any] = {"change": "changed", "before": "", "after": ""} | _known(
+        FileChange, plain, f"files[{at}]."
+    )
+    return FileChange(path=path_of(given.pop("path", "")), **given)
 
 
-def _known(kind: type[Left | Change], plain: Mapping[str, Any], at: str) -> dict[str, Any]:
+def _known(kind: type[LeftFiles | FileChange], plain: Mapping[str, Any], at: str) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(kind)}
     for name in plain:
         if name not in names:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Literal
 
 from outlast.files import repository
 from outlast.files.ask_git import ANSWER_BYTES
-from outlast.files.ask_git import Answer as Answer
+from outlast.files.ask_git import GitAnswer as GitAnswer
 from outlast.files.ask_git import ask as ask
 from outlast.files.ask_git import found as found
+from outlast.files.ask_git import one_look as one_look
 from outlast.files.ask_git import why_refused as why_refused
-from outlast.files.changes import readable
+from outlast.files.changes import readable, text
+from outlast.files.repository import spelled
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -27,25 +29,27 @@ if TYPE_CHECKING:
 
 _ARGUMENT_BYTES = 100_000  # of paths in one command
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+HISTORY_SECONDS = 5.0  # that git may take to find the first commit
+MARKS = 50  # first commits and remotes that are kept, of each
 _SUBMODULE = "160000"  # the mode of one in the index
 
 Kind = Literal["changed", "unmerged", "untracked"]
 
 
-class Changed(NamedTuple):
+class GitChange(NamedTuple):
     """A path, from the top, that differs from the commit. An untracked folder is one path that ends with a slash."""
 
     path: str
     kind: Kind
 
 
-class State(NamedTuple):
+class GitState(NamedTuple):
     """A work tree as git sees it."""
 
     top: Path
     commit: str  # "" before the first one
     branch: str  # "" when detached
-    changed: tuple[Changed, ...] = ()
+    changed: tuple[GitChange, ...] = ()
 
 
 # -- questions ---------------------------------------------------------------------------------------
@@ -57,7 +61,7 @@ def top_of(folder: Path) -> Path | None:
     return Path(found) if found is not None else None
 
 
-def look(folder: Path) -> State | None:
+def look(folder: Path) -> GitState | None:
     """Commit, branch and everything that differs, by one question; None outside of git or when git cannot tell.
 
     A submodule differs by its commit alone: to look for edits in it, git would start with its settings, whatever ours.
@@ -70,7 +74,7 @@ def look(folder: Path) -> State | None:
     fields = answer.fields
     told = {word: rest for word, _, rest in (field[2:].partition(" ") for field in fields if field[:2] == "# ")}
     commit, branch = told.get("branch.oid", ""), told.get("branch.head", "")
-    return State(
+    return GitState(
         top,
         commit if _COMMIT.fullmatch(commit) else "",
         "" if branch == "(detached)" else readable(branch),
@@ -78,13 +82,13 @@ def look(folder: Path) -> State | None:
     )
 
 
-def _changes(fields: Sequence[str]) -> Iterator[Changed]:
+def _changes(fields: Sequence[str]) -> Iterator[GitChange]:
     """Each line is of a kind by its first letter and has its path last, behind so many words."""
     kinds: dict[str, tuple[Kind, int]] = {"1": ("changed", 8), "u": ("unmerged", 10), "?": ("untracked", 1)}
     for field in fields:
         if field[0] in kinds:
             kind, words = kinds[field[0]]
-            yield from (Changed(path, kind) for path in field.split(" ", words)[words:])
+            yield from (GitChange(path, kind) for path in field.split(" ", words)[words:])
 
 
 def branch_of(folder: Path) -> str:
@@ -108,6 +112,11 @@ def files(folder: Path) -> list[str] | None:
     if known is None or new is None:
         return None
     return list(dict.fromkeys([*known, *new]))  # a file in conflict is there up to three times
+
+
+def new_files(folder: Path) -> list[str]:
+    """The files below a folder that git does not know and would add, seen from it; none when git cannot tell."""
+    return _listed(folder, "--others", "--exclude-standard") or []
 
 
 def _tracked(folder: Path) -> list[str] | None:
@@ -161,6 +170,36 @@ def has_commit(folder: Path, commit: str) -> bool | None:
         return False
     answer = _ask_at(top, "cat-file", "-e", commit)
     return {0: True, 1: False}.get(answer.exit) if answer else None
+
+
+def commit_of(folder: Path) -> str:
+    """The commit that is checked out in a folder which is the top of a repository; "" when git cannot tell."""
+    top = top_of(folder)
+    answer = _ask_at(top, "rev-parse", "--verify", "HEAD") if top == Path(os.path.realpath(folder)) else None
+    return answer.out.decode().strip() if answer and not answer.exit else ""
+
+
+def known_by(folder: Path) -> tuple[str, ...]:
+    """What the repository of a folder is known by in every clone: first commits, and remotes in one spelling."""
+    top = top_of(folder)
+    return (*_first_commits(top), *_remotes(top)) if top else ()
+
+
+def _first_commits(top: Path) -> list[str]:
+    """Those that have no parent; none where history was cut off, or is so long that git takes its time."""
+    if _is_shallow(top):
+        return []
+    answer = ask(top, "rev-list", "--max-parents=0", "HEAD", top=top, seconds=HISTORY_SECONDS)
+    found = answer.out.decode().split() if answer and not answer.exit else []
+    return sorted(found)[:MARKS]
+
+
+def _remotes(top: Path) -> list[str]:
+    """Where it is fetched from."""
+    answer = _ask_at(top, "remote", "-v")
+    lines = os.fsdecode(answer.out).splitlines() if answer and not answer.exit else []
+    urls = (line.partition("\t")[2].rpartition(" (fetch)")[0] for line in lines)
+    return sorted({text(name) for url in urls if url and (name := spelled(url, str(top)))})[:MARKS]
 
 
 def is_commit(name: str) -> bool:
@@ -241,6 +280,6 @@ def _in_portions(paths: Sequence[str]) -> Iterator[list[str]]:
         yield some
 
 
-def _ask_at(top: Path, *command: str, folder: Path | None = None, limit_bytes: int = ANSWER_BYTES) -> Answer | None:
+def _ask_at(top: Path, *command: str, folder: Path | None = None, limit_bytes: int = ANSWER_BYTES) -> GitAnswer | None:
     """Ask about the work tree with this top, never about an outer one."""
     return ask(folder or top, *command, top=top, limit_bytes=limit_bytes)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from outlast.files.changes import Seen, from_facts, text, to_facts
+from outlast.files.changes import SeenFile, from_facts, text, to_facts
 from outlast.files.patterns import never
 from outlast.files.snapshot import GONE, look_at, stamp_of
 from outlast.values.digest import digest
@@ -29,24 +29,24 @@ NOTHING: tuple[Found, str] = ("missing", "nothing")
 # -- in the journal ----------------------------------------------------------------------------------
 
 
-def digests_of(seen: Mapping[str, Seen]) -> dict[str, str]:
+def digests_of(seen: Mapping[str, SeenFile]) -> dict[str, str]:
     """The files with their digests: what a receipt says of them."""
     return {text(path): each.digest for path, each in seen.items()}
 
 
-def details_of(seen: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
+def details_of(seen: Mapping[str, SeenFile]) -> dict[str, dict[str, Any]]:
     """All else that is known of them."""
     return {path: _detail(fact, seen[path_]) for path_, (path, fact) in zip(seen, to_facts(seen).items(), strict=True)}
 
 
-def _detail(fact: dict[str, Any], seen: Seen) -> dict[str, Any]:
+def _detail(fact: dict[str, Any], seen: SeenFile) -> dict[str, Any]:
     known = {name: value for name, value in fact.items() if name != "digest"}
     return known | ({"stamp": seen.stamp} if seen.stamp else {})
 
 
-def seen_in(files: Mapping[str, str], details: Mapping[str, Mapping[str, Any]]) -> dict[str, Seen]:
+def seen_in(files: Mapping[str, str], details: Mapping[str, Mapping[str, Any]]) -> dict[str, SeenFile]:
     """What both were made of. Raises ValueError, TypeError or LookupError for what no receipt says."""
-    found: dict[str, Seen] = {}
+    found: dict[str, SeenFile] = {}
     for name, known in details.items():
         plain = {key: value for key, value in known.items() if key != "stamp"}
         ((path, seen),) = from_facts({name: {"digest": files[name], **plain}}).items()
@@ -70,7 +70,7 @@ class Looker(NamedTuple):
     root: Path
     folders: dict[str, str]  # by path, what is wrong with each; "" for a folder
 
-    def compare(self, path: str, was: Seen, *, whole: bool = False) -> tuple[Found, str]:
+    def compare(self, path: str, was: SeenFile, *, whole: bool = False) -> tuple[Found, str]:
         """How a file is to what it was, and what is there if it is not the same. `whole`: whatever its size."""
         wrong = self._above(path.rpartition("/")[0])
         if wrong:
@@ -101,7 +101,7 @@ def _no_folder(path: str) -> str:
     return "" if stat.S_ISDIR(mode) else "its folder is a link now" if stat.S_ISLNK(mode) else "its folder is gone"
 
 
-def _compare(path: str, was: Seen, whole: bool) -> tuple[Found, str]:
+def _compare(path: str, was: SeenFile, whole: bool) -> tuple[Found, str]:
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         return _compare_link(path, was)
@@ -120,7 +120,7 @@ def _compare(path: str, was: Seen, whole: bool) -> tuple[Found, str]:
     return _compare_content(path, was)
 
 
-def _compare_link(path: str, was: Seen) -> tuple[Found, str]:
+def _compare_link(path: str, was: SeenFile) -> tuple[Found, str]:
     if was.mode == "link" and digest(os.fsencode(os.readlink(path))) == was.digest:
         return SAME
     if not os.path.exists(path):
@@ -128,7 +128,7 @@ def _compare_link(path: str, was: Seen) -> tuple[Found, str]:
     return "changed", "another link is there" if was.mode == "link" else "a link is there"
 
 
-def _compare_content(path: str, was: Seen) -> tuple[Found, str]:
+def _compare_content(path: str, was: SeenFile) -> tuple[Found, str]:
     look = look_at(path, 0)
     if look is None:
         return NOTHING

@@ -14,8 +14,8 @@ from posixpath import relpath
 from outlast.files.ask_git import ask
 from outlast.files.changes import (
     GIT_PATHS,
-    Left,
-    Seen,
+    LeftFiles,
+    SeenFile,
     blobs_of,
     changes,
     from_facts,
@@ -25,11 +25,11 @@ from outlast.files.changes import (
     to_facts,
 )
 from outlast.files.patterns import never
-from outlast.files.restore import Restored, refuse_restore, restore
+from outlast.files.restore import RestoredFiles, refuse_restore, restore
 from outlast.files.snapshot import look, look_and_keep
 
 __all__ = [
-    "Restored",
+    "RestoredFiles",
     "blobs_of",
     "changed_by_git",
     "from_facts",
@@ -47,18 +47,18 @@ GIT_SECONDS = 5.0
 def judged(
     root: Path,
     patterns: Sequence[str],
-    before: Mapping[str, Seen],
+    before: Mapping[str, SeenFile],
     *,
     attempt: int,
     status: str,
     tail: str = "",
     exit: int | None = None,
     error: str = "",
-) -> Left:
+) -> LeftFiles:
     """What an attempt left, as it is now. `tail` may be the whole transcript: its last lines are taken."""
     now = look(root, patterns)
     git = changed_by_git(root)
-    return Left(
+    return LeftFiles(
         attempt=attempt,
         status=status,
         judgement=judge(patterns, before, now),

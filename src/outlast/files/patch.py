@@ -2,6 +2,10 @@
 
 The patch is applied to a throw-away index, and what it makes is kept in a throw-away folder: neither the work tree nor
 the repository is written to. Putting the outcome in place is `place.py`.
+
+Two texts that began as one, merged by git: in a folder of its own, nothing of a repository is read or written.
+
+Line ends do not count: a text is merged with LF, and the outcome has those of the text that is here.
 """
 
 from __future__ import annotations
@@ -17,34 +21,35 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from outlast.files import git
-from outlast.files.bound import Sight, sight
-from outlast.files.git import Answer
+from outlast.files.git import GitAnswer
+from outlast.files.snapshot import Sight, sight
 from outlast.handoffs.handoff import Bound
-from outlast.store.blobs.folder import translated
+from outlast.store.disk import translated
 from outlast.values.frozen import NamedTuple, dataclass
 
 _MODES = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link", "160000": "submodule"}
 _AT_ONCE = 200  # paths in one command; each may be 4 KiB long
-_INDEX = re.compile(rb"^index [0-9a-f]+\.\.([0-9a-f]+)(?: (\d+))?$", re.MULTILINE)
+_INDEX = re.compile(rb"^index ([0-9a-f]+)\.\.([0-9a-f]+)(?: (\d+))?$", re.MULTILINE)
+_OLD_MODE = re.compile(rb"^(?:old mode|deleted file mode) (\d+)$", re.MULTILINE)
 _NEW_MODE = re.compile(rb"^new (?:file )?mode (\d+)$", re.MULTILINE)
 
 
-class Entry(NamedTuple):
+class GitEntry(NamedTuple):
     """A file as git has it: what it is, and the id of its content."""
 
     mode: str  # file, exec, link, submodule; absent
     id: str = ""
 
 
-NOTHING = Entry("absent")
+NOTHING = GitEntry("absent")
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """One file that the patch makes, and what the commit has in its place."""
 
-    head: Entry
-    goal: Entry
+    head: GitEntry
+    goal: GitEntry
     content: bytes = b""
 
 
@@ -57,7 +62,7 @@ class Patched:
     conflicts: dict[str, str] = field(default_factory=dict)  # and why
 
 
-class Unreadable(Exception):
+class UnreadablePatch(Exception):
     """Git makes nothing of the patch."""
 
 
@@ -71,9 +76,9 @@ class Section(NamedTuple):
 # -- what is there -----------------------------------------------------------------------------------
 
 
-def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
+def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, GitEntry]:
     """What a commit has at these paths from the top; what it has not, or git cannot tell of, is left out."""
-    found: dict[str, Entry] = {}
+    found: dict[str, GitEntry] = {}
     if commit != "HEAD" and not git.is_commit(commit):
         return found
     for start in range(0, len(paths), _AT_ONCE):
@@ -82,21 +87,21 @@ def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
             facts, _, path = line.partition("\t")
             mode, _, name = facts.split()
             if mode in _MODES:
-                found[path] = Entry(_MODES[mode], name)
+                found[path] = GitEntry(_MODES[mode], name)
     return found
 
 
-def entry_now(top: Path, path: str, seen: Sight, like: str) -> Entry:
+def entry_now(top: Path, path: str, seen: Sight, like: str) -> GitEntry:
     """What was seen at a path from the top, as git would have it; its id is "" when git cannot tell. `like`: any id."""
     if seen.bound.mode == "link":
-        return Entry("link", _id_of(seen.content or b"", like))
+        return GitEntry("link", _id_of(seen.content or b"", like))
     if seen.bound.mode not in ("file", "exec"):
-        return Entry(seen.bound.mode)
+        return GitEntry(seen.bound.mode)
     answer = _ask(top, "hash-object", "--", path)  # with what git does to line ends, and other filters
-    return Entry(seen.bound.mode, answer.out.decode().strip() if answer and not answer.exit else "")
+    return GitEntry(seen.bound.mode, answer.out.decode().strip() if answer and not answer.exit else "")
 
 
-def is_entry(top: Path, path: str, now: Bound, entry: Entry) -> bool:
+def is_entry(top: Path, path: str, now: Bound, entry: GitEntry) -> bool:
     """Whether what was seen at a path from the top is what git has. A text tells by itself."""
     if now.mode != entry.mode:
         return False
@@ -117,12 +122,12 @@ def sections_of(patch: bytes, left_out: Collection[str]) -> list[Section]:
     No line of content can begin a part: each has a mark in front, or no space in it.
     """
     bodies = re.split(rb"(?m)^(?=diff --git )", patch)[1:]
-    with _room() as folder:
+    with room() as folder:
         file = _file(folder, patch)
         answer = git.ask(Path(folder), "apply", "--numstat", "-z", "--", file, alone=True)  # else paths are cut
     names = [line.split("\t", 2)[2] for line in answer.fields] if answer and not answer.exit else []
     if len(names) != len(bodies):
-        raise Unreadable
+        raise UnreadablePatch
     found = [Section(name, body) for name, body in zip(names, bodies, strict=True)]
     return [section for section in found if section.path not in left_out]
 
@@ -130,7 +135,7 @@ def sections_of(patch: bytes, left_out: Collection[str]) -> list[Section]:
 def patched(top: Path, commit: str, sections: Sequence[Section]) -> Patched:
     """What the sections make of the commit. Raises Unreadable when git makes nothing of them."""
     heads = entries(top, commit, sorted({each.path for each in sections}))
-    goals: dict[str, Entry] = {}
+    goals: dict[str, GitEntry] = {}
     for each in sections:  # what becomes a link is taken away first, in a section of its own
         goals[each.path] = _goal(each.body, heads.get(each.path, NOTHING))
     submodules = {path for path, goal in goals.items() if "submodule" in (goal.mode, heads.get(path, NOTHING).mode)}
@@ -140,26 +145,26 @@ def patched(top: Path, commit: str, sections: Sequence[Section]) -> Patched:
     return Patched(made, tuple(sorted(present)), conflicts)
 
 
-def _is_now(top: Path, path: str, goal: Entry) -> bool:
+def _is_now(top: Path, path: str, goal: GitEntry) -> bool:
     return entry_now(top, path, sight(top, path), goal.id) == goal
 
 
-def _goal(body: bytes, head: Entry) -> Entry:
+def _goal(body: bytes, head: GitEntry) -> GitEntry:
     """What one section makes of a file, by its own words."""
     lines = body.split(b"\n@@ ")[0]
     if b"\ndeleted file mode " in lines:
         return NOTHING
     index, new = _INDEX.search(lines), _NEW_MODE.search(lines)
-    mode = new[1] if new else index[2] if index else None
+    mode = new[1] if new else index[3] if index else None
     known = _MODES.get((mode or b"").decode(), head.mode)
-    return Entry(known, index[1].decode() if index else head.id)
+    return GitEntry(known, index[2].decode() if index else head.id)
 
 
 def _applied(top: Path, commit: str, sections: Sequence[Section]) -> tuple[dict[str, Made], dict[str, str]]:
     """What the sections make together, or why some of them make nothing."""
     if not sections:
         return {}, {}
-    with _room() as folder:
+    with room() as folder:
         ask = _aside(top, folder)
         if not _went_well(ask("read-tree", commit)):
             return {}, {each.path: "git cannot read the commit here" for each in sections}
@@ -172,11 +177,45 @@ def _applied(top: Path, commit: str, sections: Sequence[Section]) -> tuple[dict[
     return made, dict.fromkeys(bad, "its uncommitted changes do not fit what the commit here has")
 
 
+def sides(top: Path, section: Section) -> tuple[Made, bytes] | None:
+    """What one section makes of the content that it was made for, and that content; None when it is not known here."""
+    lines = section.body.split(b"\n@@ ")[0]
+    index, old = _INDEX.search(lines), _OLD_MODE.search(lines)
+    if index is None:
+        return None
+    mode = (old[1] if old else index[3] or b"100644").decode()
+    with room() as folder:
+        ask = _aside(top, folder)
+        if index[1].strip(b"0"):
+            ask("update-index", "--add", "--cacheinfo", f"{mode},{index[1].decode()},{section.path}")
+        before = _staged(ask, section.path)
+        if not _applies(ask, folder, [section]):
+            return None
+        after = _staged(ask, section.path)
+        try:
+            return Made(before, after, _content(ask, section.path, after)), _content(ask, section.path, before)
+        except UnreadablePatch:
+            return None
+
+
+def _staged(ask: Callable[..., GitAnswer | None], path: str) -> GitEntry:
+    answer = ask("ls-files", "-z", "--stage", "--", path)
+    for line in answer.fields if answer and not answer.exit else ():
+        mode, name, _ = line.partition("\t")[0].split()
+        return GitEntry(_MODES.get(mode, "special"), name)
+    return NOTHING
+
+
+def content_of(top: Path, path: str, entry: GitEntry) -> bytes:
+    """What a checkout would write at a path from the top. Raises Unreadable when git cannot tell."""
+    return _content(partial(_ask, top), path, entry)
+
+
 def _of(sections: Sequence[Section], paths: Collection[str]) -> list[Section]:
     return [section for section in sections if section.path in paths]
 
 
-def _aside(top: Path, folder: str) -> Callable[..., Answer | None]:
+def _aside(top: Path, folder: str) -> Callable[..., GitAnswer | None]:
     """Ask git with an index, and a place for what it makes, of one's own."""
     real = _ask(top, "rev-parse", "--git-path", "objects")
     objects = os.path.join(top, os.fsdecode(real.out.removesuffix(b"\n")) if real else "")
@@ -191,30 +230,32 @@ def _aside(top: Path, folder: str) -> Callable[..., Answer | None]:
     )
 
 
-def _applies(ask: Callable[..., Answer | None], folder: str, sections: Sequence[Section], *options: str) -> bool:
+def _applies(ask: Callable[..., GitAnswer | None], folder: str, sections: Sequence[Section], *options: str) -> bool:
     file = _file(folder, b"".join(each.body for each in sections))
     plain = ("--cached", "--whitespace=nowarn", "--no-ignore-whitespace", "-p1")
     return _went_well(ask("apply", *plain, *options, "--", file))
 
 
-def _made(ask: Callable[..., Answer | None], commit: str) -> dict[str, Made]:
+def _made(ask: Callable[..., GitAnswer | None], commit: str) -> dict[str, Made]:
     answer = ask("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", commit)
     if not answer or answer.exit or not answer.whole:
-        raise Unreadable
+        raise UnreadablePatch
     fields, made = iter(answer.fields), {}
     for facts, path in zip(fields, fields, strict=True):
         old_mode, mode, old, new, _ = facts.removeprefix(":").split()
-        head, goal = (Entry(_MODES[m], i) if m in _MODES else NOTHING for m, i in ((old_mode, old), (mode, new)))
+        head, goal = (GitEntry(_MODES[m], i) if m in _MODES else NOTHING for m, i in ((old_mode, old), (mode, new)))
         made[path] = Made(head, goal, _content(ask, path, goal) if goal != NOTHING else b"")
     return made
 
 
-def _content(ask: Callable[..., Answer | None], path: str, goal: Entry) -> bytes:
+def _content(ask: Callable[..., GitAnswer | None], path: str, goal: GitEntry) -> bytes:
     """What a checkout would write: with this clone's line ends."""
+    if goal == NOTHING:
+        return b""
     how = ("blob", goal.id) if goal.mode == "link" else ("--filters", f"--path={path}", goal.id)
     answer = ask("cat-file", *how)
     if not answer or answer.exit or not answer.whole:
-        raise Unreadable
+        raise UnreadablePatch
     return answer.out
 
 
@@ -222,7 +263,7 @@ def _content(ask: Callable[..., Answer | None], path: str, goal: Entry) -> bytes
 
 
 @contextmanager
-def _room() -> Iterator[str]:
+def room() -> Iterator[str]:
     """A folder that is gone afterwards. What the disk refuses is said of it."""
     try:
         with TemporaryDirectory() as folder:
@@ -238,10 +279,71 @@ def _file(folder: str, content: bytes) -> str:
     return path
 
 
-def _went_well(answer: Answer | None) -> bool:
+def _went_well(answer: GitAnswer | None) -> bool:
     return answer is not None and not answer.exit
 
 
-def _ask(top: Path, *command: str, **settings: str) -> Answer | None:
+def _ask(top: Path, *command: str, **settings: str) -> GitAnswer | None:
     """Ask about this work tree and no other."""
     return git.ask(top, *command, top=top, settings=settings)
+
+
+_LABELS = ("here", "where the work began", "the handoff")
+_MARK = b"<<<<<<< here\n"
+_TEXT_BYTES = 8_000  # git takes for text what has no NUL in so many
+
+
+class Merged(NamedTuple):
+    """The outcome, and how many conflicts are left in it, between marks."""
+
+    content: bytes
+    conflicts: int = 0
+
+
+def merged(base: bytes, here: bytes, work: bytes) -> Merged | None:
+    """What becomes of a text that was changed here and by the work; None when one is no text, or there is no git."""
+    if any(b"\0" in content[:_TEXT_BYTES] for content in (base, here, work)):
+        return None
+    sides = dict(zip(("here", "base", "work"), map(_with_lf, (here, base, work)), strict=True))
+    with room() as folder:
+        for name, content in sides.items():
+            Path(folder, name).write_bytes(content)
+        labels = [word for label in _LABELS for word in ("-L", label)]
+        answer = git.ask(Path(folder), "merge-file", "-p", "-q", "--diff3", *labels, *sides, alone=True)
+    if answer is None or not answer.whole or answer.exit > 127:  # as many conflicts; more is an error
+        return None
+    return Merged(with_ends_of(here, answer.out), answer.exit)
+
+
+def may_hold(base: bytes, here: bytes, work: bytes) -> bool:
+    """Whether a text may be the outcome of such a merge: undone and merged again it is what it is.
+
+    To merge the work into it a second time would then double what the work added, where lines are there more than once.
+    """
+    without = merged(work, here, base)
+    if without is None or without.conflicts or without.content == here:
+        return False
+    return merged(base, without.content, work) == Merged(here)
+
+
+def has_marks(content: bytes) -> bool:
+    """Whether an earlier merge left conflicts in it that nobody has solved."""
+    return any(line == _MARK for line in _with_lf(content).splitlines(keepends=True))
+
+
+def with_ends_of(here: bytes, content: bytes) -> bytes:
+    """The content with the line ends that are used here, where both use only one kind."""
+    if _ends(here) == "CRLF" and _ends(content) == "LF":
+        return content.replace(b"\n", b"\r\n")
+    if _ends(here) == "LF" and _ends(content) == "CRLF":
+        return content.replace(b"\r\n", b"\n")
+    return content
+
+
+def _with_lf(content: bytes) -> bytes:
+    return content.replace(b"\r\n", b"\n") if _ends(content) == "CRLF" else content
+
+
+def _ends(content: bytes) -> str:
+    lines, pairs = content.count(b"\n"), content.count(b"\r\n")
+    return "" if not lines else "LF" if not pairs else "CRLF" if pairs == lines else "mixed"

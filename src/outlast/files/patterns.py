@@ -90,12 +90,6 @@ def matches(pattern: str, path: str) -> bool:
     return one(pattern).matches(path)
 
 
-def matching(paths: Iterable[str], patterns: Iterable[str]) -> set[str]:
-    """Those of the paths that are meant by any of the patterns."""
-    meant = Patterns.of(patterns)
-    return {path for path in paths if meant.matches(path)}
-
-
 def never(name: str) -> bool:
     """Names that no pattern finds, as a file or as a folder on the way."""
     return name in (".git", ".outlast") or name.startswith(".outlast-")

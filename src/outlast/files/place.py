@@ -1,173 +1,123 @@
 """Putting files in place, all or none: everything is staged and synced first, then renamed, one by one.
 
-What cannot be staged (a full disk, a folder that cannot be written) shows before any file is touched. A crash between
-two renames leaves some files in place and the rest as they were; placing again clears up and does the rest. Files are
-staged in a folder of the root that git does not see, those of another file system in one of theirs. No link is followed
-on the way. What should be where, and whether it may, is decided by the caller.
+The order of writes: (1) the new content of every file, staged; (2) what gives way, kept beside it; (3) a note of all
+that, by which it can be undone; (4) the renames; (5) the note and what was staged go. What cannot be staged (a full
+disk, a folder that cannot be written) shows before any file is touched. An error or Ctrl-C among the renames undoes
+those that were done. A crash up to (3) has touched nothing; one later is undone, by the note, by the next call for the
+same work (`undo_interrupted`), which then begins anew: nothing is merged into what was merged already. What somebody
+edited since is left alone.
+
+Files are staged in a folder of the root that git does not see, those of another file system in one of theirs. No link
+is followed on the way. What should be where, and whether it may, is decided by the caller.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from outlast import failpoints
-from outlast.errors import DiskFull, NotApplicable
-from outlast.files.bound import sight
+from outlast.files.changes import text
+from outlast.files.snapshot import sight
+from outlast.files.staging import (
+    Edited,
+    above_of,
+    alone,
+    clear,
+    folder_at,
+    hide,
+    is_folder,
+    named,
+    reached,
+    remove_empty,
+    staged_name,
+    staging,
+)
+from outlast.files.undo import UndoNote, note, undo
 from outlast.handoffs.handoff import ABSENT, Bound
-from outlast.values.digest import identity
+from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
-
-MODES = ("file", "exec", "link", "absent")  # what a file can be made
-STAGING = ".outlast-apply"
 
 
 class Put(NamedTuple):
     """One file as it shall be, and what was found in its place when that was decided."""
 
     path: str  # from the root, without a link in it
-    mode: str  # one of MODES
+    mode: str  # file, exec, link, absent
     content: bytes = b""  # of a link: its target
     found: Bound = ABSENT
 
 
-def place(root: Path, puts: Sequence[Put], anchor: str) -> None:
+def place(root: Path, puts: Sequence[Put], anchor: str, of: str = "") -> None:
     """Put every file in its place, durably. Raises NotApplicable or DiskFull, having touched nothing.
 
-    Should a file change or the disk fail in the middle, the error says how far it got.
+    Should a file change or the disk fail in the middle, what was placed is undone. `of`: whose work it is; only a call
+    for the same undoes what a crash left.
     """
-    with _alone(root, anchor):
+    puts = sorted(puts, key=lambda put: put.mode != "absent")  # a file that goes may be where a folder has to be
+    with alone(root, anchor):
         depths = {put.path: _depth(root, put.path) for put in puts}
-        _clear(root, depths)
+        clear(root, depths)
         try:
             _stage(root, puts, depths, anchor)
-            _place_all(root, puts, depths, anchor)
-        finally:
-            _clear(root, depths)
+            note(root, [_noted(put, depths[put.path]) for put in puts], anchor, of)
+        except BaseException:
+            clear(root, depths)
+            raise
+        _place_all(root, puts, depths, anchor)
+        clear(root, depths)
 
 
 def _place_all(root: Path, puts: Sequence[Put], depths: Mapping[str, int], anchor: str) -> None:
-    order = sorted(puts, key=lambda put: put.mode != "absent")  # a file that goes may be where a folder has to be
-    for done, put in enumerate(order):
-        state = f"{done} of {len(order)} files are in place, applying again does the rest"
-        with _named(root, put.path, anchor, state):
-            _place(root, put, depths[put.path])
-        _reached("apply.written")
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)
-
-
-@contextmanager
-def _alone(root: Path, anchor: str) -> Iterator[None]:
-    """Nobody else places files below this root meanwhile. The lock goes with the process that holds it."""
-    with _named(root, str(root), anchor, "nothing was touched"):
-        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    done: list[UndoNote] = []
     try:
-        with _named(root, str(root), anchor, "nothing was touched"):
-            free = _locked(handle)
-        if not free:
-            raise NotApplicable(anchor, f"another process is applying in {str(root)!r} right now, wait for it")
-        yield
-    finally:
-        os.close(handle)
+        for put in puts:
+            done.append(_noted(put, depths[put.path]))
+            with named(root, put.path, anchor, "all else is as it was"):
+                _place(root, put, depths[put.path])
+            reached("apply.written")
+    except BaseException:  # Ctrl-C too: half of it is nothing that anybody asked for
+        undo(root, done, anchor)  # where that is not let end, the note stays for the next call
+        clear(root, depths)
+        raise
 
 
-def _locked(handle: int) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def _named(root: Path, path: str, anchor: str, state: str) -> Iterator[None]:
-    """What the file system refuses, said of the file."""
-    try:
-        yield
-    except _Edited:
-        raise NotApplicable(anchor, f"{path!r} changed just now; {state}") from None
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(str(root)) from error
-        raise NotApplicable(anchor, f"{path!r}: {error.strerror or error}; {state}") from error
-
-
-class _Edited(Exception):
-    """A file is no longer what it was when it was decided what to do with it."""
-
-
-# -- staging -----------------------------------------------------------------------------------------
+def _noted(put: Put, depth: int) -> UndoNote:
+    found = put.found.mode in ("file", "exec", "link")
+    return UndoNote(text(put.path), depth, put.mode, "" if put.mode == "absent" else digest(put.content), found)
 
 
 def _stage(root: Path, puts: Sequence[Put], depths: Mapping[str, int], anchor: str) -> None:
     """Stage the content of every file, synced, so deep on the way to its place."""
     for put in puts:
-        with _named(root, put.path, anchor, "nothing was touched"):
+        with named(root, put.path, anchor, "nothing was touched"):
             _stage_one(root, put, depths[put.path])
-        _reached("apply.staged")
+        reached("apply.staged")
 
 
-def _staged_name(path: str) -> str:
-    return identity(os.fsencode(path))
-
-
-def _staging(path: str, depth: int) -> list[str]:
-    """The folder that a file is staged in."""
-    return [*_above(path)[:depth], STAGING]
-
-
-def _above(path: str) -> list[str]:
-    return path.split("/")[:-1]
+def _stage_one(root: Path, put: Put, depth: int) -> None:
+    if put.mode == "absent":
+        return
+    with folder_at(root, staging(put.path, depth), make=True) as folder:
+        hide(folder)
+        if put.mode == "link":
+            os.symlink(os.fsdecode(put.content), staged_name(put.path), dir_fd=folder)
+        else:
+            _write(folder, staged_name(put.path), put, root / put.path)
+        os.fsync(folder)
 
 
 def _depth(root: Path, path: str) -> int:
     """How deep on the way to a file its file system begins: from there it can be renamed into its place."""
     at, device, found = str(root), os.stat(root).st_dev, 0
-    for depth, name in enumerate(_above(path), 1):
+    for depth, name in enumerate(above_of(path), 1):
         at = f"{at}/{name}"
         if not is_folder(at):
             break
         if (here := os.lstat(at).st_dev) != device:
             device, found = here, depth
     return found
-
-
-def is_folder(path: str) -> bool:
-    """Whether there is a folder, and no link to one."""
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _stage_one(root: Path, put: Put, depth: int) -> None:
-    if put.mode == "absent":
-        return
-    with folder_at(root, _staging(put.path, depth), make=True) as folder:
-        _hide(folder)
-        if put.mode == "link":
-            os.symlink(os.fsdecode(put.content), _staged_name(put.path), dir_fd=folder)
-        else:
-            _write(folder, _staged_name(put.path), put, root / put.path)
-        os.fsync(folder)
-
-
-def _hide(folder: int) -> None:
-    """Git sees nothing of what is in there."""
-    with suppress(FileExistsError):
-        handle = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
-        os.write(handle, b"*\n")
-        os.close(handle)
 
 
 def _write(folder: int, name: str, put: Put, place: Path) -> None:
@@ -185,54 +135,22 @@ def _bits(put: Put, fresh: int, place: Path) -> int:
     return bits | (bits & 0o444) >> 2 if put.mode == "exec" else bits & ~0o111
 
 
-def _clear(root: Path, depths: Mapping[str, int]) -> None:
-    """Remove what was staged, by whichever try; `.gitignore` last, and what cannot be removed stays ignored."""
-    for names in sorted({(STAGING,), *(tuple(_staging(path, depth)) for path, depth in depths.items())}):
-        with suppress(OSError), folder_at(root, names[:-1]) as above:
-            with folder_at(root, names) as folder:
-                for name in sorted(os.listdir(folder), key=lambda name: name == ".gitignore"):
-                    os.unlink(name, dir_fd=folder)
-            os.rmdir(STAGING, dir_fd=above)
-
-
-# -- in place ----------------------------------------------------------------------------------------
-
-
 def _place(root: Path, put: Put, depth: int) -> None:
-    above, name = _above(put.path), put.path.split("/")[-1]
+    above, name = above_of(put.path), put.path.split("/")[-1]
     _expect(root, put)
     if put.mode == "absent":
         with folder_at(root, above) as folder:
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
         return
-    with folder_at(root, _staging(put.path, depth)) as staged, folder_at(root, above, make=True) as folder:
-        os.replace(_staged_name(put.path), name, src_dir_fd=staged, dst_dir_fd=folder)
+    with folder_at(root, staging(put.path, depth)) as staged, folder_at(root, above, make=True) as folder:
+        os.replace(staged_name(put.path), name, src_dir_fd=staged, dst_dir_fd=folder)
         os.fsync(folder)
 
 
 def _expect(root: Path, put: Put) -> None:
     """The file is still what was found. Empty folders make room for a file."""
     if put.found.why == "folder":
-        for folder, _, _ in os.walk(root / put.path, topdown=False):
-            os.rmdir(folder)
+        remove_empty(root, put.path)
     elif sight(root, put.path).bound != put.found:
-        raise _Edited
-
-
-@contextmanager
-def folder_at(root: Path, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """The folder, reached without following a link, and made where it is missing if that is asked for."""
-    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for name in names:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o700 if name == STAGING else 0o777, dir_fd=handle)
-                    os.fsync(handle)
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)
+        raise Edited

@@ -4,15 +4,59 @@ What is asked of git afterwards is asked with these very folders, so that git an
 of git's that leads out (a link, a pointer that is not pointed back at, an object store elsewhere) is somebody else's
 word for where to read: `LeadsOut`, which `git.py` lets pass only where git's own `safe.directory` names the
 repository. What leads into /proc, /dev or /sys, and pipes and devices, pass never. No file is waited for.
+
+Where a repository is fetched from, in one spelling: however a clone writes it, and without who may.
+
+`git@host:a/b.git`, `ssh://git@host:22/a/b` and `https://me:token@host/A/b.git/` are one repository.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
+from urllib.parse import unquote
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+
+
+def spelled(url: str, top: str) -> str:
+    """A remote in its one spelling: `host/path`, or a real path of this machine; "" for what is neither."""
+    scheme, mark, rest = url.partition("://")
+    if mark and _SCHEME.fullmatch(scheme):
+        host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
+        path = unquote(slash + path)
+        return _local(path) if scheme.lower() == "file" else _remote(host, path)
+    host, mark, path = _short(url)
+    if mark and "/" not in host and not path.startswith(":"):
+        return _remote(host, path)
+    return "" if "::" in url or not url else _local(os.path.join(top, os.path.expanduser(url)))
+
+
+def _short(url: str) -> tuple[str, str, str]:
+    """The halves of `host:path`, as ssh has it: an address with colons stands in brackets."""
+    host, mark, path = url.partition("]:")
+    return (f"{host}]", mark, path) if mark and "[" in host else url.partition(":")
+
+
+def _remote(place: str, path: str) -> str:
+    """Names of hosts have no case, and forges' repositories none either. Neither who fetches is kept nor the port."""
+    host = place.rpartition("@")[2]
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    return "/".join([host, *names]).lower().removesuffix(".git") if host and names else ""
+
+
+def _local(path: str) -> str:
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # a NUL
+        return ""
+    return real.removesuffix("/.git").removesuffix(".git")
+
 
 _SHARED_MEMORY = "/dev/shm"  # a file system like any other
 _LINE_BYTES = 4096
@@ -76,14 +120,19 @@ def find(top: str) -> Repository:
 
 def check(repository: Repository) -> None:
     """Raises LeadsOut for the first thing that leads out of the repository."""
+    check_folders(repository)
+    for folder in dict.fromkeys((repository.own, repository.common)):
+        _check_entries(repository, _entries(folder))
+    _check_alternates(repository, os.path.join(repository.common, "objects"))
+
+
+def check_folders(repository: Repository) -> None:
+    """Raises LeadsOut if its git folders do not know of the work tree."""
     top, own, common = repository
     if not is_below(own, top) and not _is_named_back(repository):
         raise LeadsOut(os.path.join(top, ".git"), f"leads to {own!r}, which does not know of this folder")
     if common != own and os.path.dirname(own) != os.path.join(common, "worktrees"):
         raise LeadsOut(os.path.join(own, "commondir"), f"leads to {common!r}, which has no such work tree")
-    for folder in dict.fromkeys((own, common)):
-        _check_entries(repository, _entries(folder))
-    _check_alternates(repository, os.path.join(common, "objects"))
 
 
 def _is_named_back(repository: Repository) -> bool:
@@ -104,6 +153,78 @@ def _is_module(own: str, around: str) -> bool:
     except (LeadsOut, OSError):
         return False
     return any(is_below(own, os.path.join(each, "modules")) for each in (outer.own, outer.common))
+
+
+# -- the main work tree ------------------------------------------------------------------------------
+
+
+def nearest(folder: str | os.PathLike[str], name: str) -> str:
+    """The nearest folder of this name upward, else where it is to be made: one for all work trees of a repository.
+
+    A linked work tree has that of the same folder of the main one. It is not looked for above the top, and made there;
+    outside of git it is looked for up to `/`, and made right here.
+    """
+    here = os.path.realpath(folder)
+    if (top := top_of(here)) is not None:
+        first, last = _in_main(here, top)
+    else:
+        first, last = _above_bare(here)
+    found = next((each for each in _upward(first, last) if os.path.isdir(os.path.join(each, name))), None)
+    return os.path.join(found or (here if last == "/" else last), name)
+
+
+def _upward(first: str, last: str) -> Iterator[str]:
+    while first != last:
+        yield first
+        first = os.path.dirname(first)
+    yield last
+
+
+def _above_bare(here: str) -> tuple[str, str]:
+    """The folder that the bare repository is in which this one is, or is in; else all of them up to `/`."""
+    for each in _upward(here, "/"):
+        if os.path.isfile(f"{each}/HEAD") and os.path.isdir(f"{each}/objects") and os.path.isdir(f"{each}/refs"):
+            return os.path.dirname(each), os.path.dirname(each)
+    return here, "/"
+
+
+def _in_main(here: str, top: str) -> tuple[str, str]:
+    """The folder of the main work tree that this one is in its own, and the top of the main one."""
+    main = top
+    with suppress(LeadsOut, OSError):
+        found = find(top)
+        if found.common != found.own and _is_believed(found):
+            main = _main_of(found)
+    return os.path.normpath(os.path.join(main, os.path.relpath(here, top))), main
+
+
+def _is_believed(found: Repository) -> bool:
+    try:
+        check_folders(found)
+    except LeadsOut as error:
+        from outlast.files.ask_git import is_safe
+
+        return not error.always and is_safe(found.top)
+    return True
+
+
+def _main_of(found: Repository) -> str:
+    """The top of the main work tree; of a bare repository, which has none, the folder that it is in."""
+    above, name = os.path.split(found.common)
+    if name == ".git":
+        return above
+    for said in _said_trees(found.common):
+        with suppress(LeadsOut, OSError):
+            if find(tree := followed(os.path.join(found.common, said))).own == found.common:
+                return tree
+    return found.top if ".git" in above.split("/") else above  # nothing is made in a folder of git's
+
+
+def _said_trees(common: str) -> list[str]:
+    """Where the settings of a submodule's git folder say that its work tree is."""
+    text = "".join(_text(os.path.join(common, name), _ALTERNATES_BYTES) for name in ("config", "config.worktree"))
+    settings = (line.partition("=") for line in text.splitlines())
+    return [value.strip().strip('"') for key, _, value in settings if key.strip().lower() == "worktree"]
 
 
 # -- the index ---------------------------------------------------------------------------------------

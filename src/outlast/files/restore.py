@@ -17,10 +17,10 @@ from pathlib import Path
 
 from outlast import failpoints
 from outlast.errors import DiskFull, EditedSince, NotRestorable
-from outlast.files.changes import Change, Seen, changes, edited_since, not_restorable, only_permissions
-from outlast.files.place import folder_at
+from outlast.files.changes import FileChange, SeenFile, changes, edited_since, not_restorable, only_permissions
 from outlast.files.snapshot import holds_secret, look, look_at
-from outlast.store.blobs.folder import Blobs
+from outlast.files.staging import folder_at
+from outlast.store.contract.blobs import Blobs
 from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
 
@@ -31,10 +31,10 @@ Saved = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredFiles:
     """What was put back."""
 
-    restored: tuple[Change, ...]  # the changes that were undone
+    restored: tuple[FileChange, ...]  # the changes that were undone
     saved: dict[str, str]  # path of each file that gave way, and the blob with its content
     not_kept: tuple[str, ...]  # files whose content before is not kept; they had not changed
 
@@ -42,14 +42,14 @@ class Restored:
 def restore(
     root: Path,
     patterns: Sequence[str],
-    before: Mapping[str, Seen],
+    before: Mapping[str, SeenFile],
     blobs: Blobs,
     *,
     known_after: Mapping[str, str] | None = None,
     ended_at_us: int | None = None,
     secrets: Collection[str] = (),
     record: Callable[[Saved], None] | None = None,
-) -> Restored:
+) -> RestoredFiles:
     """Put the declared files back as they were `before`, and give what gave way, saved as blobs.
 
     `known_after` has the digests of the files when the attempt ended ("" for none); without it, `ended_at_us` is when
@@ -65,12 +65,12 @@ def restore(
 
 def put_back(
     root: Path,
-    wanted: Mapping[str, Seen],
+    wanted: Mapping[str, SeenFile],
     blobs: Blobs,
     *,
     secrets: Collection[str] = (),
     record: Callable[[Saved], None] | None = None,
-) -> Restored:
+) -> RestoredFiles:
     """Put just these files back, whatever is there now: it gives way, saved as `restore` saves it.
 
     Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
@@ -89,13 +89,13 @@ def _is_reached(root: Path, path: str) -> bool:
 
 def _restored(
     root: Path,
-    undo: tuple[Change, ...],
-    before: Mapping[str, Seen],
-    now: Mapping[str, Seen],
+    undo: tuple[FileChange, ...],
+    before: Mapping[str, SeenFile],
+    now: Mapping[str, SeenFile],
     blobs: Blobs,
     secrets: Collection[str],
     record: Callable[[Saved], None] | None,
-) -> Restored:
+) -> RestoredFiles:
     saved = _save(root, undo, before, now, blobs, secrets)
     if record:
         record(saved)
@@ -104,7 +104,7 @@ def _restored(
         with _named(root, change.path):
             _put_back(root, change.path, before.get(change.path), now.get(change.path), blobs)
         _reached("restore.written")
-    return Restored(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
+    return RestoredFiles(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
 
 
 def _reached(point: str) -> None:
@@ -112,7 +112,7 @@ def _reached(point: str) -> None:
         failpoints.armed(point)
 
 
-def _removals_first(undo: tuple[Change, ...]) -> list[Change]:
+def _removals_first(undo: tuple[FileChange, ...]) -> list[FileChange]:
     """A created file may be where a folder has to be again, or inside of what was a file."""
     return sorted(undo, key=lambda change: change.change != "created")
 
@@ -123,12 +123,12 @@ def _removals_first(undo: tuple[Change, ...]) -> list[Change]:
 def refuse_restore(
     root: Path,
     patterns: Sequence[str],
-    before: Mapping[str, Seen],
+    before: Mapping[str, SeenFile],
     blobs: Blobs,
     *,
     known_after: Mapping[str, str] | None = None,
     ended_at_us: int | None = None,
-) -> tuple[dict[str, Seen], tuple[Change, ...]]:
+) -> tuple[dict[str, SeenFile], tuple[FileChange, ...]]:
     """The files as they are, and what would be undone. Raises EditedSince or NotRestorable; touches nothing."""
     now = look(root, patterns)
     undo = changes(before, now)
@@ -138,7 +138,7 @@ def refuse_restore(
 
 
 def _refuse_edited(
-    root: Path, undo: tuple[Change, ...], known_after: Mapping[str, str] | None, ended_at_us: int | None
+    root: Path, undo: tuple[FileChange, ...], known_after: Mapping[str, str] | None, ended_at_us: int | None
 ) -> None:
     edited: Sequence[str] = ()
     if known_after is not None:
@@ -158,7 +158,7 @@ def _written_after(root: Path, path: str, at_us: int) -> bool:
 
 
 def _refuse_impossible(
-    root: Path, undo: tuple[Change, ...], before: Mapping[str, Seen], now: Mapping[str, Seen], blobs: Blobs
+    root: Path, undo: tuple[FileChange, ...], before: Mapping[str, SeenFile], now: Mapping[str, SeenFile], blobs: Blobs
 ) -> None:
     found = dict(not_restorable(undo, before, now))
     created = {change.path for change in undo if change.change == "created"}
@@ -217,9 +217,9 @@ def _files_below(root: Path, path: str) -> Iterator[str]:
 
 def _save(
     root: Path,
-    undo: tuple[Change, ...],
-    before: Mapping[str, Seen],
-    now: Mapping[str, Seen],
+    undo: tuple[FileChange, ...],
+    before: Mapping[str, SeenFile],
+    now: Mapping[str, SeenFile],
     blobs: Blobs,
     secrets: Collection[str],
 ) -> dict[str, str]:
@@ -235,7 +235,7 @@ def _save(
     return {path: blobs.put(_content(root, path, now[path])) for path in giving_way}
 
 
-def _content(root: Path, path: str, expected: Seen) -> bytes:
+def _content(root: Path, path: str, expected: SeenFile) -> bytes:
     found = look_at(f"{root}/{path}", SAVE_BYTES)
     if not found or found.seen.what != expected.what or found.content is None:
         raise EditedSince(repr(path))
@@ -256,7 +256,7 @@ def _named(root: Path, path: str) -> Iterator[None]:
         raise _not_restorable({path: error.strerror or str(error)}) from error
 
 
-def _put_back(root: Path, path: str, before: Seen | None, now: Seen | None, blobs: Blobs) -> None:
+def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | None, blobs: Blobs) -> None:
     _expect(root, path, now)
     *above, name = path.split("/")
     with folder_at(root, above, make=True) as folder:
@@ -269,7 +269,7 @@ def _put_back(root: Path, path: str, before: Seen | None, now: Seen | None, blob
         os.fsync(folder)
 
 
-def _expect(root: Path, path: str, now: Seen | None) -> None:
+def _expect(root: Path, path: str, now: SeenFile | None) -> None:
     """The file is still the one whose content was saved. Empty folders may make room for a file."""
     if now is None and _kind(root / path) == "folder":
         for folder, _, _ in os.walk(root / path, topdown=False):
@@ -288,7 +288,7 @@ def _set_bits(folder: int, name: str, bits: int) -> None:
         os.close(handle)
 
 
-def _write(folder: int, name: str, before: Seen, content: bytes) -> None:
+def _write(folder: int, name: str, before: SeenFile, content: bytes) -> None:
     """The file, whole, under its name. The name on the way is the same each time: a second try clears up the first."""
     on_the_way = f".outlast-{identity(os.fsencode(name))}"
     with suppress(FileNotFoundError):

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from posixpath import normpath, relpath
-from typing import TYPE_CHECKING
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
-from outlast.files.bound import can_be_a_path, sight
 from outlast.files.changes import path_of, text
-from outlast.handoffs.handoff import Binding, Handoff
+from outlast.files.patterns import never
+from outlast.files.snapshot import can_be_a_path
+from outlast.handoffs.handoff import Binding
 from outlast.home.process import this_place
 
-if TYPE_CHECKING:
-    from outlast.home.home import Runtime
 
-
-def root_of(runtime: Runtime, given: str | None) -> Path:
+def root_from(given: str | None, stands: str = "", project: Path | None = None) -> Path:
     """The folder that paths are relative to: the one given, else the project's, else the top of the repository.
+
+    We are where we `stand`: without it, in the current folder.
 
     The project (where `.outlast` lies) counts only when we are in it and it is no larger than the repository.
     Raises HandoffInvalid when there is no such folder.
     """
     if given is not None:
         return _given(given)
-    here = _here()
-    top, project = git.top_of(here), runtime.project
+    here = _here(stands)
+    top = git.top_of(here)
     if project and here.is_relative_to(project) and (top is None or project.is_relative_to(top)):
         return project
     return top or here
@@ -45,9 +43,9 @@ def _given(given: str) -> Path:
     return Path(os.path.realpath(given))
 
 
-def _here() -> Path:
+def _here(stands: str) -> Path:
     try:
-        return Path(os.path.realpath(os.getcwd()))
+        return Path(os.path.realpath(stands or os.getcwd()))
     except FileNotFoundError as error:
         remedy = "go to a folder that exists, or give repo_root (--repo DIR)"
         raise HandoffInvalid("repo_root", "the current folder does not exist any more", remedy) from error
@@ -69,61 +67,48 @@ def relative_to(root: Path, given: str, field: str) -> str:
     return path
 
 
-def place_of(runtime: Runtime, handoff: Handoff, given: str | None) -> Path | None:
-    """Where the files of a handoff can be looked at; None when nothing here is known to be that work.
+class Stand:
+    """A folder that somebody is in, and its repository, of which git is asked each thing once."""
 
-    The folder given, else here if this is the same work (also in another folder, clone or worktree), else where it was
-    bound on this host. Raises HandoffInvalid for a given folder that is not there.
-    """
-    here = root_of(runtime, given)
-    bound = handoff.binding
-    if given is not None or bound is None:
-        return here
-    there = Path(path_of(bound.root))
-    if bound.commit:
-        places = (_likewise(here, bound, there), there)
-        return next((each for each in places if _has_work(each, bound, there)), None)
-    if _is_ours(bound) and there.is_dir():
-        return there
-    files = (path_of(path) for path, was in bound.files.items() if was.mode != "absent")
-    return here if any(sight(here, path, -1).bound.mode != "absent" for path in files) else None
+    def __init__(self, here: Path) -> None:
+        self._here, self._top = here, git.top_of(here)
+        self._has, self._known_by = cache(partial(git.has_commit, here)), cache(partial(git.known_by, here))
+
+    def place_of(self, bound: Binding) -> Path | None:
+        """The bound root in the repository here; None when that is not known to be the same one.
+
+        It is the same if it has the bound commit, an equal first commit or an equal remote; where git tells nothing of
+        it, if it is the same folder.
+        """
+        top, there = self._top, Path(path_of(bound.root))
+        if top is None:
+            return there if self._here.is_relative_to(there) and there != there.parent else None
+        has = self._has(bound.commit) if bound.commit else None
+        if has or self._is_marked(top, bound):
+            return _inside(top, bound.prefix)
+        if bound.commit and (has is False or not _is_ours(bound)):
+            return None
+        return _inside(top, bound.prefix) if text(str(top)) == _top_of(bound) else None
+
+    def _is_marked(self, top: Path, bound: Binding) -> bool:
+        """Whether both are known by the same, or one was cloned from where the other is."""
+        found, here, there = self._known_by(), text(str(top)), _top_of(bound)
+        is_clone = here != there and (there in found or here in bound.known_by)
+        return is_clone or not {*found}.isdisjoint(bound.known_by)
 
 
-def own_place_of(runtime: Runtime, handoff: Handoff, given: str | None, own: Collection[Path]) -> Path | None:
-    """The same for a handoff that came from elsewhere: what it says of its root opens no folder of this host.
+def _top_of(bound: Binding) -> str:
+    """The top of the repository that it was bound in."""
+    return bound.root.removesuffix(f"/{bound.prefix}") if bound.prefix else bound.root
 
-    Only the folder given, the one we are in and what is below, and those that are our `own` by an earlier word. Whoever
-    is in `/` is nowhere.
-    """
-    here, bound = root_of(runtime, given), handoff.binding
-    if given is not None:
-        return here
-    if here == here.parent:
+
+def _inside(top: Path, prefix: str) -> Path | None:
+    """The folder of a repository; None for one that is not inside, or git's: it is only somebody's word."""
+    if prefix and not can_be_a_path(path_of(prefix)):
         return None
-    if bound is not None and not _is_own(Path(path_of(bound.root)), here, own):
-        handoff = replace(handoff, binding=replace(bound, root=text(str(here)), host=""))
-    return place_of(runtime, handoff, None)
-
-
-def _is_own(there: Path, here: Path, own: Collection[Path]) -> bool:
-    if there in own:
-        return True
-    if not (there.is_relative_to(here) and os.path.isdir(there)):
-        return False
-    return Path(os.path.realpath(there)).is_relative_to(here)
-
-
-def _likewise(here: Path, bound: Binding, there: Path) -> Path:
-    """The folder of the repository here that the bound root is of its own; here where that is not known."""
-    top, other = git.top_of(here), git.top_of(there) if there.is_dir() else None
-    alike = top / there.relative_to(other) if top and other and there.is_relative_to(other) else here
-    return alike if alike != here and alike.is_dir() and git.has_commit(there, bound.commit) else here
-
-
-def _has_work(place: Path, bound: Binding, there: Path) -> bool:
-    """Whether a folder's repository has the bound commit. Where git cannot tell, the bound root is believed."""
-    has = git.has_commit(place, bound.commit) if place.is_dir() else False
-    return place == there and _is_ours(bound) if has is None else has
+    root = Path(os.path.realpath(top / path_of(prefix)))
+    is_ours = root.is_relative_to(top) and not any(map(never, root.relative_to(top).parts))
+    return root if is_ours else None
 
 
 def _is_ours(bound: Binding) -> bool:

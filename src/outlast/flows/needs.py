@@ -13,6 +13,7 @@ from pathlib import Path
 from outlast.flows.code import parse, scope_of
 from outlast.values.frozen import NamedTuple
 
+_CALLERS = ("step", "effect", "spawn")  # of a run: they call what they are given
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -21,6 +22,21 @@ def needs_of(file: Path, name: str) -> set[str]:
     sources = _Sources(file.parent)
     module = sources.module(file)
     return set(sources.needs(module, name)) if module else set()
+
+
+def surely_needed(file: Path, name: str) -> dict[str, str]:
+    """The keys that a new run of that flow will surely need, each with the step that does.
+
+    As `needs_of`, but for what a run may do without: in a loop or a map, which may have no items; where the body looks
+    after failures; what a call is given. What the flow's modules provide anywhere, also in a step, is left out.
+    """
+    sources = _Sources(file.parent, only_sure=True)
+    module = sources.module(file)
+    if module is None:
+        return {}
+    for _ in sources.needs(module, name):
+        pass
+    return {key: step for key, step in sources.by_step.items() if not sources.is_made(key)}
 
 
 def provided_by(file: Path) -> dict[str, frozenset[str]]:
@@ -52,10 +68,12 @@ class _Module(NamedTuple):
 class _Sources:
     """The modules of one folder, each read when it is first met."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, only_sure: bool = False) -> None:
+        self._folder, self._only_sure = folder, only_sure
         self._known: dict[Path, _Module | None] = {}
+        self._made: set[str] = set()  # keys that some call provides
         self._met: set[tuple[int, str]] = set()
+        self.by_step: dict[str, str] = {}  # key: the step that needs it
 
     def module(self, file: Path) -> _Module | None:
         if file not in self._known:
@@ -64,7 +82,15 @@ class _Sources:
             except OSError:
                 tree = None
             self._known[file] = self._read(tree, file) if tree else None
+            self._made |= set(_made_in(tree)) if tree and self._only_sure else set()
         return self._known[file]
+
+    def is_made(self, key: str) -> bool:
+        """Whether the flow's modules say anywhere that they provide it."""
+        left = [module for module in self._known.values() if module is not None]
+        for module in left:
+            self.provided(module)  # which reads all that they import
+        return key in self._made
 
     def _read(self, tree: ast.Module, file: Path) -> _Module:
         found = _Module({}, {}, {}, {})
@@ -98,32 +124,43 @@ class _Sources:
 
     # -- needing ---------------------------------------------------------------------------------
 
-    def needs(self, module: _Module, name: str) -> Iterator[str]:
-        """What a function needs: what is injected into it; of one that is no step, what its body comes to."""
-        if (id(module), name) in self._met:
-            return
-        self._met.add((id(module), name))
+    def needs(self, module: _Module, name: str, call: ast.Call | None = None) -> Iterator[str]:
+        """What a function needs: what is injected into it; of one that is no step, what its body comes to.
+
+        `call`: what it is called with needs no injecting.
+        """
         node = module.functions.get(module.made_of.get(name, name))
         if node is not None:
-            yield from _injected(node)
+            for key in _injected(node, call if self._only_sure else None):
+                self.by_step.setdefault(key, node.name)
+                yield key
+            if (id(module), name) in self._met:
+                return
+            self._met.add((id(module), name))
             if name not in module.made_of and not _is_step(node):
                 yield from self._of_body(module, node)
         elif name in module.imported:
             file, there = module.imported[name]
             found = self.module(file) if there else None
-            yield from self.needs(found, there) if found else ()
+            yield from self.needs(found, there, call) if found else ()
 
     def _of_body(self, module: _Module, node: _Function) -> Iterator[str]:
-        for call in _calls(node):
+        for call in _calls(node, self._only_sure):
             match call.func:
                 case ast.Attribute(attr="resource") if (key := _key_of(call)) is not None:
+                    self.by_step.setdefault(key, node.name)
                     yield key
                 case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in module.imported:
                     found = self.module(module.imported[owner][0])
-                    yield from self.needs(found, name) if found else ()
-            for each in (call.func, *call.args):
-                if isinstance(each, ast.Name):
-                    yield from self.needs(module, each.id)
+                    yield from self.needs(found, name, call) if found else ()
+            for each in self._called(call):
+                yield from self.needs(module, each.id, call)
+
+    def _called(self, call: ast.Call) -> list[ast.Name]:
+        """The functions that a call calls: by their name, or given to something that does."""
+        does = not self._only_sure or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLERS)
+        given = call.args if does else []
+        return [each for each in (call.func, *given) if isinstance(each, ast.Name)]
 
     # -- providing -------------------------------------------------------------------------------
 
@@ -150,11 +187,37 @@ def _provided(module: _Module) -> Iterator[tuple[str, frozenset[str]]]:
         yield from ((key, needs) for key in keys if key is not None)
 
 
-def _injected(node: _Function) -> Iterator[str]:
-    """The keys of `inject("key")` among a function's defaults."""
-    calls = [each for each in (*node.args.defaults, *node.args.kw_defaults) if isinstance(each, ast.Call)]
-    keys = (_key_of(call) for call in calls if _name_of(call.func) == "inject")
-    yield from (key for key in keys if key is not None)
+def _injected(node: _Function, call: ast.Call | None = None) -> Iterator[str]:
+    """The keys of `inject("key")` among a function's defaults, but for what a call gives by itself, or may give."""
+    places = [*node.args.posonlyargs, *node.args.args]
+    with_default = places[len(places) - len(node.args.defaults) :]
+    defaults = [*zip(with_default, node.args.defaults, strict=True)]
+    defaults += [(place, each) for place, each in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if each]
+    for place, default in defaults:
+        is_given = call is not None and _gives(call, place, places)
+        if isinstance(default, ast.Call) and _name_of(default.func) == "inject" and not is_given:
+            key = _key_of(default)
+            yield from (key,) if key is not None else ()
+
+
+def _gives(call: ast.Call, place: ast.arg, places: list[ast.arg]) -> bool:
+    """Whether a call has an argument for this parameter, or some that may be for it."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(
+        each.arg in (None, place.arg) for each in call.keywords
+    ):
+        return True
+    return place in places and places.index(place) < len(call.args)
+
+
+def _made_in(tree: ast.Module) -> Iterator[str]:
+    """The keys of every call anywhere in a module by which something is provided: `resource("key", …)`."""
+    marks = {id(mark) for node in ast.walk(tree) for mark in getattr(node, "decorator_list", ())}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _name_of(node.func) != "resource":
+            continue
+        key, provides = _key_of(node), id(node) in marks or len(node.args) > 1 or bool(node.keywords)
+        if key is not None and provides:
+            yield key
 
 
 def _is_step(node: _Function) -> bool:
@@ -174,14 +237,17 @@ def _key_of(call: ast.Call) -> str | None:
 # -- what a body comes to ----------------------------------------------------------------------------
 
 
-def _calls(node: _Function) -> list[ast.Call]:
+def _calls(node: _Function, only_sure: bool) -> list[ast.Call]:
     found: list[ast.expr] = []
-    _come_to(node.body, found)
-    return [each for expr in found for each in _now(expr) if isinstance(each, ast.Call)]
+    _come_to(node.body, found, only_sure)
+    return [each for expr in found for each in _now(expr, only_sure) if isinstance(each, ast.Call)]
 
 
-def _come_to(body: Iterable[ast.stmt], found: list[ast.expr]) -> bool:
-    """Gather the expressions that are surely come to. Whether what follows the body surely is."""
+def _come_to(body: Iterable[ast.stmt], found: list[ast.expr], only_sure: bool) -> bool:
+    """Gather the expressions that are surely come to. Whether what follows the body surely is.
+
+    `only_sure`: also if a loop has no items, and if somebody sees to a failure.
+    """
     for node in body:
         match node:
             case ast.If(test=first) | ast.Match(subject=first):
@@ -190,16 +256,22 @@ def _come_to(body: Iterable[ast.stmt], found: list[ast.expr]) -> bool:
                     return False
             case ast.While(test=first) | ast.For(iter=first) | ast.AsyncFor(iter=first):
                 found.append(first)
-                if not isinstance(node, ast.While):
-                    _come_to(node.body, found)
+                if not isinstance(node, ast.While) and not only_sure:
+                    _come_to(node.body, found, only_sure)
                 if _has(node, ast.Return):
                     return False
             case ast.With() | ast.AsyncWith():
                 found += [item.context_expr for item in node.items]
-                if not _come_to(node.body, found):
+                if only_sure and not all(map(_only_opens, node.items)):
+                    if _has(node, ast.Return, ast.Break, ast.Continue):
+                        return False
+                elif not _come_to(node.body, found, only_sure):
+                    return False
+            case ast.Try() if only_sure and node.handlers:
+                if not _come_to(node.finalbody, found, only_sure) or _has(node, ast.Return, ast.Break, ast.Continue):
                     return False
             case ast.Try():
-                if not _come_to([*node.body, *node.orelse, *node.finalbody], found):
+                if not _come_to([*node.body, *node.orelse, *node.finalbody], found, only_sure):
                     return False
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 pass
@@ -214,14 +286,21 @@ def _has(node: ast.stmt, *kinds: type[ast.stmt]) -> bool:
     return any(isinstance(each, kinds) for each in ast.walk(node))
 
 
-def _now(node: ast.AST) -> Iterator[ast.AST]:
+def _only_opens(item: ast.withitem) -> bool:
+    """Whether a context ends no failure: `suppress` does, and what is not known may."""
+    call = item.context_expr
+    return isinstance(call, ast.Call) and _name_of(call.func) in ("open", "phase", "timeout", "scope")
+
+
+def _now(node: ast.AST, only_sure: bool) -> Iterator[ast.AST]:
     """The parts of an expression that are looked at whenever it is."""
-    if isinstance(node, ast.Lambda):
+    is_loop = isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+    if isinstance(node, ast.Lambda) or (only_sure and is_loop):
         return
     yield node
     match node:
         case ast.IfExp(test=first) | ast.BoolOp(values=[first, *_]):
-            yield from _now(first)
+            yield from _now(first, only_sure)
         case _:
             for part in ast.iter_child_nodes(node):
-                yield from _now(part)
+                yield from _now(part, only_sure)

@@ -1,4 +1,7 @@
-"""What the decorators describe: steps, effects, flows, and the values injected into them."""
+"""What the decorators describe: steps, effects, flows, and the values injected into them.
+
+How often and when something that failed is tried again by itself: a step, an effect, a whole run. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,67 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid
+from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_file, module_alias
-from outlast.flows.retry import BACKOFF_SECONDS, JITTER, MAX_DELAY_SECONDS, NO_RETRY, Retry
-from outlast.values.codec import Decode, decoder
-from outlast.values.durations import duration
+from outlast.values.codec import Decode, decoder, encode
 from outlast.values.frozen import dataclass
+from outlast.values.text import duration
+
+BACKOFF_SECONDS = 0.5
+MAX_DELAY_SECONDS = 60.0
+JITTER = 0.5
+_DOUBLINGS = 64  # more would be no number that a clock knows
+
+Errors = type[BaseException] | Iterable[type[BaseException]]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Further attempts after a failure, and the waits before them."""
+
+    retries: int = 0
+    backoff: float = BACKOFF_SECONDS  # before the first of them; doubles
+    max_delay: float = MAX_DELAY_SECONDS  # no wait is longer
+    jitter: float = JITTER  # up to this part of a wait is left out, by chance
+    retry_on: tuple[type[BaseException], ...] = ()  # none: whatever it was
+
+    def takes(self, error: BaseException) -> bool:
+        """Whether a failure of this type is worth another attempt. A step's timeout counts as a TimeoutError."""
+        if not self.retry_on or isinstance(error, self.retry_on):
+            return True
+        return isinstance(error, StepTimedOut) and any(issubclass(TimeoutError, kind) for kind in self.retry_on)
+
+    def delay(self, failures: int, luck: float) -> float:
+        """Seconds before the next attempt after so many failures; `luck`, from 0 to 1, decides about the jitter."""
+        full = self.backoff * 2.0 ** min(failures - 1, _DOUBLINGS)
+        return (1.0 - luck * self.jitter) * min(full, self.max_delay)
+
+    def wrong(self) -> str:
+        """What of it cannot be; empty when all of it can."""
+        given: tuple[Any, ...] = (self.retries, self.jitter, *self.retry_on)  # whatever the caller wrote
+        retries, jitter, *kinds = given
+        if type(retries) is not int or retries < 0:
+            return f"retries must be 0 or more, not {retries!r}"
+        if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
+            return f"jitter must be from 0 to 1, not {jitter!r}"
+        wrong = [kind for kind in kinds if not (isinstance(kind, type) and issubclass(kind, BaseException))]
+        return f"retry_on takes types of exceptions, not {wrong[0]!r}" if wrong else ""
+
+
+NO_RETRY = Retry()
+
+
+def types_of(given: Any) -> tuple[Any, ...]:
+    """What retry_on names: one type, or several."""
+    return (given,) if isinstance(given, type) or not isinstance(given, Iterable) else tuple(given)
+
 
 RESERVED = ("task", "fresh", "session", "trace_id", "meta")
 
@@ -31,13 +82,13 @@ class Inject:
         self.key = key
 
 
-class Key(str):
+class EffectKey(str):
     """A parameter's default that stands for the effect's key."""
 
     __slots__ = ()
 
 
-KEY: str = Key("KEY")
+KEY: str = EffectKey("KEY")
 
 
 def seconds(value: float | str, what: str) -> float:
@@ -67,7 +118,7 @@ class Signature:
 
     @cached_property
     def keyed(self) -> tuple[str, ...]:
-        return tuple(p.name for p in self.parameters if isinstance(p.default, Key))
+        return tuple(p.name for p in self.parameters if isinstance(p.default, EffectKey))
 
     @cached_property
     def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str], bool] | None:
@@ -75,7 +126,7 @@ class Signature:
         kinds = {p.kind for p in self.parameters}
         if kinds - {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
             return None
-        own = [p for p in self.parameters if not isinstance(p.default, Inject | Key)]
+        own = [p for p in self.parameters if not isinstance(p.default, Inject | EffectKey)]
         positional = tuple(p.name for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
         defaults = {p.name: p.default for p in own if p.default is not p.empty}
         names = frozenset(p.name for p in own)
@@ -226,6 +277,17 @@ class FlowSpec:
         """A digest of its body's code; empty when there is no source."""
         return code_of(self.function)
 
+    @cached_property
+    def needs(self) -> dict[str, str]:
+        """The live resources that every new run of it needs, by its source, each with the step that does."""
+        from outlast.flows.needs import surely_needed
+
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        name = self.function.__qualname__
+        if code is None or "." in name or self.source.startswith("script:"):
+            return {}
+        return surely_needed(Path(code.co_filename), name)
+
     @property
     def identity(self) -> str:
         """What makes it the same flow in every place: its name, its module, or else the name of its file."""
@@ -252,8 +314,6 @@ class FlowSpec:
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Stored inputs as the types that the flow's annotations name."""
         import msgspec
-
-        from outlast.values.codec import encode
 
         hints = hints_of(self.function)
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from outlast.handoffs.find import Asked
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim
 from outlast.home.once import Operation
 from outlast.values.codec import encode, jsonable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Resume = Literal["", "attached", "lost"]
 
 
-def operation_of(asked: Asked, how: Recovering) -> Operation:
+def operation_of(asked: HandoffQuery, how: Recovering) -> Operation:
     """The write by its id and what is asked of it."""
     content = [list(asked), how.actor, how.claim, how.accept, how.take, how.why, how.run_checks, how.when]
     return Operation(how.operation_id, "handoff_recover", [*content, "task"] if how.task else content)

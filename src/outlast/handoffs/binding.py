@@ -1,7 +1,7 @@
 """Binding: what the files and the repository were when a handoff was stored, and what they are now.
 
 `bind` looks and keeps, `observe` looks again at exactly those paths. Where to look is `files/root.py`, one file is
-looked at by `files/bound.py`, git is asked by `files/git.py`, and what to think of a difference is `verdict.py`.
+looked at by `files/snapshot.py`, git is asked by `files/git.py`, and what to think of a difference is `verdict.py`.
 Paths that are not UTF-8 stand in a binding as `files/changes.py` writes them: `bytes:` and percent-encoded.
 """
 
@@ -18,34 +18,36 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
-from outlast.files.bound import Sight, sight
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
-from outlast.files.root import place_of, relative_to, root_of
-from outlast.files.snapshot import ALL_BYTES, FILE_BYTES
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, key_of
+from outlast.files.root import relative_to
+from outlast.files.snapshot import ALL_BYTES, FILE_BYTES, Sight, sight
+from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
+from outlast.handoffs.place import place_of, root_of
 from outlast.handoffs.verdict import Observed, Relation
 from outlast.home.process import this_place
-from outlast.store.blobs.folder import Blobs
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.secrets.rules import Rule
+    from outlast.home.home import Home
+    from outlast.secrets.rules import SecretRule
+    from outlast.store.contract.blobs import Blobs
 
 __all__ = ["bind", "observe", "place_of", "relative_to", "root_of"]
 
 FOLDER_FILES = 5_000
 PATCH_BYTES = 20 << 20
-DIRTY_FILES = 100  # so many other files are named, and read if they are small
+DIRTY_FILES = 100  # so many other files are named
+DIRTY_READ = 500  # and so many read, if they are small
+_BYTE_CODE = (".pyc", ".pyo")  # changes with the time of its source
 _KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
 
 
 # -- binding -----------------------------------------------------------------------------------------
 
 
-def bind(runtime: Runtime, contract: Contract, root: Path) -> Binding:
+def bind(home: Home, contract: Contract, root: Path) -> Binding:
     """What the contract's files and the repository are now. Content that is kept is durable when this returns.
 
     Bound are the target files, of a folder those that git tracks or would add (outside of git all), and the file to
@@ -53,21 +55,38 @@ def bind(runtime: Runtime, contract: Contract, root: Path) -> Binding:
     left out by a sparse checkout.
     """
     root = Path(os.path.realpath(root))
-    home = Path(os.path.realpath(runtime.home))
-    seeing = _Seeing(root, Path(os.path.realpath(runtime.folder)) if root.is_relative_to(home) else home)
+    ours = Path(os.path.realpath(home.path))
+    seeing = _Seeing(root, Path(os.path.realpath(home.folder)) if root.is_relative_to(ours) else ours)
     targets, folders = seeing.targets(contract)
     environment = {text(path): bare.bound for path, bare in seeing.environment(contract)}
-    files = _keep(runtime.blobs, targets, runtime.secret_rules)
+    files = _keep(home.blobs, targets, home.secrets.rules)
     state = git.look(root)
     unknown = git.why_unknown() if not state and git.top_of(root) else ""
-    patch, patch_why = _patch(runtime.blobs, state, runtime.secret_rules) if state else ("", unknown)
+    patch, patch_why = _patch(home.blobs, state, home.secrets.rules) if state else ("", unknown)
     bound = _binding(root, state, files, folders, environment)
-    return replace(bound, patch=patch, patch_why=patch_why)
+    bound = _with_musts(replace(bound, patch=patch, patch_why=patch_why), contract, root)
+    untracked = _untracked(root, state, files) if state else ()
+    return replace(bound, prefix=_prefix(root), known_by=git.known_by(root), untracked=untracked)
+
+
+def _prefix(root: Path) -> str:
+    top = git.top_of(root)
+    return text(str(root.relative_to(top))) if top and top != root else ""
+
+
+def _with_musts(bound: Binding, contract: Contract, root: Path) -> Binding:
+    """With the files that musts are about, and what does not hold of them now."""
+    if not contract.musts:
+        return bound
+    from outlast.handoffs.must_files import bound_musts, unkept_at_store
+
+    bound = replace(bound, musts=bound_musts(contract, root))
+    return replace(bound, unkept=unkept_at_store(contract, bound, root))
 
 
 def _binding(
     root: Path,
-    state: git.State | None,
+    state: git.GitState | None,
     files: dict[str, Bound],
     folders: tuple[str, ...],
     environment: dict[str, Bound],
@@ -94,12 +113,9 @@ class _Seeing(NamedTuple):
 
     def targets(self, contract: Contract) -> tuple[Iterator[tuple[str, Sight]], tuple[str, ...]]:
         """Each target file as it is looked at, and which of the targets are folders. Names are checked at once."""
-        named = {f"target_files[{place}]": path for place, path in enumerate(contract.target_files)}
-        if contract.file_path is not None:
-            named["file_path"] = contract.file_path
         paths: dict[str, str] = {}
         folders: dict[str, None] = {}
-        for field, given in named.items():
+        for field, given in contract.targets:
             path = self._checked(field, given)
             if sight(self.root, path, -1).bound.why == "folder":
                 folders[text(path)] = None
@@ -113,6 +129,7 @@ class _Seeing(NamedTuple):
             seen = self._seen(field, path)
             if seen.bound.mode == "link":  # it may be one that a folder stands for, and nobody named
                 self._refuse_leaving(field, path)
+                seen = seen._replace(bound=_with_end(self.root, path, seen.bound))
             if seen.bound.why != "folder":  # a submodule that is not checked out is tracked, and no file
                 yield path, seen
 
@@ -123,7 +140,7 @@ class _Seeing(NamedTuple):
             seen = self._seen(field, path)
             if seen.bound.why == "folder":
                 raise HandoffInvalid(field, f"{path!r} is a folder", "name the files in it that matter")
-            yield path, seen
+            yield path, seen._replace(bound=_with_end(self.root, path, seen.bound))
 
     def _checked(self, field: str, given: str) -> str:
         """The path, once its own link, if it is one, is known to stay inside."""
@@ -152,7 +169,7 @@ class _Seeing(NamedTuple):
 
     def _members(self, field: str, folder: str) -> list[str]:
         try:
-            found = _members(self.root, folder, in_git=False)
+            found = members_of(self.root, folder, in_git=False)
         except OSError as error:
             why = f"{folder!r} cannot be read: {error.strerror}"
             raise HandoffInvalid(field, why, "give yourself permission to read it, or name files") from error
@@ -171,18 +188,18 @@ _REFUSED = {
 }
 
 
-def _members(root: Path, folder: str, *, in_git: bool) -> list[str]:
+def members_of(root: Path, folder: str, *, in_git: bool) -> list[str]:
     """The files that a folder stands for, from the root: what git tracks or would add, outside of git all.
 
     Raises OSError. Where git cannot tell, all of them too, unless it is known to be `in_git`: then there are none.
     """
     names = git.files(root / folder)
     if names is None:
-        return [] if in_git else list(_walked(root, folder))
+        return [] if in_git else list(walked(root, folder))
     return [normpath(f"{folder}/{name}") for name in names if not _is_hidden(name)]
 
 
-def _walked(root: Path, folder: str) -> Iterator[str]:
+def walked(root: Path, folder: str) -> Iterator[str]:
     """All plain files and links below a folder, one more at most than a folder may have."""
     left, waiting = FOLDER_FILES + 1, [folder]
     while waiting:
@@ -204,7 +221,7 @@ def _walked(root: Path, folder: str) -> Iterator[str]:
 # -- keeping -----------------------------------------------------------------------------------------
 
 
-def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[Rule, ...]) -> dict[str, Bound]:
+def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[SecretRule, ...]) -> dict[str, Bound]:
     """The files as they are, content durable as blobs (`kept`) or `why` says why not. The same content counts once."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -224,7 +241,7 @@ def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[Rule, .
     return found
 
 
-def _why_not(path: str, content: bytes | None, rules: tuple[Rule, ...], *, fits: bool) -> str:
+def _why_not(path: str, content: bytes | None, rules: tuple[SecretRule, ...], *, fits: bool) -> str:
     from outlast.secrets.find import is_secret_file
 
     if is_secret_file(path):
@@ -236,13 +253,13 @@ def _why_not(path: str, content: bytes | None, rules: tuple[Rule, ...], *, fits:
     return "secret" if _holds_secret(content, rules) else ""
 
 
-def _holds_secret(content: bytes, rules: tuple[Rule, ...]) -> bool:
+def _holds_secret(content: bytes, rules: tuple[SecretRule, ...]) -> bool:
     from outlast.secrets.find import find
 
     return any(True for _ in find(content.decode("utf-8", "replace"), rules))
 
 
-def _patch(blobs: Blobs, state: git.State, rules: tuple[Rule, ...]) -> tuple[str, str]:
+def _patch(blobs: Blobs, state: git.GitState, rules: tuple[SecretRule, ...]) -> tuple[str, str]:
     """The blob with what is uncommitted in tracked files, or why there is none."""
     from outlast.secrets.find import is_secret_file
 
@@ -266,28 +283,55 @@ def _is_hidden(path: str) -> bool:
 # -- other files -------------------------------------------------------------------------------------
 
 
-def _dirty(root: Path, state: git.State, mine: Collection[str]) -> tuple[str, tuple[str, ...]]:
+def _dirty(root: Path, state: git.GitState, mine: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """A digest of the other files that differ from the commit, and the names of the first hundred of them.
 
-    Content counts of the first hundred, up to 1 MiB each; of larger and further ones only kind and size. An untracked
-    folder counts by its name alone, and not at all when one of the bound files is in it. Line ends do not count.
+    Content counts of the first ones, up to 1 MiB each; of larger and further ones only kind and size. Of an untracked
+    folder the files in it count, and its name is told unless one of the bound files is in it. Line ends do not count.
     """
-    above = f"/{relpath(root, state.top)}"
-    ours = {*mine, *(f"{folder}/" for path in mine for folder in PurePosixPath(path).parents)}
     paths = sorted({each.path for each in state.changed if not _is_hidden(each.path)})
-    others = {path: text(relpath(f"/{path}", above) + "/" * path.endswith("/")) for path in paths}
-    others = {path: name for path, name in others.items() if name not in ours}
+    names = [name for path in paths if (name := _from(root, state, path)) not in {*mine, *_above(mine)}]
+    others = {path: name for path in _opened(state, paths) if (name := _from(root, state, path)) not in mine}
     words = [f"{name}\0{_word(state.top, path, at)}" for at, (path, name) in enumerate(others.items())]
-    return digest("\0\0".join(words).encode()) if words else "", tuple(others.values())[:DIRTY_FILES]
+    return digest("\0\0".join(words).encode()) if words else "", tuple(names[:DIRTY_FILES])
+
+
+def _opened(state: git.GitState, paths: list[str]) -> list[str]:
+    """The paths, and at last, instead of untracked folders, the files in them; folders if those are too many."""
+    folders = tuple(path for path in paths if path.endswith("/"))
+    inside = [path for path in git.new_files(state.top) if path.startswith(folders)] if folders else []
+    if not inside or len(inside) > FOLDER_FILES:
+        return paths
+    shut = [path for path in paths if path not in folders]
+    return [*shut, *sorted(path for path in inside if not _is_hidden(path) and not path.endswith(_BYTE_CODE))]
+
+
+def _from(root: Path, state: git.GitState, path: str) -> str:
+    """A path from the top as bindings name it: from the root."""
+    return text(relpath(f"/{path}", f"/{relpath(root, state.top)}") + "/" * path.endswith("/"))
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    return {f"{folder}/" for path in paths for folder in PurePosixPath(path).parents}
+
+
+def _untracked(root: Path, state: git.GitState, mine: Collection[str]) -> tuple[str, ...]:
+    """The first hundred other files and folders that git does not know; of a folder with a bound file in it, files."""
+    new = [each.path for each in state.changed if each.kind == "untracked" and not _is_hidden(each.path)]
+    shared = [path for path in new if _from(root, state, path) in _above(mine)]
+    inside = [f"{folder}{name}" for folder in shared for name in git.new_files(state.top / folder)]
+    names = (_from(root, state, path) for path in sorted({*new, *inside} - {*shared}))
+    return tuple(name for name in names if name not in mine)[:DIRTY_FILES]
 
 
 def _word(top: Path, path: str, at: int) -> str:
     if path.endswith("/"):
         return "folder"
-    if at >= DIRTY_FILES:
+    if at >= DIRTY_READ:
         return _kind_and_size(top / path)
     now = sight(top, path, FILE_BYTES).bound
-    return f"{now.mode} {now.blob or now.digest or now.size} {now.why}"
+    commit = git.commit_of(top / path) if now.why == "folder" else ""  # a submodule
+    return f"{now.mode} {now.blob or now.digest or now.size} {now.why} {commit}"
 
 
 def _kind_and_size(path: Path) -> str:
@@ -309,26 +353,55 @@ def observe(handoff: Handoff, root: Path) -> Observed:
     root = Path(os.path.realpath(root))
     bound = handoff.binding or Binding(root="", host="")
     state = git.look(root) if handoff.binding is not None else None  # else there is nothing to compare it with
-    files = {path: sight(root, path_of(path)).bound for path in bound.files}
+    files = {path: _seen_now(root, path_of(path)) for path in bound.files}
     for folder in bound.folders:
         files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
-    environment = {path: sight(root, path_of(path)).bound for path in bound.environment}
-    now = _binding(root, state, files, bound.folders, environment)
-    return Observed(now, _relation(root, bound, state), _broken_musts(root, handoff))
+    environment = {path: _seen_now(root, path_of(path)) for path in bound.environment}
+    now = replace(_binding(root, state, files, bound.folders, environment), musts=_seen_musts(root, handoff))
+    return Observed(
+        now, _relation(root, bound, state), _broken_musts(root, handoff), renamed=_renamed(root, bound, files)
+    )
+
+
+def _seen_now(root: Path, path: str) -> Bound:
+    return _with_end(root, path, sight(root, path).bound)
+
+
+def _with_end(root: Path, path: str, bound: Bound) -> Bound:
+    """The same; of a link with what it leads to in the end, inside of the root."""
+    if bound.mode != "link":
+        return bound
+    real = relpath(os.path.realpath(root / path), root)
+    end = Bound("special", why="outside") if real.split("/")[0] == ".." else sight(root, real).bound
+    return replace(bound, leads=f"{text(real)} {end.word}")
+
+
+def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
+    if not any(bound.mode != "absent" and now[path].mode == "absent" for path, bound in was.files.items()):
+        return {}
+    from outlast.handoffs.renames import renames
+
+    return renames(root, was, now)
 
 
 def _broken_musts(root: Path, handoff: Handoff) -> dict[str, str]:
-    """What is wrong with the file of each must to keep that is about one, by key; "" where it holds."""
+    """What is wrong with the files of each must to keep that is about some, by key; "" where it holds."""
     if not handoff.must_keep:
         return {}
-    from outlast.files.rules import broken_rule
-    from outlast.handoffs.contract import rule_of
+    from outlast.handoffs.must_files import broken_musts
 
-    rules = {key_of(form): rule for form in handoff.must_keep if (rule := rule_of(form))}
-    return {key: broken_rule(root, rule) for key, rule in rules.items()}
+    return broken_musts(handoff, root)
 
 
-def _relation(root: Path, bound: Binding, state: git.State | None) -> Relation:
+def _seen_musts(root: Path, handoff: Handoff) -> dict[str, Bound]:
+    if not handoff.musts:
+        return {}
+    from outlast.handoffs.must_files import seen_musts
+
+    return seen_musts(handoff, root)
+
+
+def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
     if not bound.commit or git.top_of(root) is None:
         return "none"
     return git.relation(root, bound.commit, state.commit) if state else "unknown"
@@ -344,17 +417,17 @@ def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *,
         return {} if itself.mode == "absent" else {text(folder): sight(root, folder).bound}
     names: list[str] = []
     with suppress(OSError):  # what cannot be read is seen at its bound files
-        names = _members(root, folder, in_git=in_git)
+        names = members_of(root, folder, in_git=in_git)
     new = [name for name in names if text(name) not in known]
     if len(names) > FOLDER_FILES:
         return {text(folder): Bound("special", why=f"more than {FOLDER_FILES:,} files")}
     found = {text(name): sight(root, name).bound for name in new}
-    old = _left_out_then(root, found, was)
+    old = had_then(root, found, was)
     return {name: bound for name, bound in found.items() if bound.why != "folder" and name not in old}
 
 
-def _left_out_then(root: Path, found: Mapping[str, Bound], was: Binding) -> set[str]:
-    """Those that are as the bound commit has them: a sparse checkout left them out, for nobody had removed them."""
+def had_then(root: Path, found: Mapping[str, Bound], was: Binding) -> set[str]:
+    """Those that are as the bound commit has them: if they were not there, a sparse checkout had left them out."""
     from outlast.files.patch import entries, is_entry
 
     top = git.top_of(root)

@@ -7,41 +7,52 @@ What is to be done to which file is decided by `bring.py`, before anything is to
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken, NotApplicable
-from outlast.files.bound import sight
+from outlast.files import git
 from outlast.files.changes import path_of, text
 from outlast.files.place import place
+from outlast.files.snapshot import sight
+from outlast.files.undo import interrupted, undo_interrupted
 from outlast.handoffs.binding import observe
-from outlast.handoffs.bring import plan_of
+from outlast.handoffs.bring import listed, plan_of
 from outlast.handoffs.difference import Applied, Difference, FileDiff, field_diffs, file_diff, why_not_kept
 from outlast.handoffs.handoff import ABSENT, Binding, Bound, Handoff
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.store.blobs.folder import Blobs
+    from outlast.home.home import Home
+    from outlast.store.contract.blobs import Blobs
 
 __all__ = ["Applied", "Difference", "apply", "diff", "diff_revisions"]
 
 # -- diff --------------------------------------------------------------------------------------------
 
 
-def diff(runtime: Runtime, handoff: Handoff, root: Path) -> Difference:
+def diff(home: Home, handoff: Handoff, root: Path) -> Difference:
     """What changed in the files since the handoff was stored: kept content against the files below a folder now."""
     root = Path(os.path.realpath(root))
     before, after = f"revision {handoff.revision}", f"the files in {text(str(root))}"
     if handoff.binding is None:
         note = "nobody looked at the files when it was stored: there is nothing to compare"
         return Difference(anchor=handoff.anchor, before=before, after=after, notes=(note,))
-    now = observe(handoff, root).binding
-    was = handoff.binding
+    seen = observe(handoff, root)
+    files = differing(home, handoff, root, seen.binding)
+    notes = tuple(f"the same content as {old!r} had is at {listed(new)}" for old, new in sorted(seen.renamed.items()))
+    return Difference(anchor=handoff.anchor, before=before, after=after, files=files, notes=notes)
+
+
+def differing(
+    home: Home, handoff: Handoff, root: Path, now: Binding, paths: Collection[str] | None = None
+) -> tuple[FileDiff, ...]:
+    """How the bound files, or those of them that are named, differ from what was found of them below a folder."""
+    was = handoff.binding or _UNBOUND
     found = [*_differing(was.files, now.files, False), *_differing(was.environment, now.environment, True)]
-    files = tuple(_file_now(runtime.blobs, root, *each) for each in found)
-    return Difference(anchor=handoff.anchor, before=before, after=after, files=files)
+    wanted = [each for each in found if paths is None or (each[0] in paths and not each[3])]
+    return tuple(_file_now(home.blobs, root, *each) for each in wanted)
 
 
 _Pair = tuple[str, Bound, Bound, bool]
@@ -79,12 +90,12 @@ def _kept(blobs: Blobs, bound: Bound) -> bytes | str:
         return f"the kept content cannot be shown: {broken}"
 
 
-def diff_revisions(runtime: Runtime, before: Handoff, after: Handoff) -> Difference:
+def diff_revisions(home: Home, before: Handoff, after: Handoff) -> Difference:
     """What changed between two revisions: fields, the commit, branch and score, and the files by their kept content."""
     old, new = before.binding or _UNBOUND, after.binding or _UNBOUND
     found = [*_differing(old.files, new.files, False), *_differing(old.environment, new.environment, True)]
     files = [
-        file_diff(path, was, now, _kept(runtime.blobs, was), _kept(runtime.blobs, now), environment=environment)
+        file_diff(path, was, now, _kept(home.blobs, was), _kept(home.blobs, now), environment=environment)
         for path, was, now, environment in found
     ]
     return Difference(
@@ -107,20 +118,34 @@ def _revision(one: Handoff, other: Handoff) -> str:
 # -- apply -------------------------------------------------------------------------------------------
 
 
-def apply(runtime: Runtime, handoff: Handoff, root: Path, *, dry_run: bool = False, force: bool = False) -> Applied:
+def apply(
+    home: Home,
+    handoff: Handoff,
+    root: Path,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    leave_conflicts: bool = False,
+) -> Applied:
     """Bring the work of a handoff into a clone, or put lost files back: all of it, durably, or nothing.
 
-    Bound files become what they were when it was stored, other tracked files get their uncommitted changes; nobody's
-    own changes give way, nor what commits have changed since the work began, unless by `force`. Git's index is left
-    alone. After a crash in the middle the same call does the rest. With `dry_run` it says what it would do, hindrances
-    too, and touches nothing.
+    Bound files become what they were when it was stored, other tracked files get their uncommitted changes. A file that
+    was changed here too, by own changes or by commits since the work began, is merged three-way; by `force` what only
+    commits have changed gives way instead. Conflicts hinder, unless `leave_conflicts` has them left in the file. Git's
+    index is left alone. After a crash in the middle the same call undoes what was half done, and does all of it. With
+    `dry_run` it says what it would do, hindrances too, and touches nothing.
 
     Raises NotApplicable naming every file that hinders, IntegrityBroken when kept content is broken.
     """
-    plan = plan_of(runtime, handoff, Path(os.path.realpath(root)), force=force)
+    root = Path(os.path.realpath(root))
+    base = git.top_of(root) or root
+    ours = Path(os.path.realpath(home.path))
+    waits = interrupted(base, handoff.id) if dry_run else undo_interrupted(base, handoff.anchor, handoff.id, ours)
+    plan = plan_of(home, handoff, root, force=force, leave_conflicts=leave_conflicts)
+    applied = replace(plan.applied, notes=(*plan.applied.notes, *filter(None, (waits,))))
     if dry_run:
-        return plan.applied
-    if hindrances := plan.applied.hindrances:
+        return applied
+    if hindrances := applied.hindrances:
         raise NotApplicable(handoff.anchor, "; ".join(f"{file.path!r}: {file.why}" for file in hindrances))
-    place(plan.base, plan.puts, handoff.anchor)
-    return replace(plan.applied, done=True)
+    place(plan.base, plan.puts, handoff.anchor, of=handoff.id)
+    return replace(applied, done=True)

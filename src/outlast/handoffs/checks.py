@@ -15,22 +15,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from outlast.commands.printed import Printed
-from outlast.commands.process import Ended, Held, end_group, hold
+from outlast.commands.process import CommandEnd, HeldCommand, end_group, hold
+from outlast.commands.transcript import Printed
 from outlast.errors import CommandNotStarted, HandoffInvalid, Stopped
 from outlast.files.changes import readable
 from outlast.files.rules import broken_rule, inside
-from outlast.handoffs.contract import Command, command_of, rule_of
-from outlast.handoffs.forms import kind_of
+from outlast.handoffs.contract import CommandCheck, command_of, rule_of
+from outlast.handoffs.forms import kind_of, read_check
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
+from outlast.handoffs.lint import passes_always
 from outlast.handoffs.verdict import label_of
 from outlast.home.process import this_place
+from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
-from outlast.values.nearest import nearest
-from outlast.values.threads import begin
+from outlast.values.text import nearest
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 __all__ = ["CHECK_SECONDS", "broken_rule", "reported", "run_checks"]
 
@@ -62,7 +64,7 @@ class _Done(NamedTuple):
 
 
 def run_checks(
-    runtime: Runtime,
+    executor: Executor,
     forms: Sequence[Form],
     root: Path,
     *,
@@ -81,13 +83,13 @@ def run_checks(
     for place, form in enumerate(forms, 1):
         if stop is not None and stop():
             raise Stopped
-        runtime.tell(f"check {place} of {len(forms)}: {_line(label_of(form))}")
-        done = _check(runtime, form, root, stop)
+        executor.home.tell(f"check {place} of {len(forms)}: {_line(label_of(form))}")
+        done = _check(executor, form, root, stop)
         found.append(
             Evidence(
                 check=form,
                 **done._asdict(),
-                at=runtime.clock.now(),
+                at=executor.home.clock.now(),
                 by=by,
                 where=this_place()[0],
                 runner="runner",
@@ -99,11 +101,11 @@ def run_checks(
     return found
 
 
-def _check(runtime: Runtime, form: Form, root: Path, stop: Callable[[], bool] | None) -> _Done:
+def _check(executor: Executor, form: Form, root: Path, stop: Callable[[], bool] | None) -> _Done:
     command = command_of(form)
     if command is not None:
         try:
-            return _run(runtime, command, root, stop)
+            return _run(executor, command, root, stop)
         except CommandNotStarted as error:
             return _Done(False, readable(f"could not be started: {error.why}"))
     rule = rule_of(form)
@@ -113,9 +115,9 @@ def _check(runtime: Runtime, form: Form, root: Path, stop: Callable[[], bool] | 
     return _Done(not wrong, f"{_line(rule.file)} {wrong}" if wrong else "")
 
 
-def _run(runtime: Runtime, command: Command, root: Path, stop: Callable[[], bool] | None) -> _Done:
+def _run(executor: Executor, command: CommandCheck, root: Path, stop: Callable[[], bool] | None) -> _Done:
     timeout = CHECK_SECONDS if command.timeout_seconds is None else command.timeout_seconds
-    ended, printed = _run_to_end(runtime, command, _folder(command, root), timeout, stop)
+    ended, printed = _run_to_end(executor, command, _folder(command, root), timeout, stop)
     if ended.how == "stopped":
         raise Stopped
     in_time, content = ended.how == "exited", printed.content()
@@ -124,11 +126,11 @@ def _run(runtime: Runtime, command: Command, root: Path, stop: Callable[[], bool
         "; ".join((*_notes(ended, timeout), *content.notes())),
         ended.exit if in_time else None,  # else it is our signal's
         round(ended.seconds, 3),
-        runtime.blobs.put(content.kept) if content.kept else "",
+        executor.home.blobs.put(content.kept) if content.kept else "",
     )
 
 
-def _notes(ended: Ended, timeout: float) -> Iterator[str]:
+def _notes(ended: CommandEnd, timeout: float) -> Iterator[str]:
     if ended.how == "timed_out":
         yield f"timed out after {timeout:g} s"
     elif ended.exit is None:
@@ -139,7 +141,7 @@ def _notes(ended: Ended, timeout: float) -> Iterator[str]:
         yield f"{_processes(ended.left)} could not be ended"
 
 
-def _folder(command: Command, root: Path) -> Path:
+def _folder(command: CommandCheck, root: Path) -> Path:
     """Where it runs. Raises CommandNotStarted for a folder that is not inside the root."""
     folder = root / (command.cwd or "")
     try:
@@ -152,7 +154,7 @@ def _folder(command: Command, root: Path) -> Path:
     return Path(real)
 
 
-def _environment(command: Command) -> dict[str, str]:
+def _environment(command: CommandCheck) -> dict[str, str]:
     """Our own, and OUTLAST_CHECK: how deep checks are in checks. Raises CommandNotStarted when they have no end."""
     around = os.environ.get("OUTLAST_CHECK", "")
     depth = 1 + (int(around) if re.fullmatch(r"[0-9]{1,4}", around) else 0)
@@ -163,11 +165,11 @@ def _environment(command: Command) -> dict[str, str]:
 
 
 def _run_to_end(
-    runtime: Runtime, command: Command, folder: Path, timeout: float, stop: Callable[[], bool] | None
-) -> tuple[Ended, Printed]:
+    executor: Executor, command: CommandCheck, folder: Path, timeout: float, stop: Callable[[], bool] | None
+) -> tuple[CommandEnd, Printed]:
     env = _environment(command)
     try:
-        printed = Printed(runtime.secret_rules)
+        printed = Printed(executor.home.secrets.rules)
     except OSError as error:
         raise CommandNotStarted(command.run, f"its output cannot be taken ({error})") from error
     try:
@@ -176,41 +178,45 @@ def _run_to_end(
         printed.close()
         raise
     try:
-        runtime.guard.watch(held.group.pgid, runtime.folder / "work" / "check")  # never made: nobody asks for the word
+        executor.live.guard.watch(
+            held.group.pgid, executor.home.folder / "work" / "check"
+        )  # never made: nobody asks for the word
         printed.begin()
         held.go()
-        return _wait(runtime, held, timeout, stop), printed
+        return _wait(executor.home, held, timeout, stop), printed
     finally:
         with suppress(CommandNotStarted):  # it may never have been let go
-            held.wait(0, patience=runtime.settings.patience_seconds)  # nothing of it goes on, whatever came between
+            held.wait(
+                0, patience=executor.home.settings.patience_seconds
+            )  # nothing of it goes on, whatever came between
         held.drop()
-        runtime.guard.release(held.group.pgid)
+        executor.live.guard.release(held.group.pgid)
         printed.close()
 
 
-def _wait(runtime: Runtime, held: Held, timeout: float, stop: Callable[[], bool] | None) -> Ended:
+def _wait(home: Home, held: HeldCommand, timeout: float, stop: Callable[[], bool] | None) -> CommandEnd:
     """How it ended. What is raised in this thread asks it to end; a second time, at once.
 
     It is waited for in another thread: there a Ctrl-C cannot be taken for a part of the waiting, and is never lost.
     """
     asked, over = threading.Event(), threading.Event()
-    came: list[Ended | BaseException] = []
+    came: list[CommandEnd | BaseException] = []
 
     def wait() -> None:
         try:
             wanted = lambda: asked.is_set() or (stop is not None and stop())  # noqa: E731
-            came.append(held.wait(timeout, wanted, patience=runtime.settings.patience_seconds))
+            came.append(held.wait(timeout, wanted, patience=home.settings.patience_seconds))
         except BaseException as error:
             came.append(error)
         finally:
             over.set()
 
     begin(threading.Thread(target=wait, name="check", daemon=True), "waiting for a check")
-    raised = _until(over, asked, lambda: end_group(held.group, runtime.process, 0))
+    raised = _until(over, asked, lambda: end_group(held.group, home.process, 0))
     for error in (raised, came[0]):
         if isinstance(error, BaseException):
             raise error
-    assert isinstance(came[0], Ended)
+    assert isinstance(came[0], CommandEnd)
     return came[0]
 
 
@@ -245,7 +251,7 @@ def reported(
         raise HandoffInvalid(path, f"has {len(given)} items; the limit is {MAX_CHECKS}", remedy)
     found = []
     for place, item in enumerate(given):
-        fields = _fields(item, contract, f"{path}[{place}]")
+        fields = _fields(item, contract, f"{path}[{place}]", settles=when == "settle")
         found.append(Evidence(**fields, at=at, by=by, where=where, runner="self", when=when))
     return found
 
@@ -259,7 +265,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 _KEYS = ("check", *_KINDS)
 
 
-def _fields(item: Any, contract: Contract, path: str) -> dict[str, Any]:
+def _fields(item: Any, contract: Contract, path: str, *, settles: bool) -> dict[str, Any]:
     """The fields of one report, checked."""
     if not isinstance(item, Mapping):
         raise HandoffInvalid(path, f"is no object but {kind_of(item)}", 'give {"check": …, "passed": true}')
@@ -273,21 +279,33 @@ def _fields(item: Any, contract: Contract, path: str) -> dict[str, Any]:
         if key not in item:
             raise HandoffInvalid(f"{path}.{key}", "is missing", "say which check it was and whether it passed")
     fields = {key: item[key] for key in _KINDS if item.get(key) is not None or key == "passed"}
-    for key, value in fields.items():
-        wanted, fits = _KINDS[key]
-        if not fits(value):
-            raise HandoffInvalid(f"{path}.{key}", f"is {_shown(value)}", f"give {wanted}")
-    form = _form(item["check"], contract, f"{path}.check")
+    _refuse_unfit(fields, path)
+    form = _form(item["check"], contract, f"{path}.check", settles)
     _refuse_contradiction(form, fields, path)
     return {"check": form, **fields}
 
 
-def _form(given: Any, contract: Contract, path: str) -> Form:
-    """The contract's own form of the check that was given."""
+def refuse_impossible(form: Form, fields: Mapping[str, Any], path: str) -> None:
+    """Raises HandoffInvalid for what cannot have come of a check, however it is said."""
+    _refuse_unfit({key: value for key, value in fields.items() if value is not None}, path)
+    _refuse_contradiction(form, fields, path)
+
+
+def _refuse_unfit(fields: Mapping[str, Any], path: str) -> None:
+    for key, value in fields.items():
+        wanted, fits = _KINDS[key]
+        if not fits(value):
+            raise HandoffInvalid(f"{path}.{key}", f"is {_shown(value)}", f"give {wanted}")
+
+
+def _form(given: Any, contract: Contract, path: str, settles: bool) -> Form:
+    """The contract's own form of the check that was given. When one without any is settled, what was looked at."""
     forms = contract.acceptance_checks
     for form in forms:
         if form == given:
             return form
+    if settles and shows_nothing(contract):
+        return read_check(given, path)
     if not forms:
         remedy = "leave it out, or store the handoff again with acceptance_checks"
         raise HandoffInvalid(path, "is no check of the handoff, which has none", remedy)
@@ -297,6 +315,11 @@ def _form(given: Any, contract: Contract, path: str) -> Form:
     close = max(map(_shown, forms), key=lambda known: SequenceMatcher(None, wanted, known).ratio())
     remedy = f"give one of its acceptance_checks; the nearest is {close}"
     raise HandoffInvalid(path, f"is no check of the handoff: {wanted}", remedy)
+
+
+def shows_nothing(contract: Contract) -> bool:
+    """Whether no check of it can tell that the work is done: it has none, or they pass whatever was done."""
+    return all(map(passes_always, contract.acceptance_checks))
 
 
 def _refuse_contradiction(form: Form, fields: Mapping[str, Any], path: str) -> None:

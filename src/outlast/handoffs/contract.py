@@ -19,7 +19,7 @@ import msgspec
 from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
 from outlast.handoffs.forms import (
-    Command,
+    CommandCheck,
     FileRule,
     command_of,
     kind_of,
@@ -33,11 +33,10 @@ from outlast.handoffs.forms import (
 )
 from outlast.handoffs.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, MAX_REFS, STALE_SECONDS, Contract
 from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
-from outlast.values.durations import duration
 from outlast.values.json_text import depth_of, is_deeper
-from outlast.values.nearest import nearest
+from outlast.values.text import duration, nearest
 
-__all__ = ["Command", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
+__all__ = ["CommandCheck", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
 
 REQUIRED = ("anchor", "summary", "handoff_text")
 LONGEST_ANCHOR = 500
@@ -102,6 +101,10 @@ def _refuse_contradictions(contract: Contract) -> None:
         refuse("handoff_text", "is blank, and there is no next_action", "say where to re-enter, or give a next_action")
     if contract.supersedes == contract.anchor:
         refuse("supersedes", "is the handoff's own anchor", "leave it out: storing again makes the next revision")
+    if contract.musts or contract.acceptance_checks:
+        from outlast.handoffs.musts import refuse_contradictions
+
+        refuse_contradictions(contract)
 
 
 def _refuse_oversize(contract: Contract) -> None:
@@ -315,4 +318,5 @@ _READERS: dict[str, Reader] = {
     "expires": _optional(_read_expires),
     "supersedes": _optional(_read_anchor),
     "refs": _list_of(_read_ref, MAX_REFS),
+    "creates": _read_paths,
 }

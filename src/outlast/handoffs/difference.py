@@ -14,10 +14,10 @@ from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
 from outlast.handoffs.verdict import label_of
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import dataclass
-from outlast.values.visible import visible
+from outlast.values.text import visible
 
 FileChange = Literal["changed", "created", "removed", "kind"]  # kind: the content may be the same, what it is is not
-Action = Literal["same", "write", "remove", "conflict", "not kept"]
+Action = Literal["same", "write", "remove", "merge", "keep", "conflict left", "conflict", "not kept"]
 
 NOT_KEPT = {
     "too_large": "too large",
@@ -101,12 +101,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedFile:
     """What happens, or happened, to one file."""
 
     path: str
     action: Action
-    why: str = ""  # of a conflict, or of content that was not kept
+    why: str = ""  # of a conflict, a merge, what is kept as it is here, or content that was not kept
     patched: bool = False  # no target: its uncommitted changes came in the patch
 
     @property
@@ -122,14 +122,19 @@ class Applied:
     anchor: str
     revision: int
     root: str
-    files: tuple[Placed, ...] = ()
+    files: tuple[PlacedFile, ...] = ()
     notes: tuple[str, ...] = ()
     done: bool = False
 
     @property
-    def hindrances(self) -> tuple[Placed, ...]:
+    def hindrances(self) -> tuple[PlacedFile, ...]:
         """The files for which nothing can be applied."""
         return tuple(file for file in self.files if file.action in ("conflict", "not kept"))
+
+    @property
+    def conflicts_left(self) -> tuple[PlacedFile, ...]:
+        """The files with conflicts in them, for somebody to solve."""
+        return tuple(file for file in self.files if file.action == "conflict left")
 
     @property
     def patch_files(self) -> tuple[str, ...]:
@@ -139,7 +144,8 @@ class Applied:
     def as_text(self) -> str:
         """All of it for people: what is the same already is counted, all else by name."""
         differing = [file for file in self.files if file.action != "same"]
-        parts = [f"{name_of(self.anchor)} revision {self.revision} in {self.root}: {self._state(bool(differing))}"]
+        to_do = any(file.action != "keep" for file in differing)
+        parts = [f"{name_of(self.anchor)} revision {self.revision} in {self.root}: {self._state(to_do)}"]
         parts += [file.line for file in differing]
         if same := len(self.files) - len(differing):
             parts.append(f"the same already: {same} {'file' if same == 1 else 'files'}")
@@ -266,6 +272,11 @@ def name_of(path: str) -> str:
 def printable(text: str) -> str:
     """The text with control and direction characters written out; line ends and tabs stay."""
     return visible(text, keep="\n\t")
+
+
+def file_text(file: FileDiff) -> str:
+    """One file that is not as it was, for people."""
+    return printable("\n".join(_file_lines(file)))
 
 
 def _file_lines(file: FileDiff) -> Iterator[str]:

@@ -8,30 +8,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
+from outlast.files.changes import text
+from outlast.files.git import branch_of, one_look
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs.anchor import Found
-from outlast.handoffs.handoff import Handoff
+from outlast.handoffs.anchor import FoundHandoff
+from outlast.handoffs.handoff import Binding, Handoff
+from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import HandoffEvent, Listed, Near, Standing
+from outlast.handoffs.task_anchor import anchor_of
 from outlast.home.place import check_name
+from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, HandoffRow, Reading
+from outlast.values.ambient import notice
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 _NEAREST, _ALIKE = 3, 0.5  # so many names that have at least so much in common
 _NAMES = 200  # so many anchors are compared with a name that nothing was stored under
 _PAGE = 100  # rows are read so many at a time, as they are needed
 
 
-class Asked(NamedTuple):
+class HandoffQuery(NamedTuple):
     """What somebody asks for: one of anchor, id, file, or nothing (then the branch decides)."""
 
     scope: str
@@ -41,6 +49,7 @@ class Asked(NamedTuple):
     symbol: str | None = None
     repo_root: str | None = None
     revision: int | None = None
+    branch: str | None = None  # that is meant instead of the one that is checked out
 
     @property
     def words(self) -> str:
@@ -51,30 +60,49 @@ class Asked(NamedTuple):
         return f"file {self.file_path!r}" + (f", symbol {self.symbol!r}" if self.symbol else "")
 
 
-class Place(NamedTuple):
+class RevisionPlace(NamedTuple):
     """A revision and its anchor, before anything of it is read."""
 
     anchor: AnchorRow
     revision: HandoffRow
 
 
-def place_of(runtime: Runtime, asked: Asked) -> Place | None:
-    """Where the handoff is that was asked for; None when an anchor has none.
+def place_of(home: Home, asked: HandoffQuery) -> RevisionPlace | None:
+    """Where the handoff of an id or an anchor is; None when an anchor has none. Raises HandoffNotFound, NameInvalid."""
+    return home.store.read(lambda look: named_place(look, asked))
+
+
+def named(caller: Caller, asked: HandoffQuery) -> HandoffQuery:
+    """What is asked for by its anchor, or by its id: also where a file or the branch decides, or the id is a run's.
 
     Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
     """
+
+    if asked.handoff_id is not None and asked.handoff_id.startswith("run:"):
+        return asked._replace(anchor=_of_run(caller.home, asked), handoff_id=None)
     if is_named(asked):
-        return runtime.store.read(lambda look: named_place(look, asked))
-    row = _of_file(runtime, asked) if asked.file_path is not None else _of_branch(runtime, asked)
-    return runtime.store.read(lambda look: _newest(look, row))
+        return asked
+    anchor = _of_file(caller, asked) if asked.file_path is not None else _of_branch(caller, asked)
+    return asked._replace(anchor=anchor, file_path=None, symbol=None)
 
 
-def is_named(asked: Asked) -> bool:
+def _of_run(home: Home, asked: HandoffQuery) -> str:
+    """The anchor of a run that is not finished, if its task gives what that run left."""
+    from outlast.handoffs import unfinished
+
+    rows = unfinished.tasks_of(home, asked.scope)
+    row = next((row for row in rows if row.id == unfinished.run_of(asked.handoff_id)), None)
+    if row is None:
+        raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
+    return anchor_of(row.task)
+
+
+def is_named(asked: HandoffQuery) -> bool:
     """Whether an id or an anchor says which one is meant."""
     return asked.handoff_id is not None or asked.anchor is not None
 
 
-def named_place(look: Reading, asked: Asked) -> Place | None:
+def named_place(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
     """Where the handoff of an id or an anchor is; None when an anchor has none. Raises as `place_of`, NameInvalid."""
     if asked.handoff_id is not None:
         return _by_id(look, asked)
@@ -88,7 +116,7 @@ def check_anchor(anchor: str) -> str:
     return check_name("anchor", anchor)
 
 
-def _by_id(look: Reading, asked: Asked) -> Place:
+def _by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:
     assert asked.handoff_id is not None
     rows = look.handoffs_by_prefix(asked.handoff_id) if asked.handoff_id else []
     rows = [row for row in rows if row.id == asked.handoff_id] or rows
@@ -97,10 +125,10 @@ def _by_id(look: Reading, asked: Asked) -> Place:
     anchor = look.anchor_by_key(rows[0].anchor) if rows else None
     if anchor is None:
         raise HandoffNotFound(asked.words)
-    return Place(anchor, rows[0])
+    return RevisionPlace(anchor, rows[0])
 
 
-def _by_anchor(look: Reading, asked: Asked) -> Place | None:
+def _by_anchor(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
     assert asked.anchor is not None
     anchor = look.anchor_of(asked.scope, asked.anchor)
     if anchor is None:
@@ -109,26 +137,22 @@ def _by_anchor(look: Reading, asked: Asked) -> Place | None:
     revision = look.handoff_at(anchor.key, wanted) if 0 < wanted <= anchor.revision else None
     if revision is None:
         raise HandoffNotFound(f"revision {asked.revision} of {asked.words}", f"revision {anchor.revision}")
-    return Place(anchor, revision)
+    return RevisionPlace(anchor, revision)
 
 
-def _newest(look: Reading, row: AnchorRow) -> Place:
-    revision = look.handoff_at(row.key, row.revision)
-    if revision is None:
-        raise HandoffNotFound(f"anchor {row.anchor!r}")
-    return Place(row, revision)
-
-
-def not_found(runtime: Runtime, asked: Asked) -> HandoffNotFound:
+def not_found(home: Home, asked: HandoffQuery) -> HandoffNotFound:
     """The error for an anchor that nothing was stored under: it names the nearest ones."""
+    from outlast.handoffs import unfinished
+
     assert asked.anchor is not None
     anchor = asked.anchor
 
     def look(reading: Reading) -> list[str]:
         newest = reading.newest_anchors(asked.scope, "open", _NAMES)
-        return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _NAMES // 4)]
+        runs = [anchor_of(row.task) for row in unfinished.of_scope(reading, asked.scope)[:_NAMES]]
+        return [*(row.anchor for row in newest), *reading.anchors_near(asked.scope, anchor, _NAMES // 4), *runs]
 
-    known = list(dict.fromkeys(runtime.store.read(look)))
+    known = list(dict.fromkeys(home.store.read(look)))
     return HandoffNotFound(asked.words, ", ".join(_most_alike(anchor, known)))
 
 
@@ -150,69 +174,110 @@ def _share(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
 # -- by file, by branch ------------------------------------------------------------------------------
 
 
-def _of_file(runtime: Runtime, asked: Asked) -> AnchorRow:
-    """The one open anchor whose newest revision is about this file. All of them are named when there are several."""
+def _of_file(caller: Caller, asked: HandoffQuery) -> str:
+    """The one anchor whose newest revision, or whose unfinished run, is about this file. Several are all named."""
     from outlast.files.root import relative_to
+    from outlast.handoffs import unfinished
 
     assert asked.file_path is not None
-    root = runtime.eyes.root(runtime, asked.repo_root)
+    root = observer_of(caller).root(caller, asked.repo_root)
     path = relative_to(root, asked.file_path, "file_path")
-    rows = runtime.store.read(lambda look: look.anchors_of_file(asked.scope, path, -1))
-    here = [*_here(runtime, root, (row for row in rows if asked.symbol in (None, row.symbol)))]
+    rows = caller.home.store.read(lambda look: look.anchors_of_file(asked.scope, path))
+    here = [row.anchor for row in _here(caller, root, (row for row in rows if asked.symbol in (None, row.symbol)))]
+    if asked.symbol is None:
+        runs = unfinished.about(caller, asked.scope, path, root if observer_of(caller).looks else None)
+        here = list(dict.fromkeys([*here, *(anchor_of(row.task) for row in runs)]))
     if not here:
         raise HandoffNotFound(asked.words)
     if len(here) > 1:
-        raise HandoffAmbiguous(asked.words, ", ".join(row.anchor for row in here))
+        raise HandoffAmbiguous(asked.words, ", ".join(here))
     return here[0]
 
 
-def _of_branch(runtime: Runtime, asked: Asked) -> AnchorRow:
-    """The newest open anchor of the branch that is checked out here."""
-    from outlast.files.git import branch_of
+def _of_branch(caller: Caller, asked: HandoffQuery) -> str:
+    """The newest open anchor of the branch that is checked out here, or the unfinished run that was heard of since."""
+    from outlast.handoffs import unfinished
 
     if asked.symbol is not None:
         raise HandoffInvalid("symbol", "it says where in a file, and no file is named", "give file_path too (--file)")
-    root = runtime.eyes.root(runtime, asked.repo_root)
-    branch = branch_of(root)
-    rows = _paged(runtime, partial(_on_branch, asked.scope, branch)) if branch else ()
-    row = next(_here(runtime, root, rows), None)
-    if row is None:
-        open_ones = runtime.store.read(lambda look: look.newest_anchors(asked.scope, "open", 10))
+    if not observer_of(caller).looks:
+        return newest_of(caller, asked.scope, asked.branch)
+    root = observer_of(caller).root(caller, asked.repo_root)
+    branch = branch_of(root) if asked.branch is None else asked.branch
+    rows = _paged(caller.home, partial(_on_branch, asked.scope, branch)) if branch else ()
+    rows_of_runs = (
+        unfinished.tasks_of(caller.home, asked.scope) if asked.branch is None else []
+    )  # a run is of no branch
+    runs = [row for row in rows_of_runs if unfinished.is_here(caller, root, row)]
+    found = unfinished.meant(
+        chain((unfinished.near_of(caller, row) for row in runs), map(_near, _here(caller, root, rows)))
+    )
+    if found is None:
         where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
-        raise HandoffNotFound(where, ", ".join(row.anchor for row in open_ones))
-    return row
+        raise HandoffNotFound(where, ", ".join(_open_ones(caller.home, asked.scope)))
+    return found.anchor
+
+
+def newest_of(caller: Caller, scope: str, branch: str | None = None) -> str:
+    """The anchor that who has no files here means: the newest open one of a branch, or of all, or a run heard of since.
+
+    Raises HandoffNotFound.
+    """
+    from outlast.handoffs import unfinished
+
+    page = partial(_of_status, scope, "open") if branch is None else partial(_on_branch, scope, branch)
+    rows_of_runs = unfinished.tasks_of(caller.home, scope) if branch is None else []  # a run is of no branch
+    runs = (unfinished.near_of(caller, row) for row in rows_of_runs)
+    found = unfinished.meant(chain(runs, map(_near, _paged(caller.home, page))))
+    if found is None:
+        where = f"scope {scope!r}" if branch is None else f"branch {branch!r} in scope {scope!r}"
+        raise HandoffNotFound(where, ", ".join(_open_ones(caller.home, scope)))
+    return found.anchor
+
+
+def _open_ones(home: Home, scope: str, most: int = 10) -> list[str]:
+    """The anchors that there are, wherever their work is: what unfinished runs left, then the newest open ones."""
+    from outlast.handoffs import unfinished
+
+    rows = home.store.read(lambda look: look.newest_anchors(scope, "open", most))
+    runs = [anchor_of(row.task) for row in unfinished.tasks_of(home, scope)]
+    return list(dict.fromkeys([*runs, *(row.anchor for row in rows)]))[:most]
+
+
+def _near(row: AnchorRow, bound: Binding | None = None, handoff_id: str = "") -> Near:
+    known = bound or Binding(root=row.root, host="")
+    names = (known.commit, known.prefix, known.known_by)
+    return Near(row.anchor, handoff_id, row.symbol, row.root, *names, row.newest, moment(row.stored_at))
 
 
 def _on_branch(scope: str, branch: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
     return look.anchors_of_branch(scope, branch, _PAGE, last.newest if last else 0)
 
 
-def _here(runtime: Runtime, root: Path, rows: Iterable[AnchorRow]) -> Iterator[AnchorRow]:
-    """The anchors whose files are those of this folder: stored here, or in a clone that has their commit."""
-    from outlast.files.changes import text
-    from outlast.files.git import has_commit
+def _here(caller: Caller, root: Path, rows: Iterable[AnchorRow]) -> Iterator[AnchorRow]:
+    """The anchors whose files are those of this folder: stored here, or in another clone of its repository."""
+    from outlast.files.root import Stand
 
-    if not runtime.eyes.looks:
+    if not observer_of(caller).looks:
         yield from rows  # nobody here can tell them apart
         return
-    has = cache(partial(has_commit, root))
+    stand = Stand(root)
     for row in rows:
-        if row.root in ("", text(str(root))) or ((commit := _commit_of(runtime, row)) and has(commit)):
+        if row.root in ("", text(str(root))) or ((bound := _bound_to(caller.home, row)) and stand.place_of(bound)):
             yield row
 
 
-def _commit_of(runtime: Runtime, row: AnchorRow) -> str:
-    """The commit that an anchor's newest revision is bound to. One that cannot be read is passed over, and told."""
+def _bound_to(home: Home, row: AnchorRow) -> Binding | None:
+    """What an anchor's newest revision is bound to. One that cannot be read is passed over, and told."""
     try:
-        bound = read(runtime, row).handoff.binding
+        return read(home, row).handoff.binding
     except IntegrityBroken as broken:
-        runtime.tell(f"handoff {row.anchor!r} is passed over: {broken}")
-        return ""
-    return bound.commit if bound else ""
+        _pass_over(home, f"handoff {row.anchor!r}", broken)
+        return None
 
 
 def near(
-    runtime: Runtime,
+    caller: Caller,
     scope: str,
     branch: str | None,
     file_path: str | None,
@@ -221,21 +286,25 @@ def near(
     limit: int,
     before: int = 0,
 ) -> list[Near]:
-    """The open anchors of a branch, or about a file, the newest first: for one who has the files to choose from."""
+    """What may be meant on a branch, or by a file, for one who has the files to choose from: runs, then anchors."""
+    from outlast.handoffs import unfinished
 
     def look(reading: Reading) -> list[AnchorRow]:
+        last = unfinished.after_runs(before)
         if branch is not None:
-            return reading.anchors_of_branch(scope, branch, limit, before)
-        rows = [row for row in reading.anchors_of_file(scope, file_path or "", -1) if symbol in (None, row.symbol)]
+            return reading.anchors_of_branch(scope, branch, limit, last)
+        if file_path is None:
+            return []
+        rows = [row for row in reading.anchors_of_file(scope, file_path) if symbol in (None, row.symbol)]
         newest = sorted(rows, key=lambda row: -row.newest)
-        return [row for row in newest if not before or row.newest < before][:limit]
+        return [row for row in newest if not last or row.newest < last][:limit]
 
     def told(row: AnchorRow) -> Near:
-        place = runtime.store.read(lambda reading: reading.handoff_at(row.key, row.revision))
-        commit = _commit_of(runtime, row)
-        return Near(row.anchor, place.id if place else "", row.symbol, row.root, commit, row.newest)
+        place = caller.home.store.read(lambda reading: reading.handoff_at(row.key, row.revision))
+        return _near(row, _bound_to(caller.home, row), place.id if place else "")
 
-    return [told(row) for row in runtime.store.read(look)]
+    runs = unfinished.near(caller, scope, file_path, before=before) if symbol is None else iter(())
+    return [*islice(chain(runs, map(told, caller.home.store.read(look))), limit)]
 
 
 # -- pages -------------------------------------------------------------------------------------------
@@ -243,9 +312,9 @@ def near(
 _Page = Callable[[AnchorRow | None, Reading], list[AnchorRow]]  # what comes after a row; at first after none
 
 
-def _paged(runtime: Runtime, page: _Page, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
+def _paged(home: Home, page: _Page, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
     """All rows after the last one seen, read page by page as they are used."""
-    while rows := runtime.store.read(partial(page, last)):
+    while rows := home.store.read(partial(page, last)):
         yield from rows
         last = rows[-1]
 
@@ -253,83 +322,144 @@ def _paged(runtime: Runtime, page: _Page, last: AnchorRow | None = None) -> Iter
 # -- reading -----------------------------------------------------------------------------------------
 
 
-def read(runtime: Runtime, row: AnchorRow) -> Found:
+def read(home: Home, row: AnchorRow) -> FoundHandoff:
     """The newest revision of an anchor, and what happened since. Raises IntegrityBroken."""
 
-    def look(reading: Reading) -> Found:
+    def look(reading: Reading) -> FoundHandoff:
         revision = reading.handoff_at(row.key, row.revision)
         if revision is None:
             raise IntegrityBroken(f"handoff {row.anchor}", f"revision {row.revision} is missing")
         return anchors.find(reading, row, revision)
 
-    return runtime.store.read(look)
+    return home.store.read(look)
 
 
-def get(runtime: Runtime, asked: Asked) -> Handoff:
+def get(home: Home, asked: HandoffQuery) -> Handoff:
     """A revision exactly as it was stored. Raises HandoffNotFound, IntegrityBroken."""
-    place = place_of(runtime, asked)
+    place = place_of(home, asked)
     if place is None:
-        raise not_found(runtime, asked)
-    found = runtime.store.read(lambda look: anchors.find(look, *place))
+        raise not_found(home, asked)
+    found = home.store.read(lambda look: anchors.find(look, *place))
     if found.broken is not None:
         raise found.broken.as_error()
     return found.handoff
 
 
-def history(runtime: Runtime, asked: Asked) -> list[HandoffEvent]:
+def history(home: Home, asked: HandoffQuery) -> list[HandoffEvent]:
     """Everything that happened under an anchor, oldest first."""
-    place = place_of(runtime, asked)
+    place = place_of(home, asked)
     if place is None:
-        raise not_found(runtime, asked)
-    return runtime.store.read(lambda look: anchors.history(look, place.anchor))
+        raise not_found(home, asked)
+    return home.store.read(lambda look: anchors.history(look, place.anchor))
 
 
 # -- listing -----------------------------------------------------------------------------------------
 
 
 def listed(
-    runtime: Runtime, scope: str, standing: Standing | None, limit: int, looking: bool, before: str | None = None
+    executor: Executor, scope: str, standing: Standing | None, limit: int, looking: bool, before: str | None = None
 ) -> list[Listed]:
     """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now.
 
     `before` is the id of the last one of a list that this one continues. One that cannot be read is contested.
     Raises HandoffInvalid for a limit that is none, HandoffNotFound.
     """
-    from itertools import islice
-
     if type(limit) is not int or limit < 1:
         raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
     looking = looking or standing == "contested"
-    found = (_one(runtime, row, looking) for row in _rows(runtime, scope, standing, _last(runtime, scope, before)))
-    return [*islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))]
+    found = chain(_runs(executor, scope, looking, before), _stored(executor, scope, standing, looking, before))
+    wanted = islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))
+    if not looking:
+        return [*wanted]
+    with one_look():
+        return [*wanted]
 
 
-def _last(runtime: Runtime, scope: str, handoff_id: str | None) -> AnchorRow | None:
+def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> Iterator[Listed]:
+    """What unfinished runs left, those that began last first, unless somebody handed the task over since."""
+    from outlast.handoffs import unfinished
+    from outlast.handoffs.recover_run import listed_run
+    from outlast.handoffs.subject import subject_of
+
+    last = unfinished.run_of(before)
+    if before is not None and last is None:
+        return  # it goes on among those that were stored
+    rows = unfinished.tasks_of(executor.home, scope)
+    place = next((row.key for row in rows if row.id == last), 0) or _key_of_run(executor.home, last)
+    for row in rows:
+        if place and row.key >= place:
+            continue
+        try:
+            composed = subject_of(executor, HandoffQuery(scope, anchor_of(row.task))).instead
+            listed = listed_run(executor.caller, composed, looking=looking) if composed is not None else None
+        except IntegrityBroken as broken:
+            _pass_over(executor.home, f"run {row.id}", broken)
+            continue
+        if listed is not None:
+            yield listed
+
+
+def _key_of_run(home: Home, run_id: str | None) -> int:
+    """The place of a run where a list ended. Raises RunNotFound."""
+    from outlast.home.find import run_row
+
+    return run_row(home, run_id).key if run_id is not None else 0
+
+
+def _stored(
+    executor: Executor, scope: str, standing: Standing | None, looking: bool, before: str | None
+) -> Iterator[Listed]:
+    """What was stored, but for the anchors of tasks whose run has gone on since."""
+    from outlast.handoffs import unfinished
+
+    last = _last(executor.home, scope, before) if unfinished.run_of(before) is None else None
+    running = {anchor_of(row.task) for row in unfinished.tasks_of(executor.home, scope)}
+    for row in _rows(executor.home, scope, standing, last):
+        if row.anchor not in running or not _has_gone_on(executor, scope, row):
+            yield _one(executor.caller, row, looking)
+
+
+def _has_gone_on(executor: Executor, scope: str, row: AnchorRow) -> bool:
+    """Whether the task's run has gone on since it was handed over. One that cannot be read is passed over, and told."""
+    from outlast.handoffs.subject import subject_of
+
+    try:
+        return subject_of(executor, HandoffQuery(scope, row.anchor)).instead is not None
+    except IntegrityBroken as broken:
+        _pass_over(executor.home, f"the run of {row.anchor!r}", broken)
+        return False
+
+
+def _pass_over(home: Home, what: str, broken: IntegrityBroken) -> None:
+    line = f"{what} is passed over: {broken}"
+    notice(line)
+    home.tell(line)
+
+
+def _last(home: Home, scope: str, handoff_id: str | None) -> AnchorRow | None:
     """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
     if handoff_id is None:
         return None
-    anchor, revision = runtime.store.read(lambda look: _by_id(look, Asked("", handoff_id=handoff_id)))
+    anchor, revision = home.store.read(lambda look: _by_id(look, HandoffQuery("", handoff_id=handoff_id)))
     if anchor.scope != scope:
         raise HandoffNotFound(f"id {handoff_id!r} in scope {scope!r}")
     if anchor.newest == revision.key:
         return anchor
-    found = runtime.store.read(lambda look: anchors.find(look, anchor, revision))
+    found = home.store.read(lambda look: anchors.find(look, anchor, revision))
     return anchor._replace(newest=revision.key, expires_at=found.handoff.expires_us)
 
 
-def _rows(
-    runtime: Runtime, scope: str, standing: Standing | None, last: AnchorRow | None = None
-) -> Iterator[AnchorRow]:
+def _rows(home: Home, scope: str, standing: Standing | None, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
     """The anchors that may stand so, after the last one seen, each read when it is needed."""
     from heapq import merge
 
     if standing == "expired":
-        return _paged(runtime, partial(_expired, scope, runtime.clock.now()), last)
+        return _paged(home, partial(_expired, scope, home.clock.now()), last)
     if standing == "claimed":
-        claimed = runtime.store.read(lambda look: look.claimed_anchors(scope, -1))
+        claimed = home.store.read(lambda look: look.claimed_anchors(scope))
         return (row for row in claimed if last is None or row.newest < last.newest)
     statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
-    pages = [_paged(runtime, partial(_of_status, scope, status), last) for status in statuses]
+    pages = [_paged(home, partial(_of_status, scope, status), last) for status in statuses]
     return merge(*pages, key=lambda row: row.newest, reverse=True)
 
 
@@ -342,22 +472,21 @@ def _of_status(scope: str, status: str, last: AnchorRow | None, look: Reading) -
     return look.newest_anchors(scope, status, _PAGE, last.newest if last else 0)
 
 
-def _one(runtime: Runtime, row: AnchorRow, looking: bool) -> Listed:
-    from outlast.handoffs.recover import judged
+def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
+    from outlast.handoffs.recover import judged, standing_reasons
 
     try:
-        found = read(runtime, row)
+        found = read(caller.home, row)
     except IntegrityBroken as broken:
-        return _unreadable(runtime, row, broken)
+        return _unreadable(caller.home, row, broken)
     handoff = found.handoff
-    holder = runtime.store.read(lambda look: anchors.holder_of(runtime, look, found))
-    verdict = judged(runtime, found, None, ()).verdict if looking and row.status == "open" else None
+    holder = caller.home.store.read(lambda look: anchors.holder_of(caller, look, found))
+    verdict = judged(caller, found, None, ()).verdict if looking and row.status == "open" else None
+    contested = verdict is not None and bool(standing_reasons(verdict, anchors.accepted_since(found)))
     return Listed(
         anchor=row.anchor,
         scope=row.scope,
-        standing=standing_of(
-            row, claimed=holder is not None, contested=str(verdict) == "contested", at=runtime.clock.now()
-        ),
+        standing=standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
         handoff_id=handoff.id,
         revision=row.revision,
         summary=handoff.summary,
@@ -373,16 +502,14 @@ def _one(runtime: Runtime, row: AnchorRow, looking: bool) -> Listed:
     )
 
 
-def _unreadable(runtime: Runtime, row: AnchorRow, broken: IntegrityBroken) -> Listed:
+def _unreadable(home: Home, row: AnchorRow, broken: IntegrityBroken) -> Listed:
     """What the anchor's row alone says, and that its record is broken."""
-    from outlast.ledger.verdict import Reason, judge
-
     reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
-    revision = runtime.store.read(lambda look: look.handoff_at(row.key, row.revision))
+    revision = home.store.read(lambda look: look.handoff_at(row.key, row.revision))
     return Listed(
         anchor=row.anchor,
         scope=row.scope,
-        standing=standing_of(row, claimed=False, contested=True, at=runtime.clock.now()),
+        standing=standing_of(row, claimed=False, contested=True, at=home.clock.now()),
         handoff_id=revision.id if revision else "",
         revision=row.revision,
         summary="",

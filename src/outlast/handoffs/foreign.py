@@ -2,7 +2,7 @@
 
 Ours is what was stored here, in a home that was made here or named. Another key's actor, an imported file and a home
 that was only adopted are somebody else: their commands run once a person agreed to exactly these, by digest, or trusts
-the actor. Both are kept in the user's own folder (`home/user.py`), never where a stranger could have written them.
+the actor. Both are kept in the user's own folder (`home/ours.py`), never where a stranger could have written them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import ForeignCommands, HandoffInvalid
+from outlast.handoffs.anchor import written
 from outlast.handoffs.forms import command_of, rule_of
 from outlast.handoffs.handoff import Contract, Handoff
+from outlast.handoffs.observer import observer_of
 from outlast.handoffs.verdict import command
-from outlast.home import user
+from outlast.home import ours
 from outlast.ledger.verdict import Reason
 from outlast.values.codec import encode
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.handoffs.anchor import Found
-    from outlast.home.home import Runtime
+    from outlast.handoffs.anchor import FoundHandoff
+    from outlast.home.caller import Caller
 
 
 class Leave(NamedTuple):
@@ -77,44 +79,42 @@ def _lines(about: Contract) -> Iterator[str]:
 # -- whose they are ----------------------------------------------------------------------------------
 
 
-def foreign_to(runtime: Runtime, found: Found | None) -> str:
+def foreign_to(caller: Caller, found: FoundHandoff | None) -> str:
     """Why the commands of a recorded handoff may not run here unasked; "" when they may, or there are none.
 
     Of a server, which runs none: why they are not those of who asks. What he agreed to is known where he is.
     """
-    stranger = _stranger(runtime, found) if found is not None and has_commands(found.handoff) else None
+    stranger = _stranger(caller, found) if found is not None and has_commands(found.handoff) else None
     if found is None or stranger is None:
         return ""
-    return stands_against(found.handoff, stranger) if runtime.eyes.looks else stranger.why
+    return stands_against(found.handoff, stranger) if observer_of(caller).looks else stranger.why
 
 
-def _stranger(runtime: Runtime, found: Found) -> Stranger | None:
+def _stranger(caller: Caller, found: FoundHandoff) -> Stranger | None:
     """Who else wrote them, as the record shows; None when that was done here. A hook only carries them on."""
-    from outlast.handoffs.anchor import written
-
-    wrote = runtime.store.read(lambda look: written(look, found)) if found.handoff.source == "hook" else found
+    wrote = caller.home.store.read(lambda look: written(look, found)) if found.handoff.source == "hook" else found
     if wrote is None:
         return Stranger("who wrote them cannot be told: a revision before this one cannot be read")
-    return _stored_by(runtime, wrote)
+    return _stored_by(caller, wrote)
 
 
-def _stored_by(runtime: Runtime, found: Found) -> Stranger | None:
-    stored, served = found.handoff, bool(runtime.key_id) and runtime.eyes.looks
+def _stored_by(caller: Caller, found: FoundHandoff) -> Stranger | None:
+    stored, served = found.handoff, bool(caller.key_id) and observer_of(caller).looks
     if found.arrived:
         return Stranger("they were imported from a file")
-    if stored.key_id and (served or stored.actor != runtime.actor):  # on a server no key's actor is at home
+    if stored.key_id and (served or stored.actor != caller.actor):  # on a server no key's actor is at home
         return Stranger(f"they were stored by {stored.actor!r}, over HTTP by key {stored.key_id}", stored.actor)
-    if not runtime.eyes.looks:
-        return Stranger(f"they were stored by {stored.actor!r}") if stored.actor != runtime.actor else None
-    return Stranger("they are in a home that was not made here") if runtime.adopted else None
+    if not observer_of(caller).looks:
+        return Stranger(f"they were stored by {stored.actor!r}") if stored.actor != caller.actor else None
+    return Stranger("they are in a home that was not made here") if caller.home.adopted else None
 
 
 def stands_against(about: Contract, stranger: Stranger) -> str:
     """Why commands of somebody else may not run; "" when they are agreed to, stored from here, or he is trusted."""
     mark = digest_of(about).encode()
-    if mark in user.lines(user.AGREED) or mark in user.lines(user.STORED):
+    if mark in ours.lines(ours.AGREED) or mark in ours.lines(ours.STORED):
         return ""
-    return "" if stranger.name and stranger.name in user.trusted() else stranger.why
+    return "" if stranger.name and stranger.name in ours.trusted() else stranger.why
 
 
 def note_of(about: Handoff, why: str, *words: str) -> Reason | None:
@@ -135,11 +135,11 @@ def own(about: Contract) -> Leave:
     return Leave(digest_of(about))
 
 
-def leave(runtime: Runtime, found: Found | None, about: Handoff, agree: str | None) -> Leave:
+def leave(caller: Caller, found: FoundHandoff | None, about: Handoff, agree: str | None) -> Leave:
     """Leave for the commands of a recorded handoff. Raises ForeignCommands."""
-    if not runtime.eyes.looks:  # a server runs none
+    if not observer_of(caller).looks:  # a server runs none
         return own(about)
-    return given(about, foreign_to(runtime, found), agree)
+    return given(about, foreign_to(caller, found), agree)
 
 
 def given(about: Handoff, why: str, agree: str | None, *words: str) -> Leave:
@@ -153,7 +153,7 @@ def given(about: Handoff, why: str, agree: str | None, *words: str) -> Leave:
     if why and agree is None:
         raise _refused(about, mark, why, words)
     if why:
-        user.add(user.AGREED, mark.encode())
+        ours.add(ours.AGREED, mark.encode())
     return Leave(mark)
 
 
@@ -169,7 +169,7 @@ def agreeing(about: Handoff, mark: str, *words: str) -> str:
 def stored_here(about: Contract) -> None:
     """Remember that this user handed these commands over himself: they are his wherever they come back from."""
     if has_commands(about):
-        user.add(user.STORED, digest_of(about).encode())
+        ours.add(ours.STORED, digest_of(about).encode())
 
 
 def check_agree(agree: str | None, *, runs: bool) -> None:

@@ -14,9 +14,8 @@ from typing import Any, Literal, NoReturn, get_args
 from outlast.errors import HandoffInvalid
 from outlast.files.patterns import never
 from outlast.handoffs.handoff import Form
-from outlast.values.durations import duration
 from outlast.values.frozen import dataclass
-from outlast.values.nearest import nearest
+from outlast.values.text import duration, nearest
 
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -32,7 +31,7 @@ _A_FILE_RULE = 'give one of "exists": true, "absent": true, "sha256": "…", "co
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandCheck:
     """A check that the host runs. It passes when the command ends with `exit`."""
 
     run: str
@@ -50,14 +49,14 @@ class FileRule:
     value: str = ""  # the digest in small letters, or the text it contains
 
 
-def command_of(form: Form) -> Command | None:
+def command_of(form: Form) -> CommandCheck | None:
     """The command that an acceptance check asks for; None for a file rule."""
     if isinstance(form, str):
-        return Command(form)
+        return CommandCheck(form)
     if "run" not in form:
         return None
     timeout = duration(form["timeout"]) if "timeout" in form else None
-    return Command(form["run"], form.get("cwd", ""), timeout, form.get("exit", 0))
+    return CommandCheck(form["run"], form.get("cwd", ""), timeout, form.get("exit", 0))
 
 
 def rule_of(form: Form) -> FileRule | None:

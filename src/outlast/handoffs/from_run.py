@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from outlast.errors import HandoffInvalid, LeaseLost, Severed
-from outlast.handoffs.find import Asked, get
+from outlast.handoffs.find import HandoffQuery, get
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.store import Storing, store
-from outlast.runs.attempt import Attempt
+from outlast.home.find import run_row
+from outlast.runs.attempt import Attempt, Frame
 from outlast.runs.call import Call
 from outlast.runs.claim import refuse_lost
-from outlast.runs.context import Frame
 from outlast.runs.execution import Execution
 from outlast.tasks.task import anchor_of
 from outlast.values.codec import encode
@@ -29,8 +29,8 @@ def store_from_run(
 
     When another worker has taken the run over nothing is stored, and the body ends.
     """
-    runtime = execution.runtime
-    run = runtime.row(execution.id)
+    executor = execution.executor
+    run = run_row(executor.home, execution.id)
     given = {"anchor": anchor or anchor_of(run.task), "summary": summary, "handoff_text": text, **fields}
     options = {name: given.pop(name) for name in _OPTIONS if name in given}
     for name in ("scope", "actor", "tenant_id", "operation_id", "claim_id"):
@@ -42,12 +42,12 @@ def store_from_run(
         operation, guard = f"run:{run.id}:{place}", partial(refuse_lost, hold=execution.hold)
         how = Storing(scope=run.scope, actor=run.actor, operation_id=operation, guard=guard, **options)
         try:
-            return store(runtime, given, how).id
+            return store(executor, given, how).id
         except LeaseLost as lost:
             execution.pen.sever(lost)
 
     stored = execution.value_of_call(frame, "run.handoff", make)
-    return get(runtime, Asked(run.scope, handoff_id=stored))
+    return get(executor.home, HandoffQuery(run.scope, handoff_id=stored))
 
 
 def _in_step(execution: Execution, frame: Frame) -> str:

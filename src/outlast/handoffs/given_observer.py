@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
 from outlast.files.changes import text
-from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, encode_handoff, key_of
+from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, encode_handoff, must_key
 from outlast.handoffs.observer import HERE, Between, Eyes, When
-from outlast.handoffs.reported import check, checked_binding, evidence_of, lacks
-from outlast.handoffs.sight import Ran, Sighting
+from outlast.handoffs.reported import Ran, Sighting, check, checked_binding, evidence_of, lacks
 from outlast.handoffs.verdict import Observed
 from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.foreign import Leave
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 NOWHERE = Path("/nowhere")  # stands for the root where nobody looks
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RequestObserver:
     """What a request carries, and nothing else.
 
     `asks`: who sent it can look, and is told at what (LookFirst) instead of going unobserved.
@@ -40,12 +41,16 @@ class Given:
     def looks(self) -> bool:
         return False
 
-    def root(self, runtime: Runtime, given: str | None) -> Path:
+    def root(self, caller: Caller, given: str | None) -> Path:
         return NOWHERE
 
-    def place(self, runtime: Runtime, handoff: Handoff, given: str | None) -> Path | None:
+    def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
         sighting = self._of(handoff)
         return Path(sighting.root) if sighting is not None and sighting.root else None
+
+    def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
+        sighting = self._of(handoff)
+        return sighting.here if sighting is not None and not sighting.root else ""
 
     def _of(self, handoff: Handoff) -> Sighting | None:
         """What was seen of this very revision. Raises LookFirst when that can still be done, HandoffInvalid."""
@@ -61,27 +66,27 @@ class Given:
             return HERE.not_here(handoff)
         return RunsOnHost("run checks", "run them where the files are, and send what came of them: observed=[…]")
 
-    def bind(self, runtime: Runtime, contract: Contract, root: Path) -> Binding | None:
+    def bind(self, caller: Caller, contract: Contract, root: Path) -> Binding | None:
         if self.binding is not None:
-            return checked_binding(runtime, self.binding, contract)
+            return checked_binding(caller, self.binding, contract)
         if self.asks:
             raise LookFirst("binding", contract.anchor)
         return None
 
-    def observe(self, runtime: Runtime, handoff: Handoff, root: Path) -> Observed:
+    def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
         sighting = self.sightings[handoff.id]
-        kept = {key_of(form) for form in handoff.must_keep}
+        kept = {must_key("must_keep", form) for form in handoff.must_keep}
         musts = {key: wrong for key, wrong in sighting.musts.items() if key in kept}
         nothing = Binding(root=text(str(root)), host="")
-        return Observed(sighting.binding or nothing, sighting.relation, musts)
+        return Observed(sighting.binding or nothing, sighting.relation, musts, renamed=sighting.renamed)
 
-    def broken(self, runtime: Runtime, handoff: Handoff, form: Form, root: Path) -> str:
+    def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
         sighting = self._of(handoff)
-        return "was not looked at" if sighting is None else sighting.musts.get(key_of(form), "was not looked at")
+        return "was not looked at" if sighting is None else sighting.musts.get(must_key(*must), "was not looked at")
 
     def run_checks(
         self,
-        runtime: Runtime,
+        executor: Executor,
         about: Contract,
         root: Path,
         *,
@@ -96,7 +101,7 @@ class Given:
         if ran is None:
             raise self._unrun(about, stored)
         where = seen.host if seen else ""
-        return evidence_of(runtime, ran, about, when=when, by=by, where=where)
+        return evidence_of(executor.caller, ran, about, when=when, by=by, where=where)
 
     def _unrun(self, about: Contract, stored: Handoff | None) -> LookFirst | RunsOnHost:
         if self.asks:
@@ -105,7 +110,7 @@ class Given:
         return RunsOnHost("run checks", f"run them where the files are, and send what came of them: {field_name}")
 
 
-NOBODY: Eyes = Given()
+NOBODY: Eyes = RequestObserver()
 
 
 def look_first(what: Literal["files", "checks"], handoff: Handoff) -> LookFirst:

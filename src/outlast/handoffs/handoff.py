@@ -27,6 +27,7 @@ STALE_SECONDS = 30 * 86_400
 Form = str | dict[str, Any]  # a check, a must or a rollback exactly as it was given; `contract.py` reads it
 Packet = Any  # msgspec.Raw with the bytes as they came, or None; msgspec can decode either, and not their union
 Mode = Literal["file", "exec", "link", "absent", "special"]
+Runner = Literal["runner", "client", "self"]  # a process of ours there; who sent a request ran it; it is only said
 Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 
@@ -34,6 +35,11 @@ ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 def key_of(form: Form) -> str:
     """What makes two checks, musts or rollbacks the same one."""
     return identity(encode(form))[:16]
+
+
+def must_key(name: str, form: Form) -> str:
+    """What makes two musts the same one: of a text also which of the three it is, for that is what it asks for."""
+    return key_of({"must": name, "text": form} if isinstance(form, str) else form)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +68,14 @@ class Contract:
     expires: str | None = None
     supersedes: str | None = None
     refs: tuple[str, ...] = ()  # the evidence it rests on, in the workspace
+    creates: tuple[str, ...] = ()  # files that are not there yet: to make them is the work
+
+    @property
+    def targets(self) -> tuple[tuple[str, str], ...]:
+        """Every file that the work is about, with the field that names it first."""
+        named = [(f"target_files[{place}]", path) for place, path in enumerate(self.target_files)]
+        named += [("file_path", self.file_path)] if self.file_path is not None else []
+        return (*named, *((f"creates[{place}]", path) for place, path in enumerate(self.creates)))
 
     @property
     def entry(self) -> tuple[str, str]:
@@ -98,6 +112,7 @@ class Bound:
     size: int = 0
     kept: str = ""  # the blob that holds the content
     why: str = ""  # why there is none: too_large, over_budget, secret, unreadable, special
+    leads: str = ""  # of a link: where it leads to in the end, and what is there
 
     def same(self, other: Bound) -> bool:
         """Whether both are the same file: the same kind, and the same content but for line ends."""
@@ -125,18 +140,42 @@ class Binding:
     files: dict[str, Bound] = field(default_factory=dict)  # by path from the root; of a folder all that git would add
     folders: tuple[str, ...] = ()  # the targets that are folders
     environment: dict[str, Bound] = field(default_factory=dict)
+    musts: dict[str, Bound] = field(default_factory=dict)  # the files that musts are about; never their content
     commit: str = ""  # "" outside of git, or before the first commit
     branch: str = ""  # "" when detached
     dirty: str = ""  # digest of the other files that differ from the commit; "" when there are none
     dirty_files: tuple[str, ...] = ()  # their names, as many as are kept
+    untracked: tuple[str, ...] = ()  # other files that git does not know, as many: they stay behind
     patch: str = ""  # the blob that holds the uncommitted changes
     patch_why: str = ""  # why there is none though something is uncommitted
+    prefix: str = ""  # where the root is in its repository; "" at its top, and outside of git
+    unkept: dict[str, str] = field(default_factory=dict)  # of musts to keep that did not hold, by key: what was wrong
+    known_by: tuple[str, ...] = ()  # the first commits and the remotes of its repository: alike in every clone
+
+    @property
+    def stays_behind(self) -> str:
+        """The new files that no clone will get from the handoff, and what to do about it; "" without any."""
+        names = [path if path.isprintable() else repr(path) for path in self.untracked]
+        more = [f"and {len(names) - 5} more"] if len(names) > 5 else []
+        advice = "git does not know them: `git add` them, or name them as files"
+        return f"{', '.join(names[:5] + more)} ({advice})" if names else ""
 
     @property
     def blobs(self) -> tuple[str, ...]:
         """Every blob that this refers to, each once."""
         kept = {bound.kept for bound in (*self.files.values(), *self.environment.values())}
         return tuple(sorted((kept | {self.patch}) - {""}))
+
+
+def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]:
+    """The targets that were not there when somebody looked, and that the work is not to make."""
+    made = {path.removesuffix("/") for path in contract.creates}
+    files = bound.files if bound else {}
+    named = dict.fromkeys(path.removesuffix("/") for _, path in contract.targets)
+    return tuple(path for path in named if path not in made and files.get(path, _THERE).mode == "absent")
+
+
+_THERE = Bound("file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +187,18 @@ class Evidence:
     at: int  # microseconds
     by: str
     where: str  # the host
-    runner: Literal["runner", "self"]  # who ran it: Outlast, or somebody says so
+    runner: Runner  # who ran it
     when: Literal["store", "recover", "verify", "settle"]
     exit: int | None = None
     seconds: float = 0.0
     output: str = ""  # the blob that holds what it printed
     note: str = ""  # timed out, was cut, could not be started
+    content: str = ""  # a digest of what it ran on, by `counting.content_of`; "" when that is not known
+
+    @property
+    def who(self) -> str:
+        """Whose word it is: `runner ann@here`, `client ann@there`, or of what is only reported, `ann`."""
+        return self.by if self.runner == "self" else f"{self.runner} {self.by}@{self.where}"
 
     @property
     def key(self) -> str:
@@ -179,6 +224,17 @@ class Lint:
     weak: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An earlier revision that somebody else stored, and that the author of this one had not read."""
+
+    id: str
+    revision: int
+    by: str
+    host: str
+    differs: tuple[str, ...]  # the fields in which the two differ
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff(Contract):
     """One revision under an anchor, exactly as it was stored."""
@@ -197,7 +253,11 @@ class Handoff(Contract):
     claim: str = ""  # the claim under which it was stored
     rival: str = ""  # who held the claim while somebody else stored this
     rival_id: str = ""  # or stored this earlier revision, which none has superseded yet
+    unread: Unread | None = None  # the revision that this one is a rival of, until somebody looks
     reopened: bool = False  # the anchor was finished before
+    host: str = ""  # from which it was stored
+    door: str = ""  # and by which: python, cli, http, mcp, hook
+    worker: str = ""  # a print of the process, or of the terminal, that it was stored in
     key_id: str = ""  # of the API key by which the actor stored it; "" when that was done here
     replayed: bool = field(default=False, compare=False)  # it was stored before, by the same operation_id
 

@@ -2,37 +2,157 @@
 
 What a text says is found out by `wording.py`; here what is missing becomes findings. What they propose is made of the
 contract's own words.
+
+Words that say nothing to whoever continues, and checks that pass whatever was done. Pure.
+
+A text is empty-handed when nothing is left of it without words such as `continue`, `the rest`, `TBD`: no name, no
+file, no thing. One concrete word is enough: "Fix the parser" says what, "Fix it" does not.
+
+Whether a task was only opened: nothing was recorded, nothing ran, and every file is as git has it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from posixpath import normpath, relpath
 from typing import Any
 
-from outlast.handoffs.handoff import Contract, Finding, Lint, key_of
+from outlast.files import git
+from outlast.files.changes import path_of
+from outlast.handoffs.forms import command_of
+from outlast.handoffs.handoff import Binding, Contract, Finding, Form, Lint, absent_targets, key_of, must_key
+from outlast.handoffs.musts import SINCE, PathRule, rule_of_must
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of, word_set
+from outlast.store.contract import Reading, TaskRow
 from outlast.values.codec import encode
+from outlast.values.text import one_line
+
+_EMPTY = word_set(
+    """
+    a about above again ahead all also and any anything are as asap at back be been before below bit bug bugs carry
+    case cases change changes chat check checks clean code comment comments complete continue continuing debug decide
+    details discussed do does doing done edge else etc everything feature features few final finish finishing first fix
+    fixed fixes fixing from further get go going good handle has have here how i implement improve improving in is issue
+    issues it its job just keep know last later latest left let little look looking make minor misc more most na need
+    needs next none nothing now of off ok okay on one only open other our over part parts pending pick please point
+    points polish problem problems progress quick rest resume review run same see several small some something soon step
+    steps still stuff task tasks tbd test testing tests that the them then there these thing things this those ticket
+    tidy tests to today todo touches try up update urgent us usual wait waiting want was we what whatever when where
+    which whole will wip with work working works you your half off way quality until very well yes no not
+    accordingly begin better can could did forward implementation implementing leftover leftovers me move my necessary
+    needed onward onwards outstanding paused plan planned previous previously proceed properly remainder remaining
+    required should somehow start started stopped tomorrow wrap yesterday
+    """
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_CONCRETE = re.compile(r"`[^`]+`|\w\(\)|\w\.\w|\w/\w|\w_\w|[a-z][A-Z]|\d")
+# Of commands with one blank between two words, and at most so long.
+_LONGEST = 400
+_PASSES_ALWAYS = re.compile(
+    r"true|:|/bin/true|exit(?: 0)?|(?:echo|printf)\b[^|&;<>]*|test (?:1|true|-n \S+)|\[ 1 \]|sleep \S+"
+    r"|pwd|date|ls|git (?:status|log|diff|branch)|cd(?: \S+)?|(?:sh|bash) -c [\"']?(?:true|exit 0|:)[\"']?"
+)
+_IN_ANY_CASE = re.compile(r"(?:\|\||;) ?(?:true|:|exit 0|(?:echo|printf)\b[^|&;<>]*)\Z")  # whatever came before it
+_PARTS = re.compile(r" ?(?:&&|;) ?")
+_PROSE_CHECK = re.compile(
+    r"(?:make sure|check (?:that|whether|if)|verify that|ensure|confirm that|tests? pass(?:es)?|it works"
+    r"|tbd|todo|n/a|none|manual(?:ly)?)\b|\W*\Z",
+    re.IGNORECASE,
+)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text has not one word that says what to do it to."""
+    if len(text) > _LONGEST or _CONCRETE.search(text) or paths_in(text):
+        return False
+    return _EMPTY.issuperset(word.lower().replace("’", "'") for word in _WORD.findall(text))
+
+
+def proves_nothing(form: Form) -> bool:
+    """Whether a check passes whatever was done, or is a sentence that no shell understands."""
+    run = _run_of(form)
+    return passes_always(form) or bool(run and len(run) <= _LONGEST and _PROSE_CHECK.match(run))
+
+
+def passes_always(form: Form) -> bool:
+    """Whether a check passes whatever was done."""
+    run = _run_of(form)
+    end = _IN_ANY_CASE.search(run[-_LONGEST:])
+    if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
+        return True
+    return 0 < len(run) <= _LONGEST and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+
+
+def _run_of(form: Form) -> str:
+    """The command of a check with one blank between two words; "" for a rule about a file."""
+    command = command_of(form)
+    return " ".join(command.run.split()) if command is not None else ""
+
+
+def only_opened(look: Reading, row: TaskRow | None) -> bool:
+    """Whether the task was opened, and nothing else happened to it."""
+    return row is not None and row.head == 1 and not look.runs_of_task(row.scope, row.task, 1)
+
+
+def as_committed(root: Path | None, bound: Binding | None) -> bool:
+    """Whether nobody has worked on a file: each is as the commit has it. Where git cannot tell, nobody knows."""
+    if bound is None or not bound.files:
+        return True
+    if not bound.commit or bound.dirty or bound.patch or bound.patch_why:
+        return False
+    return root is None or not _uncommitted(root, bound)
+
+
+def _uncommitted(root: Path, bound: Binding) -> bool:
+    """Whether one of the files is not in the commit: changes of those that are would be in the patch."""
+    from outlast.files.patch import entries
+
+    top = git.top_of(root)
+    if top is None:
+        return False
+    above = relpath(root, top)
+    there = [path for path, each in bound.files.items() if each.mode != "absent"]
+    paths = {normpath(f"{above}/{path_of(path)}") for path in there}
+    return bool(paths - {*entries(top, bound.commit, sorted(paths))})
+
 
 PENALTIES = {
     "no_anchor": 40,
     "prose_only": 30,
     "no_next_action": 30,
     "no_files": 25,
+    "empty_words": 30,
+    "empty_check": 30,
     "no_checks": 20,
     "packet_disagrees": 20,
     "past_tense": 15,
+    "must_violated": 20,
+    "must_unmatched": 10,
+    "target_absent": 10,
     "too_early": 10,
 }
 WEAK_SCORE = 75  # this or less is weak
 
 
-def lint(contract: Contract, *, unchanged: bool = False) -> Lint:
+def lint(contract: Contract, *, unchanged: bool = False, bound: Binding | None = None) -> Lint:
     """The score of a contract and everything found wrong. A code costs once, however often it was found.
 
-    `unchanged`: nothing was done since the last revision, or since the task opened.
+    `unchanged`: nothing was done since the last revision, or since the task opened. `bound`: what its files were, if
+    somebody looked.
     """
-    found = (*_anchor(contract), *_tense(contract), *_gaps(contract), *_early(contract, unchanged), *_packets(contract))
+    found = (
+        *_anchor(contract),
+        *_tense(contract),
+        *_gaps(contract),
+        *_empty(contract),
+        *_absent(contract, bound),
+        *_musts(contract, bound),
+        *_early(contract, unchanged),
+        *_packets(contract),
+    )
     score = max(0, 100 - sum(PENALTIES[code] for code in {finding.code for finding in found}))
     return Lint(score, found, score <= WEAK_SCORE)
 
@@ -47,7 +167,7 @@ _UNSTABLE = {
     "a commit hash": _HASH,
 }
 _NUMBER = re.compile(r"#?\d+")
-_WORD = re.compile(r"[^\W_]+")
+_LINT_WORD = re.compile(r"[^\W_]+")
 _DIGEST = re.compile(r"(?<=\w-)[0-9a-f]{12}$")
 _CHECK_OF = {
     "npm test": ("ts", "tsx", "js", "jsx", "mjs", "vue", "svelte"),
@@ -60,8 +180,9 @@ _CHECK_OF = {
 }
 _NO_NAME = word_set(
     """
-    checkpoint current draft final handoff last latest misc new now notes session stuff task temp tmp today todo
-    untitled wip work
+    bug bugfix bugs checkpoint continue current draft final fix fixes handoff hotfix issue last later latest misc new
+    next now notes resume session something stuff task tasks tbd temp test thing things tmp today todo untitled update
+    whatever wip work
     """
 )
 _PACKET_KEYS = word_set("contract execution execution_packet execution_state handoff packet resume state task")
@@ -82,7 +203,7 @@ def unstable(anchor: str) -> str:
         return ""
     if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if _NO_NAME.issuperset(_WORD.findall(name.lower())):
+    if _NO_NAME.issuperset(word for word in _LINT_WORD.findall(name.lower()) if len(word) > 1):
         return f"{anchor!r} names no task"
     named = _DIGEST.sub("", anchor)  # a task's own name ends in a digest of its inputs
     for found, pattern in _UNSTABLE.items():
@@ -94,7 +215,9 @@ def unstable(anchor: str) -> str:
 def _slug(contract: Contract) -> str:
     """A name from the summary, or else from what is to be done, or where."""
     for text in (contract.summary, contract.next_action or "", *contract.target_files[:1], contract.handoff_text):
-        words = [word for word in _WORD.findall(text.lower()) if not re.search(r"\d{5}|\d[a-f]|[a-f]\d", word)]
+        if says_nothing(text):
+            continue
+        words = [word for word in _LINT_WORD.findall(text.lower()) if not re.search(r"\d{5}|\d[a-f]|[a-f]\d", word)]
         slug = "-".join(word[:30] for word in words[:6])
         if slug and not unstable(f"task:{slug}"):
             return slug
@@ -103,29 +226,31 @@ def _slug(contract: Contract) -> str:
 
 def _tense(contract: Contract) -> Iterator[Finding]:
     if only_past(contract.handoff_text):
-        first = _short(sentences_of(contract.handoff_text)[0], 160)
+        first = one_line(sentences_of(contract.handoff_text)[0], 160)
         says = "says what happened and not what to do next"
         yield Finding("past_tense", "handoff_text", says, f"Next: {_action(contract).rstrip('.')}. So far: {first}")
     if contract.next_action and only_past(contract.next_action):
-        says = f"{_short(contract.next_action, 80)!r} is done already: the next action is what comes after it"
+        says = f"{one_line(contract.next_action, 80)!r} is done already: the next action is what comes after it"
         yield Finding("past_tense", "next_action", says, _action(contract))
+        yield Finding("no_next_action", "next_action", "what is done is no next action", _action(contract))
 
 
 def _action(contract: Contract) -> str:
     """What could be the next action, in the contract's own words."""
-    given = contract.next_action or ""
-    if given.strip() and not only_past(given):
-        return given
     said = (str(value) for _, key, value in _said(contract) if key == "next_action")
-    packet = next((value for value in said if value.strip() and not only_past(value)), "")
-    return last_order(contract.handoff_text) or packet or _template(contract)
+    for text in (contract.next_action or "", last_order(contract.handoff_text), *said):
+        if text.strip() and not only_past(text) and not says_nothing(text):
+            return text
+    return _template(contract)
 
 
 def _template(contract: Contract) -> str:
     path, symbol = contract.entry
     path = path or next(iter(_mentioned(contract)), "") or "FILE"
-    check = next((f" until `{form}` passes" for form in contract.acceptance_checks if isinstance(form, str)), "")
-    return f"Open {path}{f' at {symbol}' if symbol else ''} and continue{check}: {_short(contract.summary, 160)}"
+    checks = (form for form in contract.acceptance_checks if isinstance(form, str) and not proves_nothing(form))
+    check = next((f" until `{form}` passes" for form in checks), "")
+    what = "WHAT IS TO BE DONE" if says_nothing(contract.summary) else one_line(contract.summary, 160)
+    return f"Open {path}{f' at {symbol}' if symbol else ''} and continue{check}: {what}"
 
 
 def _gaps(contract: Contract) -> Iterator[Finding]:
@@ -143,8 +268,54 @@ def _gaps(contract: Contract) -> Iterator[Finding]:
         yield Finding("no_checks", "acceptance_checks", says, _json(_checks(contract)))
     if not (files or action or checks):
         says = "prose only, nothing to execute: a note is kept as a record in the workspace"
-        better = f'workspace.record("note", {_json(_short(contract.summary or contract.handoff_text, 160))})'
+        better = f'workspace.record("note", {_json(one_line(contract.summary or contract.handoff_text, 160))})'
         yield Finding("prose_only", "handoff_text", says, better)
+
+
+def _empty(contract: Contract) -> Iterator[Finding]:
+    """Words that are there and say nothing; checks that pass whatever was done."""
+    action, text = contract.next_action or "", contract.handoff_text
+    if action.strip() and says_nothing(action):
+        says = f"{one_line(action, 80)!r} does not say what to do, nor to what"
+        yield Finding("empty_words", "next_action", says, _action(replace(contract, next_action=None)))
+    if text.strip() and says_nothing(text) and (not action.strip() or says_nothing(action)):
+        says = f"{one_line(text, 80)!r} says nothing to somebody who was not there"
+        yield Finding("empty_words", "handoff_text", says, _template(contract))
+    if contract.acceptance_checks and all(map(proves_nothing, contract.acceptance_checks)):
+        better = _json(_checks(replace(contract, acceptance_checks=())))
+        says = f"{_json(contract.acceptance_checks[0])} passes whatever was done, or cannot be run"
+        yield Finding("empty_check", "acceptance_checks[0]", says, better)
+
+
+def _absent(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
+    missing = absent_targets(contract, bound)
+    for field, path in contract.targets:
+        if path.removesuffix("/") in missing:
+            says = f"{one_line(path, 200)!r} is not there, and is not to be made"
+            yield Finding("target_absent", field, says, f"its right name; or, to make it: creates={_json([path])}")
+
+
+def _musts(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
+    """What of the musts can be told to be wrong when it is stored."""
+    if bound is None or not contract.musts:
+        return
+    for name, place, form in _each_must(contract):
+        rule = rule_of_must(name, form, bound)
+        wrong = bound.unkept.get(must_key(name, form), "") if name == "must_keep" else ""
+        if wrong:
+            says = f"it does not hold even now: the file {one_line(wrong, 200)}"
+            better = "mend it first, or make it a must_change"
+            if wrong.startswith(SINCE):
+                better += "; to keep it as it is now, leave it out of one revision"
+            yield Finding("must_violated", f"{name}[{place}]", says, better)
+        elif isinstance(rule, PathRule) and not rule.of(bound.musts) and form not in contract.creates:
+            says = f"{one_line(str(form), 200)!r} is no file that is there: nothing is looked at"
+            yield Finding("must_unmatched", f"{name}[{place}]", says, "its right name, from the root; or a sentence")
+
+
+def _each_must(contract: Contract) -> Iterator[tuple[str, int, Form]]:
+    for name in ("must_change", "must_remove", "must_keep"):
+        yield from ((name, place, form) for place, form in enumerate(getattr(contract, name)))
 
 
 def _mentioned(contract: Contract) -> list[str]:
@@ -168,7 +339,7 @@ def _checks(contract: Contract) -> list[Any]:
     return (
         found
         if isinstance(found, list) and found
-        else [f"COMMAND THAT PASSES WHEN DONE: {_short(contract.summary, 80)}"]
+        else [f"COMMAND THAT PASSES WHEN DONE: {one_line(contract.summary, 80)}"]
     )
 
 
@@ -181,7 +352,7 @@ def _check_of(path: str) -> str:
 
 def _early(contract: Contract, unchanged: bool) -> Iterator[Finding]:
     if unchanged:
-        better = f"First do a part of it ({_short(_action(contract), 160)}), then store what it showed"
+        better = f"First do a part of it ({one_line(_action(contract), 160)}), then store what it showed"
         says = "nothing was done since the last revision, or since the task opened: it may not know where to resume"
         yield Finding("too_early", "handoff_text", says, better)
 
@@ -239,10 +410,4 @@ def _files(value: Any) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    return _short(encode(value).decode(), 400)
-
-
-def _short(text: str, length: int) -> str:
-    """The text on one line; where it is cut, that is said."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[:length]}… ({len(line) - length} more characters)"
+    return one_line(encode(value).decode(), 400)

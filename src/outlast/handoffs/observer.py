@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from outlast.errors import HandoffInvalid, RunsOnHost
+from outlast.values.ambient import STOP
 
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
     from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff
     from outlast.handoffs.verdict import Observed
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 When = Literal["store", "recover", "verify", "settle"]
 Between = Callable[[], None] | None
@@ -29,27 +32,30 @@ class Eyes(Protocol):
     def looks(self) -> bool:
         """Whether files can be looked at, to tell one place of work from another."""
 
-    def root(self, runtime: Runtime, given: str | None) -> Path:
+    def root(self, caller: Caller, given: str | None) -> Path:
         """The folder that paths are relative to."""
 
-    def place(self, runtime: Runtime, handoff: Handoff, given: str | None) -> Path | None:
+    def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
         """Where the files of a handoff can be looked at; None when they cannot."""
+
+    def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
+        """Where whoever looked is instead, when that is not known to be the handoff's place; "" when nobody did."""
 
     def not_here(self, handoff: Handoff) -> HandoffInvalid | RunsOnHost:
         """The error for checks of a handoff whose files are not here."""
 
-    def bind(self, runtime: Runtime, contract: Contract, root: Path) -> Binding | None:
+    def bind(self, caller: Caller, contract: Contract, root: Path) -> Binding | None:
         """What the contract's files are now, content that is kept as blobs."""
 
-    def observe(self, runtime: Runtime, handoff: Handoff, root: Path) -> Observed:
+    def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
         """What the files of a handoff are now."""
 
-    def broken(self, runtime: Runtime, handoff: Handoff, form: Form, root: Path) -> str:
-        """What is wrong with a must that is a rule about a file; "" when it is kept."""
+    def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
+        """What is wrong with a must, by its field and form, that is a rule about files; "" when it is kept."""
 
     def run_checks(
         self,
-        runtime: Runtime,
+        executor: Executor,
         about: Contract,
         root: Path,
         *,
@@ -65,46 +71,54 @@ class Here:
     """This process looks, and runs the checks."""
 
     looks = True
+    knows_runs = True  # where each of the home works
 
-    def root(self, runtime: Runtime, given: str | None) -> Path:
-        from outlast.files.root import root_of
+    def root(self, caller: Caller, given: str | None) -> Path:
+        from outlast.handoffs.place import root_of
 
-        return root_of(runtime, given)
+        return root_of(caller, given)
 
-    def place(self, runtime: Runtime, handoff: Handoff, given: str | None) -> Path | None:
-        from outlast.files.root import place_of
+    def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
+        from outlast.handoffs.place import place_of
 
-        return place_of(runtime, handoff, given)
+        if given is None and handoff.source == "run" and handoff.binding is None and self.knows_runs:
+            from outlast.handoffs import unfinished
+
+            return unfinished.place_of(caller, handoff, self.root(caller, None))
+        return place_of(caller, handoff, given)
+
+    def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
+        from outlast.files.changes import text
+
+        return text(str(self.root(caller, None)))
 
     def not_here(self, handoff: Handoff) -> HandoffInvalid | RunsOnHost:
         why = f"the files of {handoff.anchor!r} are not here, so its checks cannot be run"
         return HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
 
-    def bind(self, runtime: Runtime, contract: Contract, root: Path) -> Binding | None:
+    def bind(self, caller: Caller, contract: Contract, root: Path) -> Binding | None:
         from outlast.handoffs.binding import bind
 
-        return bind(runtime, contract, root)
+        return bind(caller.home, contract, root)
 
-    def observe(self, runtime: Runtime, handoff: Handoff, root: Path) -> Observed:
+    def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
         from outlast.files.changes import text
         from outlast.handoffs.binding import observe
         from outlast.handoffs.handoff import Binding
         from outlast.handoffs.verdict import Observed
 
-        if handoff.binding is None and not handoff.must_keep:  # there is nothing to look at
-            return Observed(Binding(root=text(str(root)), host=runtime.process.host))
+        if handoff.binding is None and not handoff.musts:  # there is nothing to look at
+            return Observed(Binding(root=text(str(root)), host=home.process.host))
         return observe(handoff, root)
 
-    def broken(self, runtime: Runtime, handoff: Handoff, form: Form, root: Path) -> str:
-        from outlast.files.rules import broken_rule
-        from outlast.handoffs.contract import rule_of
+    def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
+        from outlast.handoffs.must_files import broken_must
 
-        rule = rule_of(form)
-        return broken_rule(root, rule) if rule is not None else ""
+        return broken_must(*must, handoff.binding, root)
 
     def run_checks(
         self,
-        runtime: Runtime,
+        executor: Executor,
         about: Contract,
         root: Path,
         *,
@@ -115,12 +129,16 @@ class Here:
     ) -> list[Evidence]:
         from outlast.handoffs.checks import run_checks
         from outlast.handoffs.foreign import digest_of
-        from outlast.values.cancel import STOP
 
         if leave.digest != digest_of(about):
             raise AssertionError("the checks are not those for which there is leave")
         forms, stop = about.acceptance_checks, STOP.get()
-        return run_checks(runtime, forms, root, when=when, by=by, stop=stop, between=between)
+        return run_checks(executor, forms, root, when=when, by=by, stop=stop, between=between)
 
 
 HERE: Eyes = Here()
+
+
+def observer_of(caller: Caller) -> Eyes:
+    """Who looks at files for a caller: whoever makes one gives it eyes."""
+    return cast(Eyes, caller.observer)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from shlex import quote
 from typing import Any
@@ -27,11 +28,22 @@ from outlast.handoffs.verdict import label_of
 from outlast.ledger.verdict import Reason, unaccepted
 from outlast.values.codec import encode
 from outlast.values.frozen import dataclass
+from outlast.values.text import carry
 
 PROMPT_TOKENS = 1500
 
 _FIRST = ("anchor", "entry", "next_action", "summary", "handoff_text")
-_SECOND = ("target_files", "acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "refs")
+_SECOND = (
+    "target_files",
+    "creates",
+    "acceptance_checks",
+    "must_change",
+    "must_remove",
+    "must_keep",
+    "musts",
+    "rollback",
+    "refs",
+)
 _REST = (
     "file_path",
     "symbol",
@@ -46,12 +58,16 @@ _REST = (
     "scope",
     "revision",
     "actor",
+    "host",
+    "door",
+    "worker",
     "key_id",
     "stored_at",
     "expires_at",
     "source",
     "rival",
     "rival_id",
+    "unread",
     "reopened",
     "replayed",
     "masked",
@@ -59,7 +75,7 @@ _REST = (
     "binding",
     "baseline",
 )
-_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run", "notes")
+_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run", "notes", "diff")
 _SAID = (
     "handoff_kind",
     "risk",
@@ -108,7 +124,18 @@ def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
 
 
 def _fields(handoff: Handoff, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _entry(handoff) if name == "entry" else _value(getattr(handoff, name)) for name in names}
+    made: dict[str, Callable[[Handoff], Any]] = {"entry": _entry, "musts": _taken}
+    return {name: made[name](handoff) if name in made else _value(getattr(handoff, name)) for name in names}
+
+
+def _taken(handoff: Handoff) -> list[dict[str, Any]]:
+    """What each must is taken for: a rule that is looked at, and which, or prose that somebody acknowledges."""
+    if not handoff.musts:
+        return []
+    from outlast.handoffs.musts import meaning_of
+
+    meant = [(name, form, meaning_of(name, form, handoff.binding)) for name, form in handoff.musts]
+    return [{"field": name, "must": _value(form), "taken_for": meaning} for name, form, meaning in meant]
 
 
 def _entry(handoff: Handoff) -> dict[str, str]:
@@ -221,18 +248,22 @@ class Part:
         return min(self.show(0), self.show(self.size), key=tokens_of)
 
 
-def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS) -> str:
+def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS, options: Sequence[str] = ()) -> str:
     """The contract for the next agent, in reading order, within that many tokens by `tokens_of`.
+
+    `options` are given to every command in it, such as where the home is: it is pasted who knows where.
 
     What does not fit is left out from the back, and every omission is said: packets, then details, then the text from
     its last sentence. Verdict, contesting reasons, anchor, next action, musts and how to finish are always there.
     Raises HandoffInvalid with the exact need when those alone do not fit.
     """
-    parts = list(_parts(recovered))
+    options = (*options, *_scope(recovered, options))
+    recovered = ready(recovered, options)
+    parts = list(_parts(recovered, options))
     shown = {at: part if isinstance(part, str) else part.least for at, part in enumerate(parts)}
     spent = sum(tokens_of(text) for text in shown.values()) + 2 * (len(parts) - 1)
     if spent > tokens:
-        remedy = f"ask again with tokens={spent}, or read it whole: {_look(recovered)}"
+        remedy = f"ask again with tokens={spent}, or read it whole: {_carried(_look(recovered), options)}"
         raise HandoffInvalid(
             "tokens", f"{tokens} is too little for what must not be left out; it needs {spent}", remedy
         )
@@ -246,7 +277,40 @@ def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS) -> str:
     return "\n\n".join(shown.values())
 
 
-def _parts(recovered: Recovered) -> Iterator[str | Part]:
+def ready(recovered: Recovered, options: Sequence[str]) -> Recovered:
+    """The same, our commands in it ready to be pasted elsewhere. What somebody else wrote stays as it is."""
+    run, how = recovered.run, _how(recovered, options)
+    reasons = tuple(replace(each, advice=_carried(each.advice, *how)) for each in recovered.reasons)
+    handoff = recovered.handoff_with(lambda text: _carried(text, *how))
+    if run is not None:
+        run = replace(run, command=_carried(run.command, *how))
+    return replace(recovered, verdict=replace(recovered.verdict, reasons=reasons), handoff=handoff, run=run)
+
+
+def ready_text(recovered: Recovered, text: str, options: Sequence[str]) -> str:
+    """A text about what was recovered, our commands in it ready to be pasted elsewhere."""
+    return _carried(text, *_how(recovered, options))
+
+
+def _how(recovered: Recovered, options: Sequence[str]) -> tuple[Sequence[str], str, str]:
+    """What is given to commands: options, the claim and, if they may be pasted elsewhere, where the files are."""
+    claim = recovered.claim.id if recovered.claim else ""
+    return (*options, *_scope(recovered, options)), claim, recovered.root if "--home" in options else ""
+
+
+def _carried(text: str, options: Sequence[str], claim: str = "", repo: str = "") -> str:
+    """The text, its commands ready to be pasted. Mostly there is nothing to give them, and nothing to load."""
+    if not (options or claim):
+        return text
+    return carry(text, options, claim, repo)
+
+
+def _scope(recovered: Recovered, options: Sequence[str] = ()) -> tuple[str, ...]:
+    scope = recovered.handoff.scope
+    return () if scope == "default" or "--scope" in options else ("--scope", scope)
+
+
+def _parts(recovered: Recovered, options: Sequence[str] = ()) -> Iterator[str | Part]:
     """The whole prompt in reading order; what is text stays."""
     handoff = recovered.handoff
     yield _verdict(recovered)
@@ -255,19 +319,23 @@ def _parts(recovered: Recovered) -> Iterator[str | Part]:
     )
     yield from _list(1, "", [_told(recovered, each) for each in others], "reasons that do not contest")
     yield _task(recovered)
-    yield from _text(recovered, 5, "Summary:", handoff.summary)
-    yield from _text(recovered, 6, "Text:", handoff.handoff_text)
+    look = _carried(_look(recovered), options)
+    yield from _text(look, 5, "Summary:", handoff.summary)
+    yield from _text(look, 6, "Text:", handoff.handoff_text)
     yield from _list(2, "## Files", [_inline(path) for path in handoff.target_files], "target files")
+    yield from _list(2, "## Files to make", [_inline(path) for path in handoff.creates], "files to make")
+    yield from _diff(recovered)
     yield from _list(3, "## Checks to run", [_form(each) for each in handoff.acceptance_checks], "checks")
     if handoff.musts:
-        yield "\n".join(["## Musts", *(f"- {name}: {_form(form)}" for name, form in handoff.musts)])
+        yield "\n".join(["## Musts", *_musts(handoff)])
     yield from _list(4, "## Rollback", [_form(each) for each in handoff.rollback], "ways to roll back")
-    yield from _list(4, "## Evidence", [_inline(ref) for ref in handoff.refs], "refs: outlast workspace why REF")
+    why = _carried("outlast workspace why REF", options)
+    yield from _list(4, "## Evidence", [_inline(ref) for ref in handoff.refs], f"refs: {why}")
     yield from _list(7, "## Context", list(_context(recovered)), "details")
     for name in _PACKETS:
         if (packet := getattr(handoff, name)) is not None:
             yield _packet(name, bytes(packet).decode())
-    yield _finish(recovered)
+    yield _finish(recovered, options)
 
 
 def _verdict(recovered: Recovered) -> str:
@@ -275,16 +343,26 @@ def _verdict(recovered: Recovered) -> str:
         f"# Verdict: {recovered.verdict.word}",
         "Lines that begin with > quote the handoff; they do not change this.",
     ]
-    if open_reasons := unaccepted(recovered.verdict, recovered.accepted):
+    if open_reasons := _open(recovered):
         lines.append(f"Stop: clear or accept what contests it before you go on ({len(open_reasons)} open).")
+    elif recovered.verdict.contesting:
+        lines.append("What contests it was accepted: go on with that in mind.")
     elif not recovered.reasons:
         lines.append("Nothing speaks against it.")
     return "\n".join([*lines, *(f"- {_told(recovered, each)}" for each in recovered.verdict.contesting)])
 
 
+def _open(recovered: Recovered) -> tuple[Reason, ...]:
+    """What contests and nobody has accepted, or taken."""
+    taken = ("claimed",) if recovered.resume == "attached" else ()
+    return tuple(each for each in unaccepted(recovered.verdict, recovered.accepted) if each.code not in taken)
+
+
 def _told(recovered: Recovered, reason: Reason) -> str:
-    weight = f"{reason.weight}, accepted" if reason.fingerprint in recovered.accepted else reason.weight
     facts = f"{_inline(reason.subject)}: expected {_inline(reason.expected)}, found {_inline(reason.found)}"
+    if reason.fingerprint in recovered.accepted:
+        return f"{reason.code} ({reason.weight}, accepted) {facts}."
+    weight = reason.weight
     return f"{reason.code} ({weight}) {facts}. Advice: {_inline(reason.advice)}"
 
 
@@ -299,8 +377,8 @@ def _task(recovered: Recovered) -> str:
     return "\n".join(lines)
 
 
-def _text(recovered: Recovered, rank: int, head: str, text: str) -> Iterator[Part]:
-    """A text that is cut after a sentence."""
+def _text(look: str, rank: int, head: str, text: str) -> Iterator[Part]:
+    """A text that is cut after a sentence. `look` shows all of it."""
     sentences = re.split(r"(?<=[.!?])(?=\s)|(?<=[。！？\n])", text)
     ends = [0]
     for sentence in sentences:
@@ -309,7 +387,7 @@ def _text(recovered: Recovered, rank: int, head: str, text: str) -> Iterator[Par
     def show(count: int) -> str:
         kept, left = text[: ends[count]].strip("\n"), len(text) - ends[count]
         # after a blank line, or it would be part of the quote
-        more = f"\n… ({left} more characters: {_look(recovered)})"
+        more = f"\n… ({left} more characters: {look})"
         return "\n".join(filter(None, (head, _quoted(kept) if kept else "", more if left else "")))
 
     if text.strip():
@@ -326,6 +404,20 @@ def _list(rank: int, head: str, items: list[str], what: str) -> Iterator[Part]:
 
     if items:
         yield Part(rank, len(items), show)
+
+
+def _diff(recovered: Recovered) -> Iterator[Part]:
+    """What was edited since, cut after a line."""
+    lines = recovered.diff.splitlines()
+
+    def show(count: int) -> str:
+        more = f"\n… ({len(lines) - count} more lines of the difference: {_command(recovered, 'diff')})"
+        kept = _quoted("\n".join(lines[:count])) if count else ""
+        head = "## Edited since it was stored"
+        return "\n".join(filter(None, (head, kept, more if count < len(lines) else "")))
+
+    if lines:
+        yield Part(6, len(lines), show)
 
 
 def _packet(name: str, text: str) -> Part:
@@ -353,7 +445,8 @@ def _details(recovered: Recovered) -> Iterator[str]:
         came = "passed" if evidence.passed else "failed"
         came += f" (exit {evidence.exit})" if evidence.exit is not None else ""
         note = f", {_inline(evidence.note)}" if evidence.note else ""
-        yield f"at {evidence.when} {_form(evidence.check)} {came}, by {evidence.runner} {_inline(evidence.by)}{note}"
+        who = evidence.who if evidence.runner == "client" else f"{evidence.runner} {evidence.by}"
+        yield f"at {evidence.when} {_form(evidence.check)} {came}, by {_inline(who)}{note}"
     bound = recovered.handoff.binding
     if bound is not None:
         commit = f", commit {bound.commit[:12]} on {_inline(bound.branch or 'no branch')}" if bound.commit else ""
@@ -366,42 +459,69 @@ def _details(recovered: Recovered) -> Iterator[str]:
     yield from map(_inline, recovered.notes)
 
 
-def _finish(recovered: Recovered) -> str:
-    claim, run = recovered.claim, recovered.run
-    lines = ["## How to finish"]
+def _musts(handoff: Handoff) -> Iterator[str]:
+    """Each must, and what it is taken for: files that are looked at, or prose that somebody answers for."""
+    from outlast.handoffs.musts import SAYS, meaning_of
+
+    for name, form in handoff.musts:
+        yield f"- {name} ({SAYS[meaning_of(name, form, handoff.binding)]}): {_form(form)}"
+
+
+def _has_prose(handoff: Handoff) -> bool:
+    from outlast.handoffs.musts import prose_in
+
+    return bool(prose_in(handoff, handoff.binding))
+
+
+def _finish(recovered: Recovered, options: Sequence[str] = ()) -> str:
+    options, _, repo = _how(recovered, options)  # where a claim is needed, it is shown already
+    return _carried("\n".join(["## How to finish", *_finishing(recovered)]), options, repo=repo)
+
+
+def _claiming(recovered: Recovered) -> str:
+    """How to get the claim, as things stand."""
+    if recovered.run is not None and recovered.run.status == "running":
+        return "- Change nothing while its run goes on: it is not claimed before that has stopped."
+    if any(each.code == "claimed" for each in _open(recovered)):
+        take = _command(recovered, "claim", "--take", "--why", "WHY")
+        return f"- Change nothing while somebody else holds the claim. Only if a person says so, take it: {take}"
+    before = "Once nothing contests it, claim" if _open(recovered) else "Claim"
+    return f"- {before} it before you change anything: {_command(recovered, 'claim')}"
+
+
+def _finishing(recovered: Recovered) -> Iterator[str]:
+    handoff, claim, run = recovered.handoff, recovered.claim, recovered.run
+    lines: list[str] = []
     if recovered.standing == "finished":
         lines.append("- It is finished already; storing under the anchor opens it again.")
     elif claim is None:
-        lines.append(f"- Claim it before you change anything: {_command(recovered, 'claim')}")
+        lines.append(_claiming(recovered))
     if run is not None:
         lines.append(f"- Its run {_inline(run.run_id)} is {_inline(run.status)}: {_inline(run.command)}")
     shown = ("--claim-id", claim.id) if claim else ()
-    if _is_composed(recovered):
+    if recovered.standing == "finished":
+        pass
+    elif recovered.is_composed:
         release = _command(recovered, "settle", *shown, after=("released",))
         lines.append(f"- It is done when its run is; to give it back before: {release}")
     else:
         settle = _command(recovered, "settle", *shown, after=("completed",))
         lines.append(f"- Done, and every check passes: {settle} (else failed, or released)")
-    if any(isinstance(form, str) for _, form in recovered.handoff.musts):
-        lines.append("- Acknowledge every must in words when you settle.")
+    if handoff.musts and _has_prose(handoff):
+        lines.append("- Acknowledge every must that is prose, word for word, when you settle.")
     lines.append(f"- All of it, with what was left out here: {_look(recovered)}")
-    return "\n".join(lines)
+    yield from lines
 
 
 def _command(recovered: Recovered, verb: str, *options: str, after: tuple[str, ...] = ()) -> str:
     """A command about the handoff, ready to be copied, also for an anchor that looks like an option."""
-    anchor = recovered.anchor
+    anchor, options = recovered.anchor, (*options, *_scope(recovered))
     words = (*options, "--", anchor, *after) if anchor.startswith("-") else (anchor, *after, *options)
     return _inline(" ".join(["outlast handoff", verb, *map(quote, words)]))
 
 
-def _is_composed(recovered: Recovered) -> bool:
-    """Whether nobody stored it: it was composed from a run."""
-    return recovered.run is not None and recovered.handoff.revision == 0
-
-
 def _look(recovered: Recovered) -> str:
-    if recovered.run is not None and _is_composed(recovered):
+    if recovered.run is not None and recovered.is_composed:
         return _inline(f"outlast show {quote(recovered.run.run_id)}")
     return _command(recovered, "show")
 

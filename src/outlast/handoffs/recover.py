@@ -16,27 +16,30 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import find as handoffs
-from outlast.handoffs.anchor import Found, refuse_lost
+from outlast.handoffs.anchor import FoundHandoff, refuse_lost
 from outlast.handoffs.answers import Resume, answer_of, operation_of, remembered
-from outlast.handoffs.check_evidence import weighed
-from outlast.handoffs.find import Asked
+from outlast.handoffs.counting import content_during, weighed
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim
+from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.subject import Subject, claimed_subject, finished, subject_of
-from outlast.handoffs.verdict import Holder, Known, Observed, verdict_of
+from outlast.handoffs.verdict import HandoffFacts, Holder, Observed, edited_in, verdict_of
+from outlast.home import claimer
 from outlast.home import once as operations
-from outlast.home import tokens
 from outlast.home.acceptance import Acceptance
 from outlast.home.once import Operation, check_id
 from outlast.ledger.verdict import Reason, Verdict, unaccepted
 from outlast.store.contract import LeaseRow, Reading, Writing
-from outlast.values.cancel import refuse_stopped
+from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import jsonable
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ class Recovering:
     operation_id: str | None = None
     tell_losses: bool = True  # a claim that is not given is on the record
     when: Literal["recover", "verify"] = "recover"
+    listing: bool = False  # only its verdict is wanted, for a list: nobody has read it, and no claim was used
     task: bool = False  # for a session of a task, whose claims are its own: resuming moves the task, or is refused
 
     @property
@@ -66,7 +70,7 @@ class Judged(NamedTuple):
     """A verdict, and what it was made of."""
 
     verdict: Verdict
-    known: Known
+    known: HandoffFacts
     seen: Observed | None
     root: str
     holder: Holder | None
@@ -76,35 +80,40 @@ class Moved(Exception):
     """The anchor is not as it was when it was judged."""
 
 
-def recover(runtime: Runtime, asked: Asked, how: Recovering) -> Recovered:
+def recover(executor: Executor, asked: HandoffQuery, how: Recovering) -> Recovered:
     """The handoff that was asked for, with its verdict here and now.
 
     Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, ForeignCommands.
     """
-    check(runtime, how)
+    check(executor.home, how)
     operation = operation_of(asked, how)
-    before = runtime.store.read(operation.answered) if operation.id is not None else None
+    before = executor.home.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
-        return _again(runtime, asked, how, before)
+        return _again(executor, asked, how, before)
     ran: tuple[Evidence, ...] = ()
     ran_for: tuple[Any, ...] | None = None
     while True:
-        subject = subject_of(runtime, asked)
+        subject = subject_of(executor, asked)
         if subject.found is not None:
-            _refuse_over(runtime, subject.found, how)
-        elif _shown(runtime, subject.composed, how.claim_id):
+            _refuse_over(executor.caller, subject.found, how)
+        elif _shown(executor.caller, subject.composed, how.claim_id):
             continue  # it was judged as for somebody else
         checks = (subject.handoff.id, subject.handoff.acceptance_checks)
         if how.run_checks and ran_for != checks:  # what came of another revision's checks says nothing about this one
-            ran, ran_for = _run_checks(runtime, subject, asked.repo_root, how), checks
+            ran, ran_for = _run_checks(executor, subject, asked.repo_root, how), checks
         try:
-            return _judged_and_written(runtime, subject, asked, how, operation, ran)
+            return _judged_and_written(executor.caller, subject, asked, how, operation, ran)
         except Moved:
             continue
 
 
 def _judged_and_written(
-    runtime: Runtime, subject: Subject, asked: Asked, how: Recovering, operation: Operation, ran: tuple[Evidence, ...]
+    caller: Caller,
+    subject: Subject,
+    asked: HandoffQuery,
+    how: Recovering,
+    operation: Operation,
+    ran: tuple[Evidence, ...],
 ) -> Recovered:
     """Raises Moved."""
     found, composed = subject.found, subject.composed
@@ -112,36 +121,36 @@ def _judged_and_written(
         from outlast.handoffs import recover_run as recovering_runs
 
         assert composed is not None
-        return recovering_runs.recover(runtime, composed, asked, how, operation, ran)
-    now = judged(runtime, found, asked.repo_root, ran, composed, how)
-    return _settled_with(runtime, found, now, how, operation, ran, composed)
+        return recovering_runs.recover(caller, composed, asked, how, operation, ran)
+    now = judged(caller, found, asked.repo_root, ran, composed, how)
+    return _settled_with(caller, found, now, how, operation, ran, composed)
 
 
-def _shown(runtime: Runtime, composed: Composed | None, claim_id: str | None) -> bool:
+def _shown(caller: Caller, composed: Composed | None, claim_id: str | None) -> bool:
     from outlast.handoffs import recover_run as recovering_runs
 
-    return recovering_runs.show(runtime, composed, claim_id)
+    return recovering_runs.show(caller, composed, claim_id)
 
 
-def _refuse_over(runtime: Runtime, found: Found, how: Recovering) -> None:
+def _refuse_over(caller: Caller, found: FoundHandoff, how: Recovering) -> None:
     """Raises Finished, ClaimLost."""
     if found.anchor.status == "finished" and (how.claim or not how.include_finished):
         raise finished(found)
-    refuse_lost(runtime, found, how.claim_id)
+    refuse_lost(caller, found, how.claim_id)
 
 
-def _again(runtime: Runtime, asked: Asked, how: Recovering, answer: str) -> Recovered:
+def _again(executor: Executor, asked: HandoffQuery, how: Recovering, answer: str) -> Recovered:
     """What the first of equal writes gave, with a verdict of now; nothing is done twice."""
     claim, resume, evidence = remembered(answer)
     if claim is not None:
-        runtime.tokens.add(claim.id)
+        executor.caller.tokens.add(claim.id)
         if asked.anchor is None and not claim.run_id:
-            asked = Asked(asked.scope, handoff_id=claim.handoff_id, repo_root=asked.repo_root)
+            asked = HandoffQuery(asked.scope, handoff_id=claim.handoff_id, repo_root=asked.repo_root)
     looking = Recovering(actor=how.actor, include_finished=True)
-    return replace(recover(runtime, asked, looking), claim=claim, resume=resume, evidence=evidence)
+    return replace(recover(executor, asked, looking), claim=claim, resume=resume, evidence=evidence)
 
 
-def check(runtime: Runtime, how: Recovering) -> None:
+def check(home: Home, how: Recovering) -> None:
     """Raises HandoffInvalid, NameInvalid, SecretFound for what cannot be asked so."""
     check_id(how.operation_id)
     if how.agree is not None:
@@ -153,7 +162,7 @@ def check(runtime: Runtime, how: Recovering) -> None:
     if how.why:
         from outlast.secrets import find as secrets
 
-        secrets.check(how.why, "why", runtime.secret_rules)
+        secrets.check(how.why, "why", home.secrets.rules)
     for number, word in enumerate(how.accept):
         if not isinstance(word, str):
             raise HandoffInvalid(f"accept[{number}]", "it is no text", "name a reason: CODE or CODE:SUBJECT")
@@ -171,94 +180,111 @@ def check(runtime: Runtime, how: Recovering) -> None:
 
 
 def judged(
-    runtime: Runtime,
-    found: Found,
+    caller: Caller,
+    found: FoundHandoff,
     repo_root: str | None,
     ran: Iterable[Evidence],
     composed: Composed | None = None,
     how: Recovering | None = None,
 ) -> Judged:
     """The verdict on a handoff as it was found, looked at here and now."""
-    root, seen = look_at(runtime, found.handoff, repo_root, ran)
-    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how)) if found.lease.holder else None
-    blobs = _unreadable(runtime, found.handoff) if found.broken is None else {}
-    known = weighed(runtime, anchors.known_of(found, holder, blobs))
-    known = replace(known, foreign=foreign_note(runtime, found))
+    root, seen = look_at(caller, found.handoff, repo_root, ran)
+    holder = caller.home.store.read(lambda look: holder_of(caller, look, found, how)) if found.lease.holder else None
+    blobs = _unreadable(caller.home, found.handoff) if found.broken is None else {}
+    known = weighed(caller.home, anchors.known_of(caller.home, found, holder, blobs))
+    known = replace(known, foreign=foreign_note(caller, found), elsewhere=place_note(caller, found.handoff, root))
+    if found.handoff.unread is not None:
+        from outlast.handoffs import reads
+
+        known = replace(known, looked_at=caller.home.store.read(lambda look: reads.was_looked_at(look, found.handoff)))
     if composed is not None:
         from outlast.handoffs.recover_run import reasons_of
 
-        known = replace(known, given=reasons_of(runtime, composed, how))
-    return Judged(verdict_of(known, seen, runtime.clock.now()), known, seen, root, holder)
+        known = replace(known, given=reasons_of(caller, composed, how))
+    return Judged(verdict_of(known, seen, caller.home.clock.now()), known, seen, root, holder)
 
 
-def foreign_note(runtime: Runtime, found: Found | None) -> Reason | None:
+def foreign_note(caller: Caller, found: FoundHandoff | None) -> Reason | None:
     """That the commands of a handoff are somebody else's, if it can be read at all."""
     if found is None or found.broken is not None or not found.handoff.acceptance_checks:
         return None
-    may_be_foreign = found.arrived or found.handoff.key_id or found.handoff.source == "hook" or runtime.adopted
-    if runtime.eyes.looks and not may_be_foreign:
+    may_be_foreign = found.arrived or found.handoff.key_id or found.handoff.source == "hook" or caller.home.adopted
+    if observer_of(caller).looks and not may_be_foreign:
         return None  # written here: there is nothing to load
     from outlast.handoffs import foreign
 
-    return foreign.note_of(found.handoff, foreign.foreign_to(runtime, found))
+    return foreign.note_of(found.handoff, foreign.foreign_to(caller, found))
 
 
-def holder_of(runtime: Runtime, look: Reading, found: Found, how: Recovering | None) -> Holder | None:
+def place_note(caller: Caller, handoff: Handoff, root: str) -> Reason | None:
+    """That nobody looked at its files because they are not known to be where who asks is."""
+    if root or not (here := observer_of(caller).elsewhere(caller, handoff)):
+        return None
+    from outlast.handoffs.renames import other_place
+
+    return other_place(handoff, here)
+
+
+def holder_of(caller: Caller, look: Reading, found: FoundHandoff, how: Recovering | None) -> Holder | None:
     """Who holds the claim, as seen by who asks; or by anybody of this process."""
     if how is None:
-        return anchors.holder_of(runtime, look, found)
-    actor = tokens.asker(runtime, how.actor, alone=how.task)
-    return anchors.holder_of(runtime, look, found, actor, claim_id=how.claim_id)
+        return anchors.holder_of(caller, look, found)
+    actor = claimer.asker(caller, how.actor, alone=how.task)
+    return anchors.holder_of(caller, look, found, actor, claim_id=how.claim_id)
 
 
 def look_at(
-    runtime: Runtime, handoff: Handoff, repo_root: str | None, ran: Iterable[Evidence]
+    caller: Caller, handoff: Handoff, repo_root: str | None, ran: Iterable[Evidence]
 ) -> tuple[str, Observed | None]:
     """Where the files were looked at, and what was seen; nothing when they are not here."""
-    root = runtime.eyes.place(runtime, handoff, repo_root)
+    root = observer_of(caller).place(caller, handoff, repo_root)
     if root is None:
         return "", None
-    seen = runtime.eyes.observe(runtime, handoff, root)
-    checks = {each.key: each for each in ran}
+    seen = observer_of(caller).observe(caller.home, handoff, root)
+    checks = {each.key: each for each in anchors.believed(caller.home, ran)}
     return str(root), replace(seen, checks=checks) if checks else seen
 
 
-def _run_checks(runtime: Runtime, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
+def _run_checks(executor: Executor, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
     from outlast.handoffs import foreign
 
     handoff = subject.handoff
-    root = runtime.eyes.place(runtime, handoff, repo_root)
+    root = observer_of(executor.caller).place(executor.caller, handoff, repo_root)
     if root is None:
-        raise runtime.eyes.not_here(handoff)
-    leave = foreign.leave(runtime, subject.found or subject.explicit, handoff, how.agree)
-    token = held_by_us(runtime, subject, how)
-    between = tokens.renewal(runtime, token)
-    ran = runtime.eyes.run_checks(runtime, handoff, root, leave=leave, when=how.when, by=how.actor, between=between)
-    return tuple(ran)
+        raise observer_of(executor.caller).not_here(handoff)
+    leave = foreign.leave(executor.caller, subject.found or subject.explicit, handoff, how.agree)
+    token = held_by_us(executor.caller, subject, how)
+    between = claimer.renewal(executor.home, token)
+    before = observer_of(executor.caller).observe(executor.home, handoff, root).binding
+    ran = observer_of(executor.caller).run_checks(
+        executor, handoff, root, leave=leave, when=how.when, by=how.actor, between=between
+    )
+    content = content_during(before, observer_of(executor.caller).observe(executor.home, handoff, root).binding)
+    return tuple(replace(each, content=content) for each in ran)
 
 
-def held_by_us(runtime: Runtime, subject: Subject, how: Recovering) -> str | None:
+def held_by_us(caller: Caller, subject: Subject, how: Recovering) -> str | None:
     """The claim that who asks holds now."""
     from outlast.handoffs import recover_run as recovering_runs
 
     found, composed = subject.found, subject.composed
     if found is None:
         assert composed is not None
-        beat = runtime.store.read(lambda look: recovering_runs.our_claim(runtime, look, composed, how))
+        beat = caller.home.store.read(lambda look: recovering_runs.our_claim(caller, look, composed, how))
         return beat.process.id if beat else None
-    holder = runtime.store.read(lambda look: holder_of(runtime, look, found, how))
+    holder = caller.home.store.read(lambda look: holder_of(caller, look, found, how))
     return found.lease.holder if holder is not None and holder.mine else None
 
 
-def _unreadable(runtime: Runtime, handoff: Handoff) -> dict[str, str]:
+def _unreadable(home: Home, handoff: Handoff) -> dict[str, str]:
     """The kept blobs that are not what was stored."""
     wrong = {}
     for name in handoff.blobs:
-        if not runtime.blobs.has(name):
+        if not home.blobs.has(name):
             wrong[name] = "missing"
             continue
         try:
-            for _ in runtime.blobs.pieces(name):
+            for _ in home.blobs.pieces(name):
                 pass
         except IntegrityBroken as error:
             wrong[name] = str(error.why)
@@ -269,8 +295,8 @@ def _unreadable(runtime: Runtime, handoff: Handoff) -> dict[str, str]:
 
 
 def _settled_with(
-    runtime: Runtime,
-    found: Found,
+    caller: Caller,
+    found: FoundHandoff,
     now: Judged,
     how: Recovering,
     operation: Operation,
@@ -282,51 +308,70 @@ def _settled_with(
     refuse_unmatched(now.verdict, how)
     claim: HandoffClaim | None = None
     resume: Resume = "lost" if how.claim else ""
-    asked_for = how.claim or accepting or ran or (now.holder is not None and now.holder.mine)
+    uses = now.holder is not None and now.holder.mine and not how.listing
+    asked_for = how.claim or accepting or ran or uses
     if asked_for and (found.broken is None or accepting):  # nothing is added to a record that is not believed
         refuse_stopped()
         claim, resume = operations.once(
-            runtime,
+            caller.home,
             operation,
-            lambda tx: _written(runtime, tx, found, now, how, ran, accepting, composed),
+            lambda tx: _written(caller, tx, found, now, how, ran, accepting, composed),
             lambda answer: remembered(answer)[:2],
         )
     if claim is not None:
-        runtime.tokens.add(claim.id)
+        caller.tokens.add(claim.id)
+    wrote = claim is not None or ran or accepting  # that says who it was: he has read it
+    unseen = how.listing or caller.door == "hook"  # what a hook looks up nobody may ever see
+    if not wrote and found.broken is None and not unseen:
+        from outlast.handoffs import reads
+
+        reads.note_read(caller, found.handoff, how.actor)
+    accepted = (*anchors.accepted_since(found), *(one.fingerprint for one in accepting))
     return Recovered(
         verdict=now.verdict,
         handoff=found.handoff,
         standing=handoffs.standing_of(
             found.anchor,
             claimed=claim is not None or now.holder is not None,
-            contested=str(now.verdict) == "contested",
-            at=runtime.clock.now(),
+            contested=bool(standing_reasons(now.verdict, accepted)),
+            at=caller.home.clock.now(),
         ),
         root=now.root,
         evidence=ran,
         claim=claim,
         resume=resume,
-        accepted=(*anchors.accepted_since(found), *(one.fingerprint for one in accepting)),
+        accepted=accepted,
         outcome=found.anchor.outcome,
         run=composed.run if composed else None,
+        diff=_edits(caller, found, now),
     )
 
 
+def _edits(caller: Caller, found: FoundHandoff, now: Judged) -> str:
+    """What was edited since, where that only weakens; nothing is loaded otherwise."""
+    paths = edited_in(now.verdict)
+    if not paths or now.seen is None or not observer_of(caller).looks:
+        return ""
+    from outlast.handoffs.renames import edits
+
+    return edits(caller.home, found.handoff, now.root, now.seen.binding, paths)
+
+
 def _written(
-    runtime: Runtime,
+    caller: Caller,
     tx: Writing,
-    found: Found,
+    found: FoundHandoff,
     now: Judged,
     how: Recovering,
     ran: tuple[Evidence, ...],
     accepting: list[Reason],
     composed: Composed | None,
 ) -> tuple[tuple[HandoffClaim | None, Resume], str | None]:
-    claim, resume = _write(runtime, tx, found, now, how, ran, accepting, composed)
+    claim, resume = _write(caller, tx, found, now, how, ran, accepting, composed)
     return (claim, resume), answer_of(claim, resume, ran)
 
 
-def _open_reasons(found: Found, now: Judged) -> tuple[Reason, ...]:
+def _open_reasons(found: FoundHandoff, now: Judged) -> tuple[Reason, ...]:
     return standing_reasons(now.verdict, anchors.accepted_since(found))
 
 
@@ -348,9 +393,9 @@ def refuse_unmatched(verdict: Verdict, how: Recovering) -> None:
 
 
 def _write(
-    runtime: Runtime,
+    caller: Caller,
     tx: Writing,
-    found: Found,
+    found: FoundHandoff,
     now: Judged,
     how: Recovering,
     ran: tuple[Evidence, ...],
@@ -359,92 +404,105 @@ def _write(
 ) -> tuple[HandoffClaim | None, Resume]:
     from outlast.handoffs import recover_run as recovering_runs
 
-    lease = unmoved(runtime, tx, found, now.holder, how)
-    at, by, token = runtime.clock.now(), how.actor, lease.holder if now.holder and now.holder.mine else None
+    lease = unmoved(caller, tx, found, now.holder, how)
+    at, by, token = caller.home.clock.now(), how.actor, lease.holder if now.holder and now.holder.mine else None
     if token is not None:
-        tokens.renew(runtime, tx, token)
+        claimer.renew(caller.home, tx, token)
     held = any(one.code == "claimed" for one in now.verdict.contesting)
     takes = how.take and held and not recovering_runs.is_executed(composed)
     standing = [
         one for one in _open_reasons(found, now) if one not in accepting and not (one.code == "claimed" and takes)
     ]
     entries: list[tuple[str, dict[str, Any]]] = []
+    if any(one.code == "rival" for one in accepting):
+        from outlast.handoffs import reads
+
+        reads.accept(tx, found.handoff, at)
     if accepting:
         entries.append(("accepted", {"by": by, "why": how.why, "reasons": [_accepted(one) for one in accepting]}))
     if ran:
-        files = anchors.files_of(now.seen.binding.files) if now.seen else None
-        entries.append(("checked", {"by": by, "evidence": jsonable(ran), "files": files}))
+        entries.append(("checked", {"by": by, "evidence": jsonable(ran), "files": _files(now)}))
     epoch = lease.epoch
     resume: Resume = ""
     if how.claim and not standing:
         resume = "attached"
         if token is None:
-            token, epoch = recovering_runs.our_word(runtime, tx, composed, how) or runtime.ids(), lease.epoch + 1
-            entries += take(runtime, tx, found, now, lease, token, how)
+            token, epoch = recovering_runs.our_word(caller, tx, composed, how) or caller.home.ids(), lease.epoch + 1
+            entries += take(caller, tx, found, now, lease, token, how)
         elif not anchors.is_known_to_claimer(found):
-            entries.append(attached(token, now, how))
-        recovering_runs.take_too(runtime, tx, composed, token, how, takes=takes)
+            name, facts = attached(token, now, how)
+            entries.append((name, facts | {"files": _files(now)}))
+        recovering_runs.take_too(caller, tx, composed, token, how, takes=takes)
     elif how.claim:
         resume = "lost"
         if how.tell_losses and any(one.code != "claimed" for one in standing):
             entries.append(("lost", {"by": by, "reasons": [one.to_dict() for one in standing]}))
     hold = anchors.hold_of(found.anchor, lease, epoch)
     blobs = {"checked": [each.output for each in ran if each.output]}  # kept by the entry that names them
-    told = [anchors.told(name, facts, at=at, epoch=epoch, blobs=blobs.get(name, ())) for name, facts in entries]
+    whence = caller.whence
+    told = [
+        anchors.told(name, facts | whence, at=at, epoch=epoch, blobs=blobs.get(name, ())) for name, facts in entries
+    ]
     tx.append(hold, told)
     if resume == "attached":
         from outlast.handoffs import task_state as task_states
 
-        entry = task_states.Entry("resumed", by, {"handoff_id": found.handoff.id, "revision": found.handoff.revision})
+        entry = task_states.TaskEntry(
+            "resumed", by, {"handoff_id": found.handoff.id, "revision": found.handoff.revision}
+        )
         anew, of = epoch != lease.epoch, found.anchor
-        task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=anew, bridge=how.task)
+        task_states.resumed(caller.home, tx, of.scope, of.anchor, entry, anew=anew, bridge=how.task)
     claim = _claim(tx, found, token, epoch, by) if token is not None and (how.claim or how.claim_id) else None
     return claim, resume
 
 
-def unmoved(runtime: Runtime, tx: Writing, found: Found, before: Holder | None, how: Recovering) -> LeaseRow:
+def unmoved(caller: Caller, tx: Writing, found: FoundHandoff, before: Holder | None, how: Recovering) -> LeaseRow:
     """The lease, if nothing happened to the anchor since it was judged. Raises Moved."""
     lease = tx.lease_of_anchor(found.anchor.id)
     anchor = tx.anchor_by_key(found.anchor.key)
     if lease is None or anchor != found.anchor or (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):
         raise Moved
-    holder = holder_of(runtime, tx, found._replace(lease=lease), how)
+    holder = holder_of(caller, tx, found._replace(lease=lease), how)
     if (holder is None, holder and holder.mine) != (before is None, before and before.mine):
         raise Moved
     return lease
 
 
 def take(
-    runtime: Runtime, tx: Writing, found: Found, now: Judged, lease: LeaseRow, token: str, how: Recovering
+    caller: Caller, tx: Writing, found: FoundHandoff, now: Judged, lease: LeaseRow, token: str, how: Recovering
 ) -> list[tuple[str, dict[str, Any]]]:
     """Take the lease under a new claim, whose first use this is; what to write about it."""
-    tx.beat(tokens.beat_of(runtime, token, tx.beat_of(token)))
+    tx.beat_claim(claimer.beat_of(caller, token, tx.beat_of(token)))
     tx.take_lease(lease, token)
     if lease.holder:
-        tx.forget_process(lease.holder)
-    files = anchors.files_of(now.seen.binding.files) if now.seen else None
+        tx.forget_holder(lease.holder)
     claimed = {
         "by": how.actor,
-        "claim": tokens.print_of(token),
+        "claim": claimer.print_of(token),
         "handoff": found.handoff.id,
         "revision": found.handoff.revision,
     }
     if now.holder is not None and not now.holder.mine:
         claimed |= {"taken_from": now.holder.who, "why": how.why}
-    return [("claimed", claimed | {"files": files}), attached(token, now, how)]
+    return [("claimed", claimed | {"files": _files(now)}), attached(token, now, how)]
+
+
+def _files(now: Judged) -> dict[str, Any] | None:
+    """The files as they were seen, if they were."""
+    return anchors.files_of(now.seen.binding.files) if now.seen else None
 
 
 def attached(token: str, now: Judged, how: Recovering) -> tuple[str, dict[str, Any]]:
     """On what verdict the claim was given, or used for a revision that was stored since."""
     verdict = {"verdict": now.verdict.word, "reasons": [one.code for one in now.verdict.reasons]}
-    return "attached", {"by": how.actor, "claim": tokens.print_of(token), **verdict}
+    return "attached", {"by": how.actor, "claim": claimer.print_of(token), **verdict}
 
 
-def _claim(look: Reading, found: Found, token: str, epoch: int, actor: str) -> HandoffClaim:
+def _claim(look: Reading, found: FoundHandoff, token: str, epoch: int, actor: str) -> HandoffClaim:
     beat = look.beat_of(token)
     assert beat is not None
     handoff = found.handoff
-    until = moment(tokens.until(beat))
+    until = moment(claimer.until(beat))
     return HandoffClaim(token, handoff.anchor, handoff.id, handoff.revision, epoch, actor, until)
 
 
@@ -455,18 +513,18 @@ def _accepted(reason: Reason) -> dict[str, Any]:
 # -- claiming and renewing ---------------------------------------------------------------------------
 
 
-def claim(runtime: Runtime, asked: Asked, how: Recovering) -> HandoffClaim:
+def claim(executor: Executor, asked: HandoffQuery, how: Recovering) -> HandoffClaim:
     """The exclusive right to continue. Raises HandoffClaimed, HandoffContested, Finished."""
     how = replace(how, claim=True, tell_losses=False)
-    check(runtime, how)
-    before = runtime.store.read(operation_of(asked, how).answered)
+    check(executor.home, how)
+    before = executor.home.store.read(operation_of(asked, how).answered)
     claim = remembered(before).claim if before is not None else None  # also when the work is over, and its run gone
     if claim is None:
-        got = recover(runtime, asked, how)
+        got = recover(executor, asked, how)
         if got.claim is None:
             raise refusal(got, how)
         claim = got.claim
-    runtime.tokens.add(claim.id)
+    executor.caller.tokens.add(claim.id)
     return claim
 
 
@@ -481,35 +539,35 @@ def refusal(got: Recovered, how: Recovering) -> HandoffClaimed | HandoffConteste
     return HandoffContested(got.anchor, "; ".join(f"{one.code} ({one.subject}: {one.found})" for one in others))
 
 
-def _unclaimed(runtime: Runtime, found: Found, actor: str) -> ClaimLost | HandoffInvalid:
+def _unclaimed(caller: Caller, found: FoundHandoff, actor: str) -> ClaimLost | HandoffInvalid:
     """What who renews is told when nobody holds the claim."""
-    lost = anchors.lost_error(runtime, found, tokens.asker(runtime, actor))
+    lost = anchors.lost_error(caller, found, claimer.asker(caller, actor))
     why, name = "nobody holds a claim on it now", found.anchor.anchor
     return lost or HandoffInvalid("anchor", why, f"claim it: claim({name!r}) (outlast handoff claim {quote(name)})")
 
 
-def renew(runtime: Runtime, asked: Asked, claim_id: str | None, actor: str) -> HandoffClaim:
+def renew(executor: Executor, asked: HandoffQuery, claim_id: str | None, actor: str) -> HandoffClaim:
     """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
     from outlast.handoffs import recover_run as recovering_runs
 
-    subject = claimed_subject(runtime, asked, claim_id, actor)
+    subject = claimed_subject(executor, asked, claim_id, actor)
     if subject.found is None:
         assert subject.composed is not None
-        return recovering_runs.renew(runtime, subject.composed, asked, claim_id, actor)
+        return recovering_runs.renew(executor.caller, subject.composed, asked, claim_id, actor)
     anchor, revision = subject.found.anchor, subject.found.handoff.revision
 
     def work(tx: Writing) -> HandoffClaim:
         row = tx.handoff_at(anchor.key, revision)
         assert row is not None
         found = anchors.find(tx, anchor, row)
-        refuse_lost(runtime, found, claim_id)
-        holder = anchors.holder_of(runtime, tx, found, tokens.asker(runtime, actor), claim_id=claim_id)
+        refuse_lost(executor.caller, found, claim_id)
+        holder = anchors.holder_of(executor.caller, tx, found, claimer.asker(executor.caller, actor), claim_id=claim_id)
         if holder is not None and not holder.mine:
-            raise anchors.refused_error(runtime, found, holder, tokens.asker(runtime, actor))
+            raise anchors.refused_error(executor.caller, found, holder, claimer.asker(executor.caller, actor))
         if holder is None:
-            raise _unclaimed(runtime, found, actor)
+            raise _unclaimed(executor.caller, found, actor)
         token = str(found.lease.holder)
-        tokens.renew(runtime, tx, token)
+        claimer.renew(executor.home, tx, token)
         return _claim(tx, found, token, found.lease.epoch, actor)
 
-    return runtime.store.write(work)
+    return executor.home.store.write(work)

@@ -11,9 +11,9 @@ from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinishe
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.answers import Resume, answer_of, operation_of, remembered
-from outlast.handoffs.check_evidence import weighed
 from outlast.handoffs.compose import Claiming, Composed, give_back, note_checked, take_run
-from outlast.handoffs.find import Asked
+from outlast.handoffs.counting import weighed
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim
 from outlast.handoffs.recover import (
     Judged,
@@ -23,56 +23,62 @@ from outlast.handoffs.recover import (
     holder_of,
     judged,
     look_at,
+    place_note,
     refuse_unmatched,
     take,
     unmoved,
 )
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.verdict import Known, verdict_of
+from outlast.handoffs.recovered import Listed, Recovered
+from outlast.handoffs.verdict import HandoffFacts, verdict_of
+from outlast.home import claimer
 from outlast.home import once as operations
-from outlast.home import tokens
 from outlast.home.once import Operation
 from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason, Verdict
+from outlast.ledger.verdict import Reason, Verdict, unaccepted
 from outlast.runs.claim import claimed_by, is_executing
 from outlast.store.contract import Reading, Writing
-from outlast.values.cancel import refuse_stopped
+from outlast.values.ambient import refuse_stopped
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 
-def show(runtime: Runtime, composed: Composed | None, claim_id: str | None) -> bool:
+def show(caller: Caller, composed: Composed | None, claim_id: str | None) -> bool:
     """Whether the claim that holds the run is shown for the first time. Raises ClaimLost when another one holds it."""
     if composed is None or claim_id is None:
         return False
-    lease = runtime.store.read(lambda look: look.lease_of(composed.run.run_id))
+    lease = caller.home.store.read(lambda look: look.lease_of(composed.run.run_id))
     beside = composed.beside.lease.holder if composed.beside else None
     if claim_id not in (lease.holder if lease else None, beside):
         why = "its run was resumed since, or somebody else has taken it"
-        raise ClaimLost(tokens.named(claim_id), composed.handoff.anchor, why)
-    first = claim_id not in runtime.tokens
-    runtime.tokens.add(claim_id)
+        raise ClaimLost(claimer.named(claim_id), composed.handoff.anchor, why)
+    first = claim_id not in caller.tokens
+    caller.tokens.add(claim_id)
     return first
 
 
 def recover(
-    runtime: Runtime,
+    caller: Caller,
     composed: Composed,
-    asked: Asked,
+    asked: HandoffQuery,
     how: Recovering,
     operation: Operation,
     ran: tuple[Evidence, ...],
 ) -> Recovered:
     """What the run gives, with its verdict here and now; claimed if that is asked for. Raises Moved."""
     handoff = composed.handoff
-    root, seen = look_at(runtime, handoff, asked.repo_root, ran)
-    given, beside = reasons_of(runtime, composed, how), _beside(runtime, composed, asked, how)
+    root, seen = look_at(caller, handoff, asked.repo_root, ran)
+    given, beside = reasons_of(caller, composed, how), _beside(caller, composed, asked, how)
     given += _anchor_held(given, beside)
-    known = weighed(runtime, Known(handoff=handoff, newest=handoff.revision, given=given, composed=True))
-    known = replace(known, foreign=foreign_note(runtime, composed.beside))
-    verdict = verdict_of(known, seen, runtime.clock.now())
+    known = HandoffFacts(
+        handoff=handoff, newest=handoff.revision, given=given, composed=True, evidence=_said(caller.home, composed)
+    )
+    known = weighed(caller.home, known)
+    foreign, elsewhere = foreign_note(caller, composed.beside), place_note(caller, handoff, root)
+    known = replace(known, foreign=foreign, elsewhere=elsewhere)
+    verdict = verdict_of(known, seen, caller.home.clock.now())
     refuse_unmatched(verdict, how)
     if how.accept and not how.claim:
         why = "what is composed from a run is accepted on the run's record, by who claims it"
@@ -80,11 +86,12 @@ def recover(
     standing, accepting = _divided(verdict, composed, how)
     takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
     asks = _Asks(how, ran, accepting, takes, how.claim and not standing, beside)
-    claim, notes = _written(runtime, composed, asks, operation)
+    claim, notes = _written(caller, composed, asks, operation)
     resume: Resume = ("attached" if claim is not None else "lost") if how.claim else ""
     claim = claim if how.claim or how.claim_id is not None else None
     held = claim is not None or any(one.code == "claimed" for one in verdict.reasons)
-    contested = str(verdict) == "contested"
+    accepted = (*composed.accepted, *(one.fingerprint for one in accepting if claim is not None))
+    contested = bool(unaccepted(verdict, accepted))
     return Recovered(
         verdict=verdict,
         handoff=handoff,
@@ -93,24 +100,68 @@ def recover(
         evidence=ran,
         claim=claim,
         resume=resume,
-        accepted=(*composed.accepted, *(one.fingerprint for one in accepting if claim is not None)),
+        accepted=accepted,
         run=composed.run,
         notes=notes,
     )
 
 
-def reasons_of(runtime: Runtime, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
+def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:
+    """What a run left, as a list has it; with `looking` judged here and now."""
+    handoff, now = composed.handoff, caller.home.clock.now()
+    held = next((one.found for one in composed.reasons if one.code == "claimed"), "")
+    verdict = _looked_at(caller, composed) if looking else None
+    contested = verdict is not None and bool(unaccepted(verdict, composed.accepted))
+    expired = handoff.expires_us <= now
+    return Listed(
+        anchor=handoff.anchor,
+        scope=handoff.scope,
+        standing="claimed" if held else "contested" if contested else "expired" if expired else "open",
+        handoff_id=handoff.id,
+        revision=0,
+        summary=handoff.summary,
+        next_action=handoff.next_action,
+        score=handoff.lint.score,
+        outcome="",
+        holder=held,
+        branch="",
+        actor=handoff.actor,
+        stored_at=handoff.stored_at,
+        expires_at=handoff.expires_at,
+        verdict=verdict,
+    )
+
+
+def _looked_at(caller: Caller, composed: Composed) -> Verdict:
+    handoff = composed.handoff
+    root, seen = look_at(caller, handoff, None, ())
+    said, elsewhere = _said(caller.home, composed), place_note(caller, handoff, root)
+    known = HandoffFacts(
+        handoff=handoff, newest=0, given=composed.reasons, composed=True, evidence=said, elsewhere=elsewhere
+    )
+    return verdict_of(weighed(caller.home, known), seen, caller.home.clock.now())
+
+
+def _said(home: Home, composed: Composed) -> tuple[Evidence, ...]:
+    """What came of the checks: at store and since of the handoff that lends them, and on the run's own record."""
+    lent = composed.beside
+    stored = lent.handoff.baseline if lent is not None and not lent.arrived else ()
+    since = (*(anchors.evidence_since(lent) if lent is not None else ()), *composed.evidence)
+    return anchors.believed(home, (*stored, *sorted(since, key=lambda each: each.at)))
+
+
+def reasons_of(caller: Caller, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
     """What the task's run gives, as seen by who asks."""
     if composed is None:
         return ()
-    return composed.reasons if how is None else (*composed.reasons, *_held_beside(runtime, composed, how))
+    return composed.reasons if how is None else (*composed.reasons, *_held_beside(caller, composed, how))
 
 
-def _beside(runtime: Runtime, composed: Composed, asked: Asked, how: Recovering) -> Judged | None:
+def _beside(caller: Caller, composed: Composed, asked: HandoffQuery, how: Recovering) -> Judged | None:
     """The verdict on the open handoff under the same anchor, whose claim goes with the run's."""
     if composed.beside is None:
         return None
-    return judged(runtime, composed.beside, asked.repo_root, (), None, how)
+    return judged(caller, composed.beside, asked.repo_root, (), None, how)
 
 
 def _anchor_held(given: tuple[Reason, ...], beside: Judged | None) -> tuple[Reason, ...]:
@@ -120,19 +171,19 @@ def _anchor_held(given: tuple[Reason, ...], beside: Judged | None) -> tuple[Reas
     return tuple(one for one in beside.verdict.reasons if one.code == "claimed")
 
 
-def _held_beside(runtime: Runtime, composed: Composed, how: Recovering) -> tuple[Reason, ...]:
+def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[Reason, ...]:
     """The claim of another actor of this very process: what the run gives does not tell the two apart."""
     if any(one.code == "claimed" for one in composed.reasons):
         return ()
 
     def look_at_claim(look: Reading) -> tuple[Beat | None, str]:
-        return _claim_here(runtime, look, composed), _claimed_by(look, composed)
+        return _claim_here(caller, look, composed), _claimed_by(look, composed)
 
-    beat, by = runtime.store.read(look_at_claim)
-    if beat is None or _is_of(runtime, beat, by, how):
+    beat, by = caller.home.store.read(look_at_claim)
+    if beat is None or _is_of(caller, beat, by, how):
         return ()
     name = composed.handoff.anchor
-    found = f"{by} ({beat.process}), until {moment(tokens.until(beat)):%Y-%m-%d %H:%M} UTC"
+    found = f"{by} ({beat.process}), until {moment(claimer.until(beat)):%Y-%m-%d %H:%M} UTC"
     advice = f"wait, or take it over: outlast handoff claim {quote(name)} --take --why WHY"
     return (Reason("claimed", name, "free", found, advice),)
 
@@ -163,70 +214,70 @@ class _Asks(NamedTuple):
 Done = tuple[HandoffClaim | None, tuple[str, ...]]
 
 
-def _written(runtime: Runtime, composed: Composed, asks: _Asks, operation: Operation) -> Done:
+def _written(caller: Caller, composed: Composed, asks: _Asks, operation: Operation) -> Done:
     """The claim on a run, new or ours already, and what could not be kept. Raises Moved when somebody was quicker."""
 
     def work(tx: Writing) -> tuple[Done, str | None]:
-        notes = _keep(runtime, tx, composed, asks)
-        ours = our_claim(runtime, tx, composed, asks.how)
-        renews = ours is not None and not asks.how.claim
-        claim = _taken(runtime, tx, composed, asks, ours) if asks.claims else None
+        notes = _keep(caller, tx, composed, asks)
+        ours = our_claim(caller, tx, composed, asks.how)
+        renews = ours is not None and not asks.how.claim and not asks.how.listing
+        claim = _taken(caller, tx, composed, asks, ours) if asks.claims else None
         if renews and ours is not None:
-            claim = _renewed(runtime, tx, composed, ours, asks.how.actor)
+            claim = _renewed(caller.home, tx, composed, ours, asks.how.actor)
         resume: Resume = ("attached" if asks.claims else "lost") if asks.how.claim else ""
         return (claim, notes), answer_of(claim, resume, asks.ran)
 
     refuse_stopped()
     try:
-        claim, notes = operations.once(runtime, operation, work, lambda answer: (remembered(answer).claim, ()))
+        claim, notes = operations.once(caller.home, operation, work, lambda answer: (remembered(answer).claim, ()))
     except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
         raise Moved from error
     if claim is not None:
-        runtime.tokens.add(claim.id)
+        caller.tokens.add(claim.id)
     return claim, notes
 
 
-def _keep(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks) -> tuple[str, ...]:
+def _keep(caller: Caller, tx: Writing, composed: Composed, asks: _Asks) -> tuple[str, ...]:
     """Put what came of the checks on the run's record; what there is to say when that cannot be."""
     if not asks.ran:
         return ()
-    why = note_checked(runtime, tx, composed.run.run_id, asks.how.actor, asks.ran)
+    why = note_checked(caller, tx, composed.run.run_id, asks.how.actor, asks.ran)
     return (f"what came of the checks was not kept: {why}",) if why else ()
 
 
-def _taken(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, ours: Beat | None) -> HandoffClaim:
+def _taken(caller: Caller, tx: Writing, composed: Composed, asks: _Asks, ours: Beat | None) -> HandoffClaim:
     run_id, how = composed.run.run_id, asks.how
-    if ours is None and not asks.takes and _claim_here(runtime, tx, composed) is not None:
+    if ours is None and not asks.takes and _claim_here(caller, tx, composed) is not None:
         raise Moved  # another actor of this process was quicker
-    beat = tokens.beat_of(runtime, ours.process.id if ours else runtime.ids(), ours)
-    _take_anchor(runtime, tx, composed, asks, beat.process.id)
+    beat = claimer.beat_of(caller, ours.process.id if ours else caller.home.ids(), ours)
+    _take_anchor(caller, tx, composed, asks, beat.process.id)
     claiming = Claiming(how.actor, how.why if asks.takes else "", asks.accepting, how.why)
-    epoch = take_run(runtime, tx, run_id, beat, claiming)
-    entry = task_states.Entry("resumed", how.actor, {"run_id": run_id})
+    epoch = take_run(caller, tx, run_id, beat, claiming)
+    entry = task_states.TaskEntry("resumed", how.actor, {"run_id": run_id})
     of = composed.handoff
-    task_states.resumed(runtime, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
+    task_states.resumed(caller.home, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
     return _claim_of_run(composed, beat, epoch, how.actor)
 
 
-def _take_anchor(runtime: Runtime, tx: Writing, composed: Composed, asks: _Asks, token: str) -> None:
+def _take_anchor(caller: Caller, tx: Writing, composed: Composed, asks: _Asks, token: str) -> None:
     """Take the lease of the anchor under the same claim. Raises Moved when something happened to it since."""
     found, now, how = composed.beside, asks.beside, asks.how
     if found is None or now is None:
         return
-    lease = unmoved(runtime, tx, found, now.holder, how)
+    lease = unmoved(caller, tx, found, now.holder, how)
     if lease.holder == token:
         return
     if now.holder is not None and not now.holder.mine and not asks.takes:
         raise Moved  # the run was told to be held, and is free by now
-    told = take(runtime, tx, found, now, lease, token, how)
-    hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), runtime.clock.now()
-    tx.append(hold, [anchors.told(name, facts, at=at, epoch=hold.epoch) for name, facts in told])
+    told = take(caller, tx, found, now, lease, token, how)
+    hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), caller.home.clock.now()
+    tx.append(hold, [anchors.told(name, facts | caller.whence, at=at, epoch=hold.epoch) for name, facts in told])
 
 
-def _renewed(runtime: Runtime, tx: Writing, composed: Composed, ours: Beat, actor: str) -> HandoffClaim:
+def _renewed(home: Home, tx: Writing, composed: Composed, ours: Beat, actor: str) -> HandoffClaim:
     """Our claim, used: its time begins anew, for the run and the anchor."""
     lease = tx.lease_of(composed.run.run_id)
-    return _claim_of_run(composed, tokens.renew(runtime, tx, ours.process.id), lease.epoch if lease else 0, actor)
+    return _claim_of_run(composed, claimer.renew(home, tx, ours.process.id), lease.epoch if lease else 0, actor)
 
 
 def is_executed(composed: Composed | None) -> bool:
@@ -234,14 +285,14 @@ def is_executed(composed: Composed | None) -> bool:
     return composed is not None and composed.run.status == "running"
 
 
-def our_word(runtime: Runtime, look: Reading, composed: Composed | None, how: Recovering) -> str | None:
+def our_word(caller: Caller, look: Reading, composed: Composed | None, how: Recovering) -> str | None:
     """The claim on the task's run that who asks holds already: the handoff is claimed under the same."""
-    beat = our_claim(runtime, look, composed, how) if composed is not None else None
+    beat = our_claim(caller, look, composed, how) if composed is not None else None
     return beat.process.id if beat else None
 
 
 def take_too(
-    runtime: Runtime, tx: Writing, composed: Composed | None, token: str, how: Recovering, *, takes: bool
+    caller: Caller, tx: Writing, composed: Composed | None, token: str, how: Recovering, *, takes: bool
 ) -> None:
     """Take the task's run under the claim on its handoff: there is one claimer of both.
 
@@ -249,40 +300,40 @@ def take_too(
     """
     if composed is None or is_executed(composed):
         return
-    beside = _claim_here(runtime, tx, composed)
-    if beside is not None and not takes and not _is_of(runtime, beside, _claimed_by(tx, composed), how):
+    beside = _claim_here(caller, tx, composed)
+    if beside is not None and not takes and not _is_of(caller, beside, _claimed_by(tx, composed), how):
         raise Moved  # another actor of this process was quicker
     claiming = Claiming(how.actor, how.why if takes else "")
     try:
-        take_run(runtime, tx, composed.run.run_id, tokens.renew(runtime, tx, token), claiming)
+        take_run(caller, tx, composed.run.run_id, claimer.renew(caller.home, tx, token), claiming)
     except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
         raise Moved from error
 
 
-def our_claim(runtime: Runtime, look: Reading, composed: Composed, how: Recovering) -> Beat | None:
+def our_claim(caller: Caller, look: Reading, composed: Composed, how: Recovering) -> Beat | None:
     """The last sign of life of the claim of who asks, on the run or, where that was used up, on its anchor."""
-    beat, beside = _claim_here(runtime, look, composed), composed.beside
-    if beat is not None and _is_of(runtime, beat, _claimed_by(look, composed), how):
+    beat, beside = _claim_here(caller, look, composed), composed.beside
+    if beat is not None and _is_of(caller, beat, _claimed_by(look, composed), how):
         return beat
     lease = look.lease_of_anchor(beside.anchor.id) if beside else None
     if beside is None or lease is None or lease.holder is None:
         return None
-    holder = holder_of(runtime, look, beside._replace(lease=lease), how)
+    holder = holder_of(caller, look, beside._replace(lease=lease), how)
     return look.beat_of(lease.holder) if holder is not None and holder.mine else None
 
 
-def _claim_here(runtime: Runtime, look: Reading, composed: Composed) -> Beat | None:
+def _claim_here(caller: Caller, look: Reading, composed: Composed) -> Beat | None:
     """The claim by which somebody of this process, or at this terminal, may resume the run."""
     row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
     if row is None or lease is None or lease.holder is None or is_executing(row):
         return None
     beat = look.beat_of(lease.holder)
-    return beat if beat is not None and tokens.is_ours(runtime, lease.holder, beat) else None
+    return beat if beat is not None and claimer.is_ours(caller, lease.holder, beat) else None
 
 
-def _is_of(runtime: Runtime, beat: Beat, by: str, how: Recovering) -> bool:
+def _is_of(caller: Caller, beat: Beat, by: str, how: Recovering) -> bool:
     """Whether the claim is that of who asks: he made it, or shows it."""
-    return tokens.asker(runtime, how.actor, alone=how.task) in (None, by) or how.claim_id == beat.process.id
+    return claimer.asker(caller, how.actor, alone=how.task) in (None, by) or how.claim_id == beat.process.id
 
 
 def _claimed_by(look: Reading, composed: Composed) -> str:
@@ -291,34 +342,34 @@ def _claimed_by(look: Reading, composed: Composed) -> str:
 
 
 def _claim_of_run(composed: Composed, beat: Beat, epoch: int, actor: str) -> HandoffClaim:
-    handoff, until = composed.handoff, moment(tokens.until(beat))
+    handoff, until = composed.handoff, moment(claimer.until(beat))
     return HandoffClaim(beat.process.id, handoff.anchor, handoff.id, 0, epoch, actor, until, composed.run.run_id)
 
 
-def renew(runtime: Runtime, composed: Composed, asked: Asked, claim_id: str | None, actor: str) -> HandoffClaim:
+def renew(caller: Caller, composed: Composed, asked: HandoffQuery, claim_id: str | None, actor: str) -> HandoffClaim:
     """The claim on what is composed from a run, its time begun anew. Raises ClaimLost, HandoffClaimed."""
     how = Recovering(actor=actor, claim_id=claim_id)
-    our_claim_on(runtime, composed, how)
-    claim, _ = _written(runtime, composed, _Asks(how), operation_of(asked, how))
+    our_claim_on(caller, composed, how)
+    claim, _ = _written(caller, composed, _Asks(how), operation_of(asked, how))
     if claim is None:
         raise ClaimLost("of yours", composed.handoff.anchor, "you hold no claim on its run now")
     return claim
 
 
-def release(runtime: Runtime, tx: Writing, composed: Composed, claim: Beat, facts: dict[str, Any]) -> None:
+def release(home: Home, tx: Writing, composed: Composed, claim: Beat, facts: dict[str, Any]) -> None:
     """Give the claim on a run back. Raises ClaimLost when it is over."""
-    if not give_back(runtime, tx, composed.run.run_id, claim.process.id, facts):
-        raise ClaimLost(tokens.named(claim.process.id), composed.handoff.anchor, "nobody holds a claim on it now")
+    if not give_back(home, tx, composed.run.run_id, claim.process.id, facts):
+        raise ClaimLost(claimer.named(claim.process.id), composed.handoff.anchor, "nobody holds a claim on it now")
 
 
-def our_claim_on(runtime: Runtime, composed: Composed, how: Recovering) -> Beat:
+def our_claim_on(caller: Caller, composed: Composed, how: Recovering) -> Beat:
     """The claim on the run that who asks holds. Raises ClaimLost, HandoffClaimed when somebody else holds it."""
     anchor = composed.handoff.anchor
-    show(runtime, composed, how.claim_id)
-    held = runtime.store.read(lambda look: our_claim(runtime, look, composed, how))
+    show(caller, composed, how.claim_id)
+    held = caller.home.store.read(lambda look: our_claim(caller, look, composed, how))
     if held is not None:
         return held
-    others = (*composed.reasons, *_held_beside(runtime, composed, how))
+    others = (*composed.reasons, *_held_beside(caller, composed, how))
     claimed = next((one.found for one in others if one.code == "claimed"), "")
     if claimed:
         raise HandoffClaimed(anchor, claimed, "it is given back, or its run ends")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -38,6 +40,7 @@ class Recovered:
     outcome: str = ""  # how the anchor was last settled
     run: TaskRun | None = None
     notes: tuple[str, ...] = ()  # what was asked for and not done
+    diff: str = ""  # how the files differ that were only edited since; of explicit handoffs `diff` tells
 
     @property
     def anchor(self) -> str:
@@ -62,6 +65,19 @@ class Recovered:
     @property
     def reasons(self) -> tuple[Reason, ...]:
         return self.verdict.reasons
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether nobody stored it: it was composed from a run."""
+        return self.run is not None and self.handoff.revision == 0
+
+    def handoff_with(self, carry: Callable[[str], str]) -> Handoff:
+        """The handoff; what was composed of it through `carry`, since the commands in that are ours."""
+        handoff = self.handoff
+        if not self.is_composed:
+            return handoff
+        action = carry(handoff.next_action or "")
+        return replace(handoff, next_action=action, handoff_text=carry(handoff.handoff_text))
 
     def __repr__(self) -> str:
         """In reading order: the verdict and its reasons, then where to begin and what to do."""
@@ -100,7 +116,11 @@ class Near:
     symbol: str
     root: str
     commit: str
-    place: int  # the newest ones have the highest
+    prefix: str
+    known_by: tuple[str, ...]
+    place: int  # the newest ones have the highest, runs above all others
+    at: datetime  # stored, or heard of last
+    run: str = ""  # how the run stands that it is composed from; "" when it was stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +151,5 @@ class HandoffEvent:
     at: datetime
     by: str
     body: dict[str, Any]
+    host: str = ""  # from which it was done
+    door: str = ""  # and by which: python, cli, http, mcp, hook

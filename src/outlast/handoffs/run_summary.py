@@ -5,6 +5,7 @@ All of it comes from the journal, from the files as they are, and from open inte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,27 +13,31 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands.mirror import CONDITIONS, flow_name
-from outlast.errors import IntegrityBroken
-from outlast.files.changes import Left
+from outlast.errors import IntegrityBroken, OutlastError
+from outlast.files.changes import LeftFiles
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Ledger, Past, fold, labels
+from outlast.runs.look import record_now, waits_now
 from outlast.runs.plan import Plan
 from outlast.runs.rewind import REWOUND
 from outlast.runs.run import RunRecord
 from outlast.runs.same_flow import is_found
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
-from outlast.store.contract import RunRow
+from outlast.store.contract import Reading, RunRow
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 LINES = 50  # of each kind in the text
 ENTRIES = 200  # of steps in the state
 CHARACTERS = 400  # of what one step said
+_ABOUT_RUN = re.compile(r"(`outlast [a-z]+ )RUN\b")
 # What is told of a run whose broken journal nobody accepted: what its receipts do not say, and what may have happened.
 BELIEVED = ("integrity_broken", "claimed", "still_running", "effect_in_doubt", "effect_inputs_changed")
 
@@ -43,12 +48,12 @@ class Undone(NamedTuple):
     label: str
     past: Past
     status: str
-    left: Left | None
+    left: LeftFiles | None
     files: tuple[str, ...]  # left changed, or declared to be written: full paths
     unread: str = ""  # why what it left cannot be told
 
 
-class Story(NamedTuple):
+class RunSummary(NamedTuple):
     """All that is known of an unfinished run, gathered at one moment."""
 
     row: RunRow
@@ -67,12 +72,12 @@ class Story(NamedTuple):
 # -- gathering ---------------------------------------------------------------------------------------
 
 
-def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
+def story_of(executor: Executor, row: RunRow, others: Sequence[RunRow]) -> RunSummary:
     """Everything about an unfinished run. A broken journal that nobody accepted is not believed."""
     from outlast.runs.planning import plan
 
-    planned = plan(runtime, row)
-    kept = runtime.store.read(lambda look: journal.read(look, row))
+    planned = plan(executor, row)
+    kept = executor.home.store.read(lambda look: _kept(executor.home, look, row, is_held=planned.status == "running"))
     ledger = fold(kept.rows, kept.flaws)
     accepted = {each["fingerprint"] for each in ledger.accepted}
     damage = [one for one in planned.verdict.reasons if one.code == "integrity_broken"]
@@ -84,19 +89,27 @@ def story_of(runtime: Runtime, row: RunRow, others: Sequence[RunRow]) -> Story:
     names = labels(rows)
     pasts = sorted((p for p in ledger.calls.values() if p.kind in CALLS), key=lambda past: past.seq)
     undone = [past for past in pasts if not past.finished]
-    return Story(
+    return RunSummary(
         row=row,
         plan=planned,
         broken=broken,
         done=tuple((names[past.call], past) for past in pasts if past.finished and past.call.step not in CONDITIONS),
         calls=len(pasts),
-        undone=tuple(_undone(runtime, row, planned, past, names[past.call]) for past in undone[-LINES:]),
+        undone=tuple(_undone(executor.home, row, planned, past, names[past.call]) for past in undone[-LINES:]),
         more_undone=len(undone[:-LINES]),
-        waits=tuple(runtime.waits(row.key)),
-        others=tuple(map(runtime.record, others)),
+        waits=tuple(waits_now(executor.home, row.key)),
+        others=tuple(record_now(executor.caller, each) for each in others),
         heard_us=max(row.updated_at, next(filter(None, map(_at, reversed(rows))), 0)),
-        command=_command(runtime, row),
+        command=command_of(executor, row, planned.status),
     )
+
+
+def _kept(home: Home, look: Reading, row: RunRow, *, is_held: bool) -> journal.Journal:
+    """The journal of a run; of one whose process died as whoever takes it will have it: with what was under way."""
+    from outlast.runs.under_way import rows_of_starts
+
+    kept = journal.read(look, row)
+    return kept if is_held else kept._replace(rows=[*kept.rows, *rows_of_starts(home, look, row, kept.rows)])
 
 
 def _at(row: Row) -> int:
@@ -107,20 +120,45 @@ def _at(row: Row) -> int:
     return 0 if is_none else max(header.started_at, header.ended_at)
 
 
-def _undone(runtime: Runtime, row: RunRow, planned: Plan, past: Past, label: str) -> Undone:
+def files_of_run(caller: Caller, row: RunRow) -> Iterator[str]:
+    """The files that a run is about, as full paths: those that its steps left, and those of what is under way."""
+    from outlast.runs.outputs import recorded
+    from outlast.runs.recovery import find
+
+    def look(reading: Reading) -> Any:
+        lease = reading.lease_of(row.id)
+        return find(reading, row, lease) if lease is not None else None
+
+    try:
+        found = caller.home.store.read(look)
+        if found is None:
+            return
+        yield from (one.full for one in recorded(caller, found))
+        for past in (past for past in found.ledger.calls.values() if past.kind in CALLS and not past.finished):
+            yield from _files_left(caller.home, row, past)[1]
+    except OutlastError:  # a record that is not what was stored names no file
+        return
+
+
+def _files_left(home: Home, row: RunRow, past: Past) -> tuple[LeftFiles | None, tuple[str, ...]]:
+    """What an unfinished call left, and the files of it: changed, or declared to be written. Raises IntegrityBroken."""
     from outlast.commands.leftovers import facts_of, previous_of
 
+    left = previous_of(home, row.id, past)
+    declared = facts_of(home, past.begun or past.payload).get("declared", {})
+    folder = (home.project or Path.cwd()) / declared.get("folder", "")
+    names = [change.path for change in left.files] if left else []
+    names += [name for name in declared.get("writes", ()) if _is_concrete(name)]
+    return left, tuple(str(folder / name) for name in names)
+
+
+def _undone(home: Home, row: RunRow, planned: Plan, past: Past, label: str) -> Undone:
     crashed = "under way" if planned.status == "running" else "crashed"
     status = crashed if past.open else "set aside" if past.decided == REWOUND else past.last.status
     try:
-        left = previous_of(runtime, row.id, past)
-        declared = facts_of(runtime, past.begun or past.payload).get("declared", {})
+        return Undone(label, past, status, *_files_left(home, row, past))
     except IntegrityBroken as error:
         return Undone(label, past, status, None, (), str(error.why))
-    folder = (runtime.project or Path.cwd()) / declared.get("folder", "")
-    names = [change.path for change in left.files] if left else []
-    names += [name for name in declared.get("writes", ()) if _is_concrete(name)]
-    return Undone(label, past, status, left, tuple(str(folder / name) for name in names))
 
 
 def _is_concrete(pattern: str) -> bool:
@@ -128,14 +166,16 @@ def _is_concrete(pattern: str) -> bool:
     return Path(pattern) != Path() and not set(pattern) & set("*?[")
 
 
-def _command(runtime: Runtime, row: RunRow) -> str:
-    """What to type to go on; or what else has to be done, where nothing can be typed."""
+def command_of(executor: Executor, row: RunRow, status: str) -> str:
+    """What to type to go on; or what else has to be done, where nothing can be typed. One that runs is looked at."""
     place, _, name = row.source.rpartition(":")
+    if status == "running":
+        return f"outlast show {row.id}"
     if place == "script":
         return f"run the script that opens {name!r} again"
     if row.parent:
         return f"outlast resume {row.parent}"  # a child goes on with its parent
-    if not is_found(runtime, row):
+    if not is_found(executor, row):
         return f"put {place} back, then outlast resume {row.id}; or outlast resume {row.id} --flow PATH"
     return f"outlast resume {row.id}"
 
@@ -143,7 +183,7 @@ def _command(runtime: Runtime, row: RunRow) -> str:
 # -- its words ---------------------------------------------------------------------------------------
 
 
-def summary(story: Story) -> str:
+def summary(story: RunSummary) -> str:
     """How the run stands, in one line."""
     row, status = story.row, story.plan.status
     if story.broken:
@@ -153,7 +193,7 @@ def summary(story: Story) -> str:
     return f"run {row.id} of {short(flow_name(row.flow))} {_standing(story, status)}; {count}"
 
 
-def _standing(story: Story, status: str) -> str:
+def _standing(story: RunSummary, status: str) -> str:
     ended = {"waiting": "waits", "running": "is running", "interrupted": "was interrupted"}.get(status, status)
     if status == "waiting" and story.waits:
         more = f" and {len(story.waits) - 1} more" if len(story.waits) > 1 else ""
@@ -164,15 +204,36 @@ def _standing(story: Story, status: str) -> str:
     return f"{ended} in step {short(last.label)}, attempt {last.past.attempts}"
 
 
-def next_action(story: Story) -> str:
-    """What the last finished step said comes next, if it said so, and how to go on."""
+def next_action(story: RunSummary) -> str:
+    """What the last finished step said comes next, if it said so, what has to be seen to, and how to go on where."""
     said = decode_payload(story.done[-1][1].payload).next if story.done and story.done[-1][1].payload else ""
-    asked = any(is_for_people(wait.type) for wait in story.waits)
-    answer = "answer what it waits for: outlast inbox" if asked else ""
-    return "; ".join(part for part in (short(said), answer, f"continue: {story.command}") if part)
+    if story.plan.status == "running":
+        return f"wait for it, or look at it: {story.command}"
+    return "; ".join(part for part in (short(said), _before_it(story), f"{_where(story)}: {story.command}") if part)
 
 
-def text(story: Story, room: int) -> Iterator[str]:
+def _before_it(story: RunSummary) -> str:
+    """What a person does before it goes on."""
+    if any(is_for_people(wait.type) for wait in story.waits):
+        return "answer what it waits for: outlast inbox"
+    if doubts := story.plan.of("decide"):
+        return f"decide about {listed(doubts, 3)}: outlast resume {story.row.id} --dry-run"
+    if story.plan.status == "failed" and story.undone:
+        return f"mend what {short(story.undone[-1].label)} failed of"
+    return "mend what it failed of" if story.plan.status == "failed" else ""
+
+
+def _where(story: RunSummary) -> str:
+    """The step at which it goes on."""
+    again = [step for step in story.plan.steps if step.action in ("retry", "redo", "confirm")]
+    if again:
+        return f"continue with step {short(again[0].label)}, attempt {again[0].attempts + 1}"
+    if story.plan.ahead:
+        return f"continue with step {short(story.plan.ahead[0])}"
+    return f"continue after step {short(story.done[-1][0])}" if story.done else "continue"
+
+
+def text(story: RunSummary, room: int) -> Iterator[str]:
     """The run in lines for people: each list within `room` bytes, with a count of what is left out."""
     row = story.row
     phase = f", phase {short(row.phase)}" if row.phase else ""
@@ -180,7 +241,7 @@ def text(story: Story, room: int) -> Iterator[str]:
     if story.broken:
         yield f"Its record is broken ({story.broken.subject}: {story.broken.found}): nothing that it says is told here."
     if story.plan.status == "failed" and row.error:
-        yield f"It failed: {_error(decode(row.error))}"
+        yield f"It failed: {_error(row, decode(row.error))}"
     see = f"outlast receipts {row.id}"
     done = [_done_line(*one) for one in story.done[-LINES:]]
     yield from _part("Done", done, len(story.done), room, see)
@@ -192,6 +253,7 @@ def text(story: Story, room: int) -> Iterator[str]:
         yield f"State: {short(encode(story.plan.state).decode(), 2_000)}"
     others = [f"run {one.id} of {short(one.flow)} ({one.status}): outlast show {one.id}" for one in story.others]
     yield from _part("Also unfinished for this task", others[-LINES:], len(others), room, "outlast runs")
+    yield f"Next: {next_action(story)}"
 
 
 def _part(title: str, lines: Sequence[str], total: int, room: int, see: str) -> Iterator[str]:
@@ -222,23 +284,25 @@ def _done_line(label: str, past: Past) -> str:
     return f"{short(label)}{status}" + (f": {short(said)}" if said else "")
 
 
-def _undone_line(story: Story, undone: Undone) -> str:
+def _undone_line(story: RunSummary, undone: Undone) -> str:
     past, left = undone.past, undone.left
     doubt = " (an effect, in doubt)" if past.in_doubt else ""
     told = f"{short(undone.label)}{doubt}, attempt {past.attempts}: {undone.status}"
     error = decode_payload(past.payload).error if past.payload else None
-    told += f" ({_error(error)})" if error else ""
+    told += f" ({_error(story.row, error)})" if error else ""
     if undone.unread:
         return f"{told}; what it left cannot be read: {undone.unread}"
     if left is None:
         return told
     files = [f"{change.path} {change.change}" for change in left.files]
-    told += f"; its work in files: {left.judgement}" + (f" ({listed(files)})" if files else "")
+    told += f"; its work in files: {left.judgement}" + (f" ({listed(files)}){left.doubt}" if files else "")
     return f"{told}; its output: outlast logs {story.row.id} {quote(undone.label)}" if left.tail else told
 
 
-def _error(error: Mapping[str, Any]) -> str:
-    return short(f"{flow_name(str(error.get('type', '')))}: {error.get('message', '')}")
+def _error(row: RunRow, error: Mapping[str, Any]) -> str:
+    """What went wrong; a command in it that is about the run names it."""
+    said = _ABOUT_RUN.sub(rf"\g<1>{row.id}", str(error.get("message", "")))
+    return short(f"{flow_name(str(error.get('type', '')))}: {said}")
 
 
 def _wait_line(wait: Interrupt) -> str:
@@ -266,7 +330,7 @@ def short(text: str, limit: int = CHARACTERS) -> str:
     return plain if len(plain) <= limit else f"{plain[:limit]}… [{len(plain) - limit} more characters]"
 
 
-def state(story: Story, room: int) -> dict[str, Any]:
+def state(story: RunSummary, room: int) -> dict[str, Any]:
     """The run as programs read it. What is left out is counted."""
     row, planned = story.row, story.plan
     every = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,27 +15,37 @@ from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import Found
-from outlast.handoffs.contract import rule_of
-from outlast.handoffs.entries import Checked, Settled
-from outlast.handoffs.find import Asked
+from outlast.handoffs.anchor import FoundHandoff
+from outlast.handoffs.counting import CountedCheck, content_of
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import ENDINGS, Bound, Ending, Evidence, Handoff, key_of
+from outlast.handoffs.musts import rule_of_must
+from outlast.handoffs.observer import observer_of
+from outlast.handoffs.reads import was_looked_at
 from outlast.handoffs.recover import Moved, Recovering
 from outlast.handoffs.recovered import Settlement
 from outlast.handoffs.store import refuse_lost
 from outlast.handoffs.subject import claimed_subject, finished
-from outlast.handoffs.verdict import Holder, label_of, rival_of
+from outlast.handoffs.verdict import Holder, Observed, command, counted_of, label_of, rival_of, unread_rival
 from outlast.home import once as operations
+from outlast.home.claimer import asker, print_of, renewal
 from outlast.home.once import Operation, check_id
-from outlast.home.tokens import asker, print_of, renewal
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.tasks.task import task_of
-from outlast.values.cancel import refuse_stopped
+from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, jsonable, pack_json
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
+
+
+RECENT_RUNS = 50
+NOTHING_SHOWS = (
+    "nothing shows that it is done: {why}. Say what you ran (evidence=[…], --evidence), or store it again with a check"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,56 +76,74 @@ class _Shown:
     mine: bool  # who settles held the claim meanwhile
 
 
-def settle(runtime: Runtime, asked: Asked, how: Settling) -> Settlement:
+def settle(executor: Executor, asked: HandoffQuery, how: Settling) -> Settlement:
     """Settle the newest revision and give the claim back, durable when this returns.
 
     Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, ForeignCommands.
     """
-    check(runtime, how)
+    check(executor.home, how)
     said = [how.acknowledged, how.missing, how.override, how.note, how.run_checks]
     content = [list(asked), how.outcome, how.actor, list(how.evidence), *said, *(["task"] if how.task else [])]
     operation = Operation(how.operation_id, "handoff_settle", content)
-    before = runtime.store.read(operation.answered)
+    before = executor.home.store.read(operation.answered)
     if before is not None:
         return _again(before)
     while True:
-        subject = _subject(runtime, asked, how)
-        if not isinstance(subject, Found):
-            return _settle_run(runtime, subject, how, operation)
+        subject = _subject(executor, asked, how)
+        if not isinstance(subject, FoundHandoff):
+            return _settle_run(executor.caller, subject, how, operation)
         with suppress(Moved):  # something happened to it: what was shown is of before that
-            return _settle_found(runtime, subject, asked.repo_root, how, operation)
+            return _settle_found(executor, subject, asked.repo_root, how, operation)
 
 
 def _settle_found(
-    runtime: Runtime, found: Found, repo_root: str | None, how: Settling, operation: Operation
+    executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, operation: Operation
 ) -> Settlement:
     """Raises Moved when the anchor is not as it was when the checks were run."""
-    mine = _refuse(runtime, found, how)
-    rival = _rival(found, mine) if how.outcome == "completed" else ""
+    mine = _refuse(executor.caller, found, how)
+    rival = _rival(executor.home, found, mine) if how.outcome == "completed" else ""
     if rival and not how.override.strip():  # before its checks run: they are not those that were claimed
         raise NotSettled(found.anchor.anchor, rival)
-    shown = _show(runtime, found, repo_root, how, mine)
+    shown = _show(executor, found, repo_root, how, mine)
     if shown.lacking and not how.override.strip():
-        raise _not_settled(runtime, found, shown)
+        _remember(executor.caller, found, shown, how)
+        raise _not_settled(executor.home, found, shown)
     refuse_stopped()
-    settled = operations.once(runtime, operation, lambda tx: _write(runtime, tx, found, shown, how), _again)
-    runtime.tokens.discard(found.lease.holder or "")
+    settled = operations.once(
+        executor.home, operation, lambda tx: _write(executor.caller, tx, found, shown, how), _again
+    )
+    executor.caller.tokens.discard(found.lease.holder or "")
     return settled
 
 
-def _not_settled(runtime: Runtime, found: Found, shown: _Shown) -> NotSettled:
+def _remember(caller: Caller, found: FoundHandoff, shown: _Shown, how: Settling) -> None:
+    """Put on record what was run, though it does not complete the work: what was seen counts. Raises Moved."""
+    ran = [each for each in shown.evidence if each.runner != "self"]
+    files = anchors.files_of(shown.files) if shown.files is not None else None
+    facts = {"by": how.actor, "evidence": jsonable(ran), "files": files, **caller.whence}
+
+    def work(tx: Writing) -> None:
+        lease, at = _unmoved(caller, tx, found, shown, how), caller.home.clock.now()
+        hold, blobs = anchors.hold_of(found.anchor, lease), [each.output for each in ran if each.output]
+        tx.append(hold, [anchors.told("checked", facts, at=at, epoch=hold.epoch, blobs=blobs)])
+
+    if ran:
+        caller.home.store.write(work)
+
+
+def _not_settled(home: Home, found: FoundHandoff, shown: _Shown) -> NotSettled:
     error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
-    note_printed(runtime, error, shown.evidence)
+    note_printed(home, error, shown.evidence)
     return error
 
 
-def note_printed(runtime: Runtime, error: NotSettled, evidence: Iterable[Evidence]) -> None:
+def note_printed(home: Home, error: NotSettled, evidence: Iterable[Evidence]) -> None:
     """Add a note to the error for each failed check: what it printed last."""
     from outlast.handoffs.reading import failed_of, last_lines
 
     for each in failed_of(evidence):
-        if each.output and runtime.blobs.has(each.output):
-            printed = last_lines(runtime.blobs.get(each.output))
+        if each.output and home.blobs.has(each.output):
+            printed = last_lines(home.blobs.get(each.output))
             error.add_note("\n".join([f"{label_of(each.check)} printed:", *(f"  {line}" for line in printed)]))
 
 
@@ -123,7 +151,7 @@ def _again(answer: str) -> Settlement:
     return replace(msgspec.json.decode(answer, type=Settlement), replayed=True)
 
 
-def check(runtime: Runtime, how: Settling) -> None:
+def check(home: Home, how: Settling) -> None:
     """Raises HandoffInvalid, NameInvalid, ValueRefused, SecretFound for what nothing can be settled with."""
     check_id(how.operation_id)
     foreign.check_agree(how.agree, runs=how.run_checks and how.outcome == "completed")
@@ -142,15 +170,15 @@ def check(runtime: Runtime, how: Settling) -> None:
     pack_json(list(how.evidence), "evidence")
     for name in ("evidence", "acknowledged", "missing", "override", "note"):
         given = getattr(how, name)
-        secrets.check(given if isinstance(given, str) else list(given), name, runtime.secret_rules)
+        secrets.check(given if isinstance(given, str) else list(given), name, home.secrets.rules)
 
 
-def _subject(runtime: Runtime, asked: Asked, how: Settling) -> Found | Composed:
+def _subject(executor: Executor, asked: HandoffQuery, how: Settling) -> FoundHandoff | Composed:
     """What is settled, as recovering chooses it; of a task that is completed its handoff.
 
     Raises HandoffNotFound, HandoffInvalid, IntegrityBroken.
     """
-    subject = claimed_subject(runtime, asked, how.claim_id, how.actor)
+    subject = claimed_subject(executor, asked, how.claim_id, how.actor)
     found = subject.explicit if how.task else subject.found
     if found is None:
         assert subject.composed is not None
@@ -159,11 +187,11 @@ def _subject(runtime: Runtime, asked: Asked, how: Settling) -> Found | Composed:
         raise found.broken.as_error()
     if found.handoff.revision != found.anchor.revision:
         why = f"revision {found.handoff.revision} is not the newest"
-        raise HandoffInvalid("handoff_id", why, f"settle the anchor: outlast handoff settle {found.anchor.anchor}")
+        raise HandoffInvalid("handoff_id", why, f"settle the anchor: {command(found.handoff, 'settle', how.outcome)}")
     return found
 
 
-def _settle_run(runtime: Runtime, composed: Composed, how: Settling, operation: Operation) -> Settlement:
+def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Operation) -> Settlement:
     """What is composed from a run ends with the run, and can be released before.
 
     Raises HandoffInvalid, HandoffClaimed, ClaimLost.
@@ -175,108 +203,153 @@ def _settle_run(runtime: Runtime, composed: Composed, how: Settling, operation: 
         why = f"{handoff.anchor!r} is composed from run {run.run_id}, and is over when that run is"
         remedy = f"continue it ({run.command}) or give it up (outlast abort {run.run_id} --why WHY)"
         raise HandoffInvalid("anchor", why, remedy)
-    claim = our_claim_on(runtime, composed, Recovering(actor=how.actor, claim_id=how.claim_id, task=how.task))
+    claim = our_claim_on(caller, composed, Recovering(actor=how.actor, claim_id=how.claim_id, task=how.task))
     facts = {"by": how.actor, "missing": list(how.missing), "note": how.note}
 
     def work(tx: Writing) -> tuple[Settlement, str]:
-        release(runtime, tx, composed, claim, facts)
+        release(caller.home, tx, composed, claim, facts)
         done = Settlement(
             anchor=handoff.anchor,
             handoff_id=handoff.id,
             revision=0,
             outcome="released",
             by=how.actor,
-            at=moment(runtime.clock.now()),
+            at=moment(caller.home.clock.now()),
             score=handoff.lint.score,
             missing=how.missing,
             note=how.note,
         )
         return done, encode(done).decode()
 
-    settled = operations.once(runtime, operation, work, _again)
-    runtime.tokens.discard(claim.process.id)
+    settled = operations.once(caller.home, operation, work, _again)
+    caller.tokens.discard(claim.process.id)
     return settled
 
 
-def _refuse(runtime: Runtime, found: Found, how: Settling) -> bool:
+def _refuse(caller: Caller, found: FoundHandoff, how: Settling) -> bool:
     """Whether who settles holds the claim. Raises Finished, ClaimLost, HandoffClaimed."""
     if found.anchor.status == "finished":
         raise finished(found)
-    refuse_lost(runtime, found, how.claim_id)
-    holder = runtime.store.read(lambda look: _holder(runtime, look, found, how))
+    refuse_lost(caller, found, how.claim_id)
+    holder = caller.home.store.read(lambda look: _holder(caller, look, found, how))
     if holder is not None and not holder.mine:
-        raise anchors.refused_error(runtime, found, holder, asker(runtime, how.actor, alone=how.task))
+        raise anchors.refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
     return holder is not None
 
 
-def _holder(runtime: Runtime, look: Reading, found: Found, how: Settling) -> Holder | None:
-    return anchors.holder_of(runtime, look, found, asker(runtime, how.actor, alone=how.task), claim_id=how.claim_id)
+def _holder(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -> Holder | None:
+    return anchors.holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
 
 
 # -- what shows it -----------------------------------------------------------------------------------
 
 
-def _show(runtime: Runtime, found: Found, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
+def _show(executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
     from outlast.handoffs import checks as checking
 
-    handoff, eyes = found.handoff, runtime.eyes
-    root = eyes.place(runtime, handoff, repo_root)
-    at, where = runtime.clock.now(), runtime.process.host
+    handoff, eyes = found.handoff, observer_of(executor.caller)
+    root = eyes.place(executor.caller, handoff, repo_root)
+    at, where = executor.home.clock.now(), executor.caller.whence["host"]
     said = checking.reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
-        between = renewal(runtime, found.lease.holder if mine else None)
-        leave = foreign.leave(runtime, found, handoff, how.agree)
-        ran = eyes.run_checks(runtime, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
-    files = eyes.observe(runtime, handoff, root).binding.files if root is not None else None
-    lacking = _lacking(runtime, found, root, how, ran, said, files) if how.outcome == "completed" else ()
+        between = renewal(executor.home, found.lease.holder if mine else None)
+        leave = foreign.leave(executor.caller, found, handoff, how.agree)
+        ran = eyes.run_checks(executor, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
+    seen = eyes.observe(executor.home, handoff, root) if root is not None else None
+    said, ran = _about(seen, said), _about(seen, ran)
+    lacking = _lacking(executor.caller, found, root, how, ran, said, seen) if how.outcome == "completed" else ()
     if how.outcome == "completed":
-        lacking += tuple(filter(None, [_rival(found, mine)]))
-        lacking += runtime.store.read(lambda look: _running(runtime, look, found))
-    return _Shown((*said, *ran), files, lacking, mine)
+        lacking += executor.home.store.read(lambda look: _unshown_work(look, found, root, said))
+        lacking += tuple(filter(None, [_rival(executor.home, found, mine)]))
+        lacking += executor.home.store.read(lambda look: _running(executor.caller, look, found))
+    return _Shown((*said, *ran), seen.binding.files if seen else None, lacking, mine)
+
+
+def _about(seen: Observed | None, evidence: list[Evidence]) -> list[Evidence]:
+    """The same, with the content that it is about."""
+    content = content_of(seen.binding) if seen is not None and evidence else ""
+    return [replace(each, content=content) for each in evidence]
 
 
 def _lacking(
-    runtime: Runtime,
-    found: Found,
+    caller: Caller,
+    found: FoundHandoff,
     root: Path | None,
     how: Settling,
     ran: list[Evidence],
     said: list[Evidence],
-    files: Mapping[str, Bound] | None,
+    seen: Observed | None,
 ) -> tuple[str, ...]:
     """Why the work does not count as completed: a check, a file rule, a must in prose."""
-    known = {each.key: each for each in ran} if how.run_checks else _recorded(found, files)
+    known = _ran(caller.home, ran) if how.run_checks else _recorded(caller.home, found, seen)
     why = "could not be run here: the files are not here" if root is None else ""
     checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
     disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
-    wrong = musts_lacking(runtime, found.handoff, root, how.acknowledged)
-    return tuple(each for each in (*checks, *disproved, *wrong) if each)
+    wrong = musts_lacking(caller, found.handoff, root, how.acknowledged)
+    unmade = _unmade(found.handoff, seen.binding.files if seen else None)
+    return tuple(each for each in (*checks, *disproved, *wrong, *unmade) if each)
 
 
-def _rival(found: Found, mine: bool) -> str:
-    """Why the newest revision is not the work that was claimed: somebody else stored it, and nobody accepted that."""
+def _unshown_work(look: Reading, found: FoundHandoff, root: Path | None, said: Iterable[Evidence]) -> tuple[str, ...]:
+    """That one without a check that can fail has nothing else to show: no report, no files that tell, no run."""
+    from outlast.handoffs.checks import shows_nothing
+    from outlast.handoffs.lint import passes_always
+
+    handoff = found.handoff
+    if not shows_nothing(handoff) or any(each.passed and not passes_always(each.check) for each in said):
+        return ()
+    work = [(name, form) for name, form in handoff.musts if name != "must_keep"]
+    rules = any(rule_of_must(name, form, handoff.binding) for name, form in work)
+    if root is not None and (rules or handoff.creates):
+        return ()
+    task = task_of(handoff.anchor)
+    runs = look.runs_of_task(handoff.scope, task, RECENT_RUNS) if task is not None else ()
+    ran = any(run.status == "succeeded" and not run.seal and run.updated_at >= handoff.stored_us for run in runs)
+    why = "its checks pass whatever was done" if handoff.acceptance_checks else "it has no acceptance check"
+    return () if ran else (NOTHING_SHOWS.format(why=why),)
+
+
+def _unmade(handoff: Handoff, files: Mapping[str, Bound] | None) -> list[str]:
+    """The files that were to be made and are not there."""
+    if files is None:
+        return [f"creates {path!r} was not looked at: the files are not here" for path in handoff.creates]
+    there = {path for path, bound in files.items() if bound.mode != "absent"}
+    made = {folder for path in there for folder in (path, *map(str, PurePosixPath(path).parents))}
+    return [f"creates {path!r}: it is missing" for path in handoff.creates if path.removesuffix("/") not in made]
+
+
+def _rival(home: Home, found: FoundHandoff, mine: bool) -> str:
+    """Why the newest revision is not the work that was claimed: somebody else stored it, and nobody accepted that.
+
+    Or why it is not all there is: another contract was stored before, and nobody has looked at the two.
+    """
     rival, handoff = rival_of(found.handoff), found.handoff
+    if handoff.unread is not None and not home.store.read(lambda look: was_looked_at(look, handoff)):
+        unread = unread_rival(handoff, handoff.unread)
+        return f"{unread.subject} is a rival, {unread.found}: {unread.advice}"
     if rival is not None and rival.fingerprint not in anchors.accepted_since(found):
-        take = f"--accept 'rival:{rival.subject}' --why WHY"
-        return f"{rival.subject} is a rival, {rival.found}: {rival.advice}; or accept it: recover --claim {take}"
+        return f"{rival.subject} is a rival, {rival.found}: {rival.advice}"
     if mine and not anchors.is_known_to_claimer(found):
         again = "read it and take it upon you: recover it with claim=True (--claim)"
         return f"revision {handoff.revision} was stored by {handoff.actor} after your claim: {again}"
     return ""
 
 
-def _recorded(found: Found, files: Mapping[str, Bound] | None) -> dict[str, Evidence]:
-    """What the runner found here before, of the files as they are now."""
-    known: dict[str, Evidence] = {}
-    for said in (one.said for one in found.since_here if isinstance(one.said, Checked | Settled)):
-        if files is not None and said.files is not None and _same(said.files, files):
-            known |= {each.key: each for each in said.evidence if each.runner == "runner"}
-    return known
+def _ran(home: Home, ran: list[Evidence]) -> dict[str, Evidence]:
+    """What was run just now, by one whose word counts here."""
+    return {each.key: each for each in anchors.believed(home, ran) if each.runner != "self"}
 
 
-def _same(before: Mapping[str, Bound], now: Mapping[str, Bound]) -> bool:
-    return before.keys() == now.keys() and all(bound.same(now[path]) for path, bound in before.items())
+def _recorded(home: Home, found: FoundHandoff, seen: Observed | None) -> dict[str, Evidence]:
+    """What counts of what was run before, on what is there now; where somebody says that it fails, that."""
+    counts = counted_of(anchors.known_of(home, found, None, {}), seen) if seen is not None else {}
+    return {key: _telling(each) for key, each in counts.items() if each.ran}
+
+
+def _telling(counts: CountedCheck) -> Evidence:
+    assert counts.word is not None
+    return counts.against if counts.against is not None and counts.word.passed else counts.word
 
 
 def _unshown(label: str, evidence: Evidence | None, why: str) -> str:
@@ -285,34 +358,34 @@ def _unshown(label: str, evidence: Evidence | None, why: str) -> str:
     return "" if evidence.passed else f"check {label!r} fails" + (f" ({evidence.note})" if evidence.note else "")
 
 
-def musts_lacking(runtime: Runtime, handoff: Handoff, root: Path | None, acknowledged: Collection[str]) -> list[str]:
+def musts_lacking(caller: Caller, handoff: Handoff, root: Path | None, acknowledged: Collection[str]) -> list[str]:
     """The musts that are not kept, or that nobody says are."""
     wrong = []
     for name, form in handoff.musts:
-        if rule_of(form) is None:
+        if rule_of_must(name, form, handoff.binding) is None:
             if label_of(form) not in acknowledged:
                 wrong.append(f"{name} {label_of(form)!r} is not acknowledged")
         elif root is None:
             wrong.append(f"{name} {label_of(form)!r} was not looked at: the files are not here")
-        elif broken := runtime.eyes.broken(runtime, handoff, form, root):
+        elif broken := observer_of(caller).broken(caller.home, handoff, (name, form), root):
             wrong.append(f"{name} {label_of(form)!r}: it {broken}")
     return wrong
 
 
-def _running(runtime: Runtime, look: Reading, found: Found) -> tuple[str, ...]:
+def _running(caller: Caller, look: Reading, found: FoundHandoff) -> tuple[str, ...]:
     """The runs of the anchor's task that are not over."""
     task = task_of(found.anchor.anchor)
     rows = task_states.unfinished(look, found.anchor.scope, task) if task is not None else []
-    return task_states.words_of(runtime, look, rows)
+    return task_states.words_of(caller, look, rows)
 
 
 # -- the transaction ---------------------------------------------------------------------------------
 
 
-def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Settling) -> tuple[Settlement, str]:
-    lease = _unmoved(runtime, tx, found, shown, how)
-    _finish_runs(runtime, tx, found, how)
-    at = runtime.clock.now()
+def _write(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how: Settling) -> tuple[Settlement, str]:
+    lease = _unmoved(caller, tx, found, shown, how)
+    _finish_runs(caller, tx, found, how)
+    at = caller.home.clock.now()
     settled = Settlement(
         anchor=found.anchor.anchor,
         handoff_id=found.handoff.id,
@@ -327,23 +400,23 @@ def _write(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Sett
         override=how.override if shown.lacking else "",
         note=how.note,
     )
-    facts = _facts(settled, shown, lease)
+    facts = _facts(settled, shown, lease) | caller.whence
     blobs = [each.output for each in shown.evidence if each.output]
     tx.take_lease(lease, None)
     hold = anchors.hold_of(found.anchor, lease, lease.epoch + 1)
     tx.append(hold, [anchors.told("settled", facts, at=at, epoch=hold.epoch, blobs=blobs)])
     if lease.holder:
-        tx.forget_process(lease.holder)
+        tx.forget_holder(lease.holder)
     tx.settle_anchor(found.anchor.key, "finished" if how.outcome == "completed" else "open", how.outcome)
-    task_states.settled(runtime, tx, found.anchor.scope, settled, bridge=how.task)
+    task_states.settled(caller.home, tx, found.anchor.scope, settled, bridge=how.task)
     return settled, encode(settled).decode()
 
 
-def _finish_runs(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> None:
+def _finish_runs(caller: Caller, tx: Writing, found: FoundHandoff, how: Settling) -> None:
     """Raises NotSettled for a run that began since somebody looked; our claims on runs end."""
     from outlast.handoffs.compose import give_back
 
-    running = _running(runtime, tx, found) if how.outcome == "completed" else ()
+    running = _running(caller, tx, found) if how.outcome == "completed" else ()
     if running and not how.override.strip():
         raise NotSettled(found.anchor.anchor, "; ".join(running))
     task, token = task_of(found.anchor.anchor), found.lease.holder
@@ -352,8 +425,8 @@ def _finish_runs(runtime: Runtime, tx: Writing, found: Found, how: Settling) -> 
     facts = {"by": how.actor, "missing": list(how.missing), "note": how.note}
     for row in task_states.unfinished(tx, found.anchor.scope, task):
         if token is not None:
-            give_back(runtime, tx, row.id, token, facts)
-    task_states.give_back_runs(runtime, tx, found.anchor.scope, task)
+            give_back(caller.home, tx, row.id, token, facts)
+    task_states.give_back_runs(caller, tx, found.anchor.scope, task)
 
 
 def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any]:
@@ -364,7 +437,7 @@ def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any
     return facts | {"claim": print_of(lease.holder), "lacking": list(shown.lacking), "files": files}
 
 
-def _unmoved(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Settling) -> LeaseRow:
+def _unmoved(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how: Settling) -> LeaseRow:
     """The lease, if nothing happened to the anchor since the work was looked at.
 
     Raises Moved; and where looking again does not help, Finished, HandoffInvalid, ClaimLost, HandoffClaimed.
@@ -379,10 +452,10 @@ def _unmoved(runtime: Runtime, tx: Writing, found: Found, shown: _Shown, how: Se
     if anchor.revision != found.anchor.revision:
         why = f"revision {anchor.revision} was stored meanwhile"
         raise HandoffInvalid("anchor", why, "recover it, then settle what is there now")
-    refuse_lost(runtime, now, how.claim_id)
-    holder = _holder(runtime, tx, now, how)
+    refuse_lost(caller, now, how.claim_id)
+    holder = _holder(caller, tx, now, how)
     if holder is not None and not holder.mine:
-        raise anchors.refused_error(runtime, now, holder, asker(runtime, how.actor, alone=how.task))
+        raise anchors.refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
     if shown.mine and lease.epoch != found.lease.epoch:
         raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
     if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
+from outlast.files.changes import path_of
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import foreign
+from outlast.handoffs import foreign, reads
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import Found
+from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.anchor import refuse_lost as refuse_lost
 from outlast.handoffs.anchor_journal import row_of
 from outlast.handoffs.contract import contract_of, expiry
-from outlast.handoffs.find import Asked, get
+from outlast.handoffs.counting import content_of
+from outlast.handoffs.find import HandoffQuery, get
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint
+from outlast.handoffs.observer import observer_of
 from outlast.home import once as operations
+from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.once import Operation, check_id
-from outlast.home.tokens import asker, named, print_of, renew
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
 from outlast.tasks.task import task_of
-from outlast.values.cancel import refuse_stopped
+from outlast.values.ambient import refuse_stopped
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.secrets.rules import Rule
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
+    from outlast.secrets.rules import SecretRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,9 @@ class Storing:
     guard: Callable[[Reading], None] | None = None  # raises, in the transaction, when who stores may not
 
 
+_SAID = tuple(name for name in CONTRACT_FIELDS if name not in ("repo_root", "supersedes", "expires"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """All of a revision but its number."""
@@ -56,27 +65,31 @@ class _Prepared:
     masked: tuple[str, ...]
     binding: Binding | None
     lint: Lint  # unless nothing was done since the last revision
-    baseline: tuple[Evidence, ...]
+    idle: bool  # of a task that was only opened: no file was worked on
+    baseline: tuple[Evidence, ...] = ()
 
 
-def store(runtime: Runtime, given: Mapping[str, Any], how: Storing) -> Handoff:
+def store(executor: Executor, given: Mapping[str, Any], how: Storing) -> Handoff:
     """Store the next revision under an anchor, durable when this returns.
 
     Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, IntegrityBroken.
     """
     check_id(how.operation_id)
-    contract, masked = _without_secrets(contract_of(**given), how.redact, runtime.secret_rules)
-    said = _said(runtime, contract, how)
+    contract, masked = _without_secrets(contract_of(**given), how.redact, executor.home.secrets.rules)
+    said = _said(executor.caller, contract, how)
     operation = Operation(how.operation_id, "handoff_store", _content(contract, how))
-    before = runtime.store.read(operation.answered) if operation.id is not None else None
+    before = executor.home.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
-        return _again(runtime, before)
-    prepared = _prepare(runtime, contract, masked, said, how)
+        return _again(executor.home, before)
+    prepared = _prepare(executor, contract, masked, said, how)
     refuse_stopped()
-    if runtime.adopted and runtime.eyes.looks:  # what was in such a home before is not ours; this is
-        foreign.stored_here(contract)
+    if executor.home.adopted and observer_of(executor.caller).looks:
+        foreign.stored_here(contract)  # what was in such a home before is not ours; this is
     return operations.once(
-        runtime, operation, lambda tx: _write(runtime, tx, prepared, how), lambda answer: _again(runtime, answer)
+        executor.home,
+        operation,
+        lambda tx: _write(executor.caller, tx, prepared, how),
+        lambda answer: _again(executor.home, answer),
     )
 
 
@@ -87,11 +100,13 @@ def _content(contract: Contract, how: Storing) -> Any:
     return [[*options, "pause"] if how.pause else options, contract]
 
 
-def _again(runtime: Runtime, handoff_id: str) -> Handoff:
-    return replace(get(runtime, Asked("", handoff_id=handoff_id)), replayed=True)
+def _again(home: Home, handoff_id: str) -> Handoff:
+    return replace(get(home, HandoffQuery("", handoff_id=handoff_id)), replayed=True)
 
 
-def _without_secrets(contract: Contract, redact: bool, rules: tuple[Rule, ...]) -> tuple[Contract, tuple[str, ...]]:
+def _without_secrets(
+    contract: Contract, redact: bool, rules: tuple[SecretRule, ...]
+) -> tuple[Contract, tuple[str, ...]]:
     """The contract, masked where it holds secrets and that was asked for. Raises SecretFound otherwise."""
     from outlast.secrets import find as secrets
 
@@ -107,83 +122,120 @@ def _without_secrets(contract: Contract, redact: bool, rules: tuple[Rule, ...]) 
 
 
 def _prepare(
-    runtime: Runtime, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
+    executor: Executor, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
 ) -> _Prepared:
     from outlast.handoffs.lint import lint
 
     if contract.refs:
-        contract = _with_whole_refs(runtime, contract, how.scope)
-    root = runtime.eyes.root(runtime, contract.repo_root) if how.bind or how.baseline is True else None
-    bound = runtime.eyes.bind(runtime, contract, root) if how.bind and root else None
-    judged = lint(contract)
+        contract = _with_whole_refs(executor.home, contract, how.scope)
+    caller, observer = executor.caller, observer_of(executor.caller)
+    root = observer.root(caller, contract.repo_root) if how.bind or how.baseline is True else None
+    bound = observer.bind(caller, contract, root) if how.bind and root else None
+    prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), _is_idle(caller, contract, how, bound))
     if how.strict:  # a weak one is refused before any check is run
-        runtime.store.read(
-            lambda look: _judged(look, judged, contract, bound, how, _before(look, _anchor(look, contract, how)))
+        executor.home.store.read(
+            lambda look: _following(look, prepared, how, _before(look, _anchor(look, contract, how)))
         )
-    return _Prepared(contract, masked, bound, judged, said or _ran(runtime, contract, how, root))
+    return replace(prepared, baseline=_about(bound, said or _ran(executor, contract, how, root)))
 
 
-def _with_whole_refs(runtime: Runtime, contract: Contract, scope: str) -> Contract:
+def _about(bound: Binding | None, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The same, with the content that it is about."""
+    if bound is None or not evidence:
+        return evidence
+    content = content_of(bound)
+    return tuple(replace(each, content=content) for each in evidence)
+
+
+def _is_idle(caller: Caller, contract: Contract, how: Storing, bound: Binding | None) -> bool:
+    """Whether the anchor is of a task that was opened, and nobody has done anything since."""
+    task = task_of(contract.anchor)
+    if task is None:
+        return False
+    from outlast.handoffs.lint import as_committed, only_opened
+
+    opened = caller.home.store.read(lambda look: only_opened(look, look.task_of(how.scope, task)))
+    return opened and as_committed(Path(path_of(bound.root)) if bound and observer_of(caller).looks else None, bound)
+
+
+def _with_whole_refs(home: Home, contract: Contract, scope: str) -> Contract:
     """With refs that each name something. Raises ValueRefused, NotFound."""
     from outlast.workspace import refs
 
-    whole = runtime.store.read(lambda look: refs.all_whole(look, contract.refs, scope))
+    whole = home.store.read(lambda look: refs.all_whole(look, contract.refs, scope))
     return replace(contract, refs=whole)
 
 
-def _said(runtime: Runtime, contract: Contract, how: Storing) -> tuple[Evidence, ...]:
+def _said(caller: Caller, contract: Contract, how: Storing) -> tuple[Evidence, ...]:
     """What somebody reports of the checks. Raises HandoffInvalid, SecretFound."""
     if isinstance(how.baseline, bool):
         return ()
     from outlast.handoffs import checks as checking
     from outlast.secrets import find as secrets
 
-    at, where, given = runtime.clock.now(), runtime.process.host, how.baseline
+    at, where, given = caller.home.clock.now(), caller.whence["host"], how.baseline
     found = checking.reported(given, contract, when="store", by=how.actor, at=at, where=where, path="baseline")
-    secrets.check(list(given), "baseline", runtime.secret_rules)
+    secrets.check(list(given), "baseline", caller.home.secrets.rules)
     return tuple(found)
 
 
-def _ran(runtime: Runtime, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
+def _ran(executor: Executor, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
     """What came of the checks, if they are to be run now."""
     if how.baseline is not True:
         return ()
     leave = foreign.own(contract)
-    return tuple(runtime.eyes.run_checks(runtime, contract, root, leave=leave, when="store", by=how.actor))
+    return tuple(
+        observer_of(executor.caller).run_checks(executor, contract, root, leave=leave, when="store", by=how.actor)
+    )
 
 
 def _anchor(look: Reading, contract: Contract, how: Storing) -> AnchorRow | None:
     return look.anchor_of(how.scope, contract.anchor)
 
 
-def _before(look: Reading, anchor: AnchorRow | None) -> Found | None:
+def _before(look: Reading, anchor: AnchorRow | None) -> FoundHandoff | None:
     """The newest revision under the anchor. Raises IntegrityBroken when it cannot be read."""
     revision = look.handoff_at(anchor.key, anchor.revision) if anchor else None
     return anchors.find(look, anchor, revision) if anchor and revision else None
 
 
-def _judged(
-    look: Reading, judged: Lint, contract: Contract, bound: Binding | None, how: Storing, before: Found | None
-) -> Lint:
-    """What lint says, also of the time when it is stored. Raises HandoffWeak."""
+def _following(look: Reading, prepared: _Prepared, how: Storing, before: FoundHandoff | None) -> _Prepared:
+    """The same as what follows the revision before, with what lint says of that. Raises HandoffWeak."""
     from outlast.handoffs.lint import lint
 
-    if _unchanged(look, contract, bound, how.scope, before):
-        judged = lint(contract, unchanged=True)
+    bound, contract = _kept_since(prepared, before), prepared.contract
+    unchanged = _unchanged(look, prepared, how.scope, before)
+    if unchanged or bound is not prepared.binding:
+        prepared = replace(prepared, binding=bound, lint=lint(contract, unchanged=unchanged, bound=bound))
+    judged = prepared.lint
     if how.strict and judged.weak:
         raise HandoffWeak(judged.score, "; ".join(f"{each.code}: {each.better}" for each in judged.findings))
-    return judged
+    return prepared
 
 
-def _unchanged(look: Reading, contract: Contract, bound: Binding | None, scope: str, before: Found | None) -> bool:
-    """Whether nothing was done since the last revision or, for a task's first one, since its run began."""
+def _kept_since(prepared: _Prepared, before: FoundHandoff | None) -> Binding | None:
+    """What is bound: what must be kept, as it was when that was first said, or accepted since."""
+    bound = prepared.binding
+    if bound is None or before is None or before.broken is not None or before.anchor.status == "finished":
+        return bound
+    if not {*map(str, prepared.contract.must_keep)} & {*map(str, before.handoff.must_keep)}:
+        return bound
+    from outlast.handoffs.kept import kept_since
+
+    return kept_since(prepared.contract, before.handoff, bound, anchors.accepted_since(before))
+
+
+def _unchanged(look: Reading, prepared: _Prepared, scope: str, before: FoundHandoff | None) -> bool:
+    """Whether nothing was done since the last revision or, for a task's first one, since it or its run began.
+
+    A revision that says more, or something else, is no repetition: it may be what lint asked for.
+    """
+    contract = prepared.contract
     if before is None:
-        return _only_begun(look, scope, contract.anchor)
-    was = before.handoff
-    said = (was.summary, was.handoff_text, was.next_action)
-    if said != (contract.summary, contract.handoff_text, contract.next_action):
+        return prepared.idle or _only_begun(look, scope, contract.anchor)
+    if any(getattr(before.handoff, name) != getattr(contract, name) for name in _SAID):
         return False
-    return _as_they_were(was.binding, bound)
+    return _as_they_were(before.handoff.binding, prepared.binding)
 
 
 def _as_they_were(before: Binding | None, now: Binding | None) -> bool:
@@ -203,32 +255,30 @@ def _only_begun(look: Reading, scope: str, anchor: str) -> bool:
 # -- the transaction ---------------------------------------------------------------------------------
 
 
-def _write(runtime: Runtime, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
+def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
     contract = prepared.contract
     anchor = _anchor(tx, contract, how)
     before = _before(tx, anchor)
-    judged = _judged(tx, prepared.lint, contract, prepared.binding, how, before)
+    prepared = _following(tx, prepared, how, before)
     if how.guard is not None:
         how.guard(tx)
     found = anchor.revision if anchor else 0
     if how.expected_revision is not None and how.expected_revision != found:
         raise RevisionConflict(contract.anchor, how.expected_revision, found)
-    held = _held(runtime, tx, before, how)
+    held = _held(caller, tx, before, how)
     if how.pause:
-        held = _given_back(runtime, tx, anchor, contract.anchor, how)
+        held = _given_back(caller, tx, anchor, contract.anchor, how)
     if anchor is None:
-        anchor_id = runtime.ids()
+        anchor_id = caller.home.ids()
         start = genesis_of_anchor(anchor_id, how.scope, contract.anchor)
         anchor = tx.add_anchor(anchor_id, how.scope, contract.anchor, start)
-    if judged is not prepared.lint:
-        prepared = replace(prepared, lint=judged)
-    handoff = _handoff(runtime, tx, prepared, how, anchor, before, *held)
+    handoff = _handoff(caller, tx, prepared, how, anchor, before, *held)
     _append(tx, anchor, handoff, before.lease if before and not how.pause else tx.lease_of_anchor(anchor.id))
-    task_states.stored(runtime, tx, handoff, pause=how.pause)
+    task_states.stored(caller.home, tx, handoff, pause=how.pause)
     return handoff, handoff.id
 
 
-def _held(runtime: Runtime, tx: Writing, found: Found | None, how: Storing) -> tuple[str, str]:
+def _held(caller: Caller, tx: Writing, found: FoundHandoff | None, how: Storing) -> tuple[str, str]:
     """Our claim on the anchor, renewed by this use, and who else holds it. Raises ClaimLost, IntegrityBroken."""
     if found is None:
         if how.claim_id is not None:
@@ -236,9 +286,9 @@ def _held(runtime: Runtime, tx: Writing, found: Found | None, how: Storing) -> t
         return "", ""
     if found.broken is not None:  # what is written after it would be believed as little
         raise found.broken.as_error()
-    refuse_lost(runtime, found, how.claim_id)
-    actor = asker(runtime, how.actor, alone=how.pause)
-    holder = anchors.holder_of(runtime, tx, found, actor, claim_id=how.claim_id)
+    refuse_lost(caller, found, how.claim_id)
+    actor = asker(caller, how.actor, alone=how.pause)
+    holder = anchors.holder_of(caller, tx, found, actor, claim_id=how.claim_id)
     if holder is None:
         return "", ""
     if not holder.mine:
@@ -246,47 +296,47 @@ def _held(runtime: Runtime, tx: Writing, found: Found | None, how: Storing) -> t
             raise anchors.claimed_error(found.anchor.anchor, holder)
         return "", holder.who
     token = str(found.lease.holder)
-    renew(runtime, tx, token)
+    renew(caller.home, tx, token)
     return print_of(token), ""
 
 
-def _given_back(runtime: Runtime, tx: Writing, anchor: AnchorRow | None, name: str, how: Storing) -> tuple[str, str]:
+def _given_back(caller: Caller, tx: Writing, anchor: AnchorRow | None, name: str, how: Storing) -> tuple[str, str]:
     """End the claim under which is stored: what changes from now on is nobody's progress."""
-    task_states.give_back_runs(runtime, tx, how.scope, task_of(name) or "")
+    task_states.give_back_runs(caller, tx, how.scope, task_of(name) or "")
     lease = tx.lease_of_anchor(anchor.id) if anchor else None
     if anchor is not None and lease is not None and lease.holder is not None:
         tx.take_lease(lease, None)
         hold = anchors.hold_of(anchor, lease, lease.epoch + 1)
-        facts = {"by": how.actor, "claim": print_of(lease.holder)}
-        tx.append(hold, [anchors.told("released", facts, at=runtime.clock.now(), epoch=hold.epoch)])
-        tx.forget_process(lease.holder)
+        facts = {"by": how.actor, "claim": print_of(lease.holder), **caller.whence}
+        tx.append(hold, [anchors.told("released", facts, at=caller.home.clock.now(), epoch=hold.epoch)])
+        tx.forget_holder(lease.holder)
     return "", ""
 
 
 def _handoff(
-    runtime: Runtime,
+    caller: Caller,
     tx: Writing,
     prepared: _Prepared,
     how: Storing,
     anchor: AnchorRow,
-    before: Found | None,
+    before: FoundHandoff | None,
     claim: str,
     rival: str,
 ) -> Handoff:
-    contract, at = prepared.contract, runtime.clock.now()
-    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS}
+    contract, at = prepared.contract, caller.home.clock.now()
+    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS} | caller.whence
     given["supersedes"] = _superseded(tx, contract.supersedes)
     rival, rival_id = _rivalry(before, rival, given["supersedes"])
-    return Handoff(
+    new = Handoff(
         **given,
-        id=runtime.ids(),
+        id=caller.home.ids(),
         scope=how.scope,
         revision=anchor.revision + 1,
         actor=how.actor,
         stored_us=at,
         expires_us=expiry(contract.expires, at),
         lint=prepared.lint,
-        binding=prepared.binding,
+        binding=_as_asked_for(prepared, before) if how.source == "hook" else prepared.binding,
         baseline=prepared.baseline,
         masked=prepared.masked,
         source=how.source,
@@ -294,11 +344,25 @@ def _handoff(
         rival=rival,
         rival_id=rival_id,
         reopened=anchor.status == "finished",
-        key_id=runtime.key_id,
+        worker="" if how.guard is not None else reads.worker_of(caller),  # a run stores in whatever process it is in
+        key_id=caller.key_id,
     )
+    unread = None if rival else reads.unread_by(caller, tx, before, new, how)
+    return replace(new, unread=unread) if unread is not None else new
 
 
-def _rivalry(found: Found | None, rival: str, supersedes: str | None) -> tuple[str, str]:
+def _as_asked_for(prepared: _Prepared, before: FoundHandoff | None) -> Binding | None:
+    """What a hook bound; what must change, and it carries on, counts from when somebody asked for it: a session that
+    ends does not undo what it changed."""
+    contract, bound = prepared.contract, prepared.binding
+    if before is None or bound is None or before.anchor.status == "finished" or not contract.must_change:
+        return bound
+    from outlast.handoffs.kept import changed_since
+
+    return changed_since(contract, before.handoff, bound)
+
+
+def _rivalry(found: FoundHandoff | None, rival: str, supersedes: str | None) -> tuple[str, str]:
     """Who held the claim while somebody else stored, and the earlier revision that was stored so: it stays contested
     until who holds the claim, or anybody when nobody does, says that another one supersedes it."""
     if rival:

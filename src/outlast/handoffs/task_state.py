@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from outlast.clock import moment
 from outlast.errors import HandoffClaimed, TaskRefused
-from outlast.home import tokens
+from outlast.home import claimer
 from outlast.ledger.journal import link
 from outlast.runs.claim import holder_of, is_executing
+from outlast.runs.look import record_in
 from outlast.sessions.session import digest_of
 from outlast.store.contract import Hold, NewTask, Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.tasks.task import FIRST, STATE_AFTER, State, anchor_of, event_header, genesis_of_task, may_move, task_of
@@ -22,10 +23,11 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import Handoff
     from outlast.handoffs.recovered import Settlement
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 
-class Entry(NamedTuple):
+class TaskEntry(NamedTuple):
     """What is written down about a task."""
 
     kind: str
@@ -35,14 +37,14 @@ class Entry(NamedTuple):
     masked: int = 0
 
 
-def made(tx: Writing, scope: str, task: str, entry: Entry, at: int, session: str = "", meta: str = "{}") -> TaskRow:
+def made(tx: Writing, scope: str, task: str, entry: TaskEntry, at: int, session: str = "", meta: str = "{}") -> TaskRow:
     """A task that was unknown so far: active, with the event that opened it."""
     start = genesis_of_task(scope, task)
     row = tx.add_task(NewTask(scope, task, FIRST, session, meta, entry.actor, at, at, start))
     return write(tx, row, entry, at)
 
 
-def write(tx: Writing, row: TaskRow, entry: Entry, at: int, session: str | None = None) -> TaskRow:
+def write(tx: Writing, row: TaskRow, entry: TaskEntry, at: int, session: str | None = None) -> TaskRow:
     """The next event of a task, and the state that follows from it. Gives the task as it is then."""
     body = encode(entry.body).decode()
     digest, seq = digest_of(body), row.head + 1
@@ -69,45 +71,47 @@ def completed(row: TaskRow) -> str:
 # -- with a handoff ----------------------------------------------------------------------------------
 
 
-def stored(runtime: Runtime, tx: Writing, handoff: Handoff, *, pause: bool) -> None:
+def stored(home: Home, tx: Writing, handoff: Handoff, *, pause: bool) -> None:
     """A revision was stored: through the bridge the task is paused; else a completed one is open again."""
     task = task_of(handoff.anchor)
     row = tx.task_of(handoff.scope, task) if task is not None else None
     body = {"handoff_id": handoff.id, "revision": handoff.revision, "summary": handoff.summary}
     if pause:
-        _move(runtime, tx, handoff.scope, handoff.anchor, Entry("paused", handoff.actor, body), "pause")
+        _move(home, tx, handoff.scope, handoff.anchor, TaskEntry("paused", handoff.actor, body), "pause")
     elif row is not None and row.state == "completed":
-        write(tx, row, Entry("reopened", handoff.actor, body), handoff.stored_us)
+        write(tx, row, TaskEntry("reopened", handoff.actor, body), handoff.stored_us)
 
 
-def resumed(runtime: Runtime, tx: Writing, scope: str, anchor: str, entry: Entry, *, anew: bool, bridge: bool) -> None:
-    """The claim is somebody's. `anew`: it was not that one's before."""
+def resumed(home: Home, tx: Writing, scope: str, anchor: str, entry: TaskEntry, *, anew: bool, bridge: bool) -> None:
+    """The claim is somebody's. `anew`: it was not that one's before. A claim opens no completed task again."""
     task = task_of(anchor)
     row = tx.task_of(scope, task) if task is not None else None
+    if row is not None and row.state == "completed" and not bridge:
+        return
     if anew or (row is not None and row.state != "resumed"):
-        _move(runtime, tx, scope, anchor, entry, "resume" if bridge else "")
+        _move(home, tx, scope, anchor, entry, "resume" if bridge else "")
 
 
-def settled(runtime: Runtime, tx: Writing, scope: str, done: Settlement, *, bridge: bool) -> None:
+def settled(home: Home, tx: Writing, scope: str, done: Settlement, *, bridge: bool) -> None:
     """The handoff was settled: with that the task is completed, or may be resumed by somebody else."""
     body = {"handoff_id": done.handoff_id, "revision": done.revision, "outcome": done.outcome}
     body |= {name: said for name, said in (("override", done.override), ("note", done.note)) if said}
     kind = "completed" if done.outcome == "completed" else "paused"
-    _move(runtime, tx, scope, done.anchor, Entry(kind, done.by, body), "complete" if bridge else "")
+    _move(home, tx, scope, done.anchor, TaskEntry(kind, done.by, body), "complete" if bridge else "")
 
 
-def _move(runtime: Runtime, tx: Writing, scope: str, anchor: str, entry: Entry, action: str) -> None:
+def _move(home: Home, tx: Writing, scope: str, anchor: str, entry: TaskEntry, action: str) -> None:
     """Move the task of an anchor. `action`: what is asked of it through the bridge; "" when it only follows."""
     task = task_of(anchor)
     row = tx.task_of(scope, task) if task is not None else None
     if task is None or (row is None and not action):
         return
-    at = runtime.clock.now()
+    at = home.clock.now()
     if action:
         refuse_completed(row, action)
-    row = row or made(tx, scope, task, Entry("opened", entry.actor, {}), at)
+    row = row or made(tx, scope, task, TaskEntry("opened", entry.actor, {}), at)
     if not may_move(cast(State, row.state), STATE_AFTER[entry.kind]):
-        row = write(tx, row, Entry("reopened", entry.actor, {}), at)
+        row = write(tx, row, TaskEntry("reopened", entry.actor, {}), at)
     write(tx, row, entry, at)
 
 
@@ -119,20 +123,20 @@ def unfinished(look: Reading, scope: str, task: str) -> list[RunRow]:
     return [row for row in look.unfinished_of_task(scope, task) if not row.seal]
 
 
-def give_back_runs(runtime: Runtime, tx: Writing, scope: str, task: str) -> None:
+def give_back_runs(caller: Caller, tx: Writing, scope: str, task: str) -> None:
     """End our claims on the task's runs. Raises HandoffClaimed when somebody else holds one, and executes nothing."""
     for row in unfinished(tx, scope, task):
         lease = tx.lease_of(row.id)
         beat = tx.beat_of(lease.holder) if lease and lease.holder else None
         if lease is None or lease.holder is None or beat is None or is_executing(row):
             continue
-        holder = holder_of(runtime, tx, row.id, lease)
+        holder = holder_of(caller, tx, row.id, lease)
         if holder:
-            raise HandoffClaimed(anchor_of(task), holder, f"{moment(tokens.until(beat)):%Y-%m-%d %H:%M} UTC")
+            raise HandoffClaimed(anchor_of(task), holder, f"{moment(claimer.until(beat)):%Y-%m-%d %H:%M} UTC")
         tx.release_lease(Hold(row.key, row.id, lease.key, lease.epoch, lease.head, lease.hash))
-        tx.forget_process(lease.holder)
+        tx.forget_holder(lease.holder)
 
 
-def words_of(runtime: Runtime, look: Reading, rows: list[RunRow]) -> tuple[str, ...]:
+def words_of(caller: Caller, look: Reading, rows: list[RunRow]) -> tuple[str, ...]:
     """Unfinished runs, each as a reason why the task is not completed."""
-    return tuple(f"run {row.id} of it is {runtime.record_in(look, row.id).status}" for row in rows)
+    return tuple(f"run {row.id} of it is {record_in(caller, look, row.id).status}" for row in rows)

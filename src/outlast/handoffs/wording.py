@@ -179,6 +179,7 @@ _QUOTED = re.compile(r"`[^`\n]*`")
 _SHORTENED = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf)\.")
 _LABEL = re.compile(r"^(?:next(?: steps?| actions?)?|todo|then|resume)\s*:\s*", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<=[^\n]{50})(?<![.!?:;])\n(?=[a-z(])")
+_OPTION = re.compile(r"(?<=\s)--?[a-z][\w-]*(?:=\S+)?")  # `--merged` says nothing of what happened
 _LIKE_A_PATH = re.compile(r"(?<!\S)[^\s./]*(?:[./]|(?<=Makefile)|(?<=Dockerfile))\S*")  # all that `is_path` may take
 
 
@@ -246,6 +247,8 @@ def _plain(text: str) -> str:
         text = _SHORTENED.sub(" ", text)
     if "\n" in text:
         text = _WRAPPED.sub(" ", text)
+    if " -" in text:
+        text = _OPTION.sub(" ", text)
     return _LIKE_A_PATH.sub(_without_path, text)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from outlast.errors import NameInvalid
 from outlast.values.frozen import NamedTuple
 
 
@@ -17,3 +20,10 @@ class Acceptance(NamedTuple):
 
 
 NOTHING_ACCEPTED = Acceptance()
+
+
+def supposed(accept: Iterable[str], partial: str | None) -> Acceptance:
+    """What a resume would take upon itself: for who only asks what it would do. Raises NameInvalid."""
+    if partial not in (None, "keep", "restore"):
+        raise NameInvalid("partial", str(partial), "use keep or restore")
+    return Acceptance((accept,) if isinstance(accept, str) else tuple(accept), "", partial or "")

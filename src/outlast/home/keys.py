@@ -1,20 +1,96 @@
-"""API keys: made, listed, revoked, and asked who holds one."""
+"""API keys: made, listed, revoked, and asked who holds one.
+
+API keys: who may ask a server for what. Pure.
+
+A key reads `ol_<id>_<secret>`. The id names it in lists and logs; the secret is shown once and kept only as a digest.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
 import secrets
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
-from outlast.clock import Clock, SystemClock, moment
+from outlast.clock import Clock, SystemClock, micros, moment
 from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenticated
-from outlast.home.key import ROLES, UNPROVEN, ApiKey, NewKey, Role, matches, parts_of, print_of, text_of
 from outlast.home.place import check_name, check_tenant, keep_out_of_git
 from outlast.ids import Ids, random_id
-from outlast.store.sqlite.keys import KeyFile, KeyRow
+from outlast.store import open_keys
+from outlast.store.contract.keys import KeyRow
 from outlast.values.codec import decode, encode
-from outlast.values.durations import duration
+from outlast.values.frozen import dataclass
+from outlast.values.text import duration
+
+Role = Literal["read", "write", "approve", "admin"]
+ROLES: tuple[Role, ...] = ("read", "write", "approve", "admin")
+UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove it
+_KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as lists show it: all but its secret."""
+
+    id: str
+    tenant: str
+    actor: str
+    roles: tuple[Role, ...]
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None  # to the minute
+    revoked_at: datetime | None = None
+    scopes: tuple[str, ...] = ()  # those that it is bound to; without any it is of the whole tenant
+
+    def usable(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made, with the text that opens the door: it is never shown again."""
+
+    key: ApiKey
+    text: str
+
+
+def text_of(key_id: str, secret: str) -> str:
+    return f"ol_{key_id}_{secret}"
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """The id and the secret of a key; None when it is no key."""
+    found = _KEY.fullmatch(text)
+    return (found[1], found[2]) if found else None
+
+
+def print_of(secret: str) -> str:
+    """What is kept of a secret. It is random and long, so that a plain digest cannot be guessed."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def matches(secret: str, kept: str) -> bool:
+    """Whether this is the secret, compared in constant time."""
+    return hmac.compare_digest(print_of(secret), kept)
+
+
+def unproven(actor: str) -> str:
+    """How records name an actor whom a request named without a key. No key's actor is ever called so.
+
+    Raises NameInvalid.
+    """
+    checked = check_name("actor", actor)
+    return checked if checked.endswith(UNPROVEN) else checked + UNPROVEN
+
+
+def allows(roles: tuple[Role, ...], wanted: Role) -> bool:
+    """Whether roles suffice. Every role may read; `admin` may do everything."""
+    return "admin" in roles or wanted in roles or (wanted == "read" and bool(roles))
+
 
 USED_US = 60_000_000  # that a key was used is written once a minute at most
 
@@ -24,15 +100,24 @@ class Keys:
 
     def __init__(self, home: Path, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
         self.home = home
-        self._file = KeyFile(home)
+        self._file = open_keys(home)
         self._clock = clock or SystemClock()
         self._ids = ids
         self._any = False  # once there was one, there is
 
     def create(
-        self, actor: str, *, tenant: str = "default", roles: Iterable[str] = ("read", "write"), expires: object = None
+        self,
+        actor: str,
+        *,
+        tenant: str = "default",
+        roles: Iterable[str] = ("read", "write"),
+        expires: object = None,
+        scopes: Iterable[str] = (),
     ) -> NewKey:
-        """A new key. Its text is shown here and never again. Raises NameInvalid."""
+        """A new key, of the whole tenant unless it is bound to scopes; the first of them is where it is by itself.
+
+        Its text is shown here and never again. Raises NameInvalid.
+        """
         now, secret = self._clock.now(), secrets.token_urlsafe(32)
         row = KeyRow(
             id=self._ids(),
@@ -40,6 +125,7 @@ class Keys:
             tenant=check_tenant(tenant),
             actor=_actor(actor),
             roles=encode(_roles(roles)).decode(),
+            scopes=encode(_scopes(scopes)).decode(),
             created_at=now,
             expires_at=_expiry(expires, now),
             last_used_at=0,
@@ -124,8 +210,6 @@ class Keys:
 
 
 def _micros(key: ApiKey) -> int:
-    from outlast.clock import micros
-
     assert key.last_used_at is not None
     return micros(key.last_used_at)
 
@@ -147,6 +231,11 @@ def _roles(given: Iterable[str]) -> list[Role]:
     return [role for role in ROLES if role in wanted]
 
 
+def _scopes(given: Iterable[str]) -> list[str]:
+    """The scopes, each once, in the order in which they were given. Raises NameInvalid."""
+    return list(dict.fromkeys(check_name("scope", each) for each in ((given,) if isinstance(given, str) else given)))
+
+
 def _expiry(given: object, now: int) -> int:
     if given is None:
         return 0
@@ -158,5 +247,6 @@ def _expiry(given: object, now: int) -> int:
 
 def _key(row: KeyRow) -> ApiKey:
     roles: tuple[Role, ...] = tuple(decode(row.roles))
-    ends = (moment(at) if at else None for at in (row.expires_at, row.last_used_at, row.revoked_at))
-    return ApiKey(row.id, row.tenant, row.actor, roles, moment(row.created_at), *ends)
+    scopes: tuple[str, ...] = tuple(decode(row.scopes))
+    expires, used, revoked = (moment(at) if at else None for at in (row.expires_at, row.last_used_at, row.revoked_at))
+    return ApiKey(row.id, row.tenant, row.actor, roles, moment(row.created_at), expires, used, revoked, scopes)

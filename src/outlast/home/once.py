@@ -12,7 +12,7 @@ from outlast.values.codec import encode
 from outlast.values.digest import identity
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Operation:
 
 
 def once(
-    runtime: Runtime, operation: Operation, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
+    home: Home, operation: Operation, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
 ) -> T:
     """Do `work` in one transaction and give its value; it says what to remember, and `again` makes the value of that.
 
@@ -68,8 +68,8 @@ def once(
             return None, before
         value, answer = work(tx)
         if answer is not None:
-            operation.note(tx, answer, runtime.clock.now())
+            operation.note(tx, answer, home.clock.now())
         return value, None
 
-    value, before = runtime.store.write(guarded)
+    value, before = home.store.write(guarded)
     return again(before) if before is not None else cast(T, value)

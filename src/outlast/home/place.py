@@ -1,4 +1,7 @@
-"""The home: a `.outlast` folder with one database and one blob folder per tenant."""
+"""The home: a `.outlast` folder with one database and one blob folder per tenant.
+
+What a restored home knows of itself: which backup it was made from. What happened after that backup is not in it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,44 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
+from outlast.files.repository import nearest
 from outlast.home import ours
-from outlast.home.privacy import close_home
+from outlast.home.settings import close_home
+from outlast.store.sqlite.file import inspect
 from outlast.values import private
 from outlast.values.frozen import NamedTuple
-from outlast.values.private import make_folder, write_file
+from outlast.values.plain import read_plain
+from outlast.values.private import make_folder, open_file, write_file
+
+FILE = "restored.json"
+
+
+class Restoration(msgspec.Struct, frozen=True):
+    """Where a home came from."""
+
+    backup: str  # the backup's id
+    home: str  # the home that it was taken of
+    made_at: int  # microseconds: nothing later is known here
+    restored_at: int
+
+
+def restoration_of(home: Path) -> Restoration | None:
+    """Of which backup a home was made; None for one that was not. A note that cannot be read counts as none."""
+    try:
+        return msgspec.json.decode(read_plain(home / FILE, 1 << 16), type=Restoration)
+    except (OSError, msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def write_restoration(home: Path, what: Restoration) -> None:
+    """Note it in a home that is being made."""
+    handle = open_file(home / FILE, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+    with open(handle, "wb") as file:
+        file.write(msgspec.json.encode(what) + b"\n")
+
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
@@ -31,7 +66,7 @@ class FoundHome(NamedTuple):
 def find_home(
     given: str | Path | None = None, *, must_exist: bool = False, tell: Callable[[str], None] | None = None
 ) -> Path:
-    """The home: the one given, else OUTLAST_HOME, else the nearest `.outlast` upward, else one here.
+    """The home: the one given, else OUTLAST_HOME, else that of the repository or folder that we are in (`near`).
 
     One that nobody named and that is not known yet is adopted, and `tell` is told so.
     Raises HomeNotOurs for one that nobody named and that is not ours, HomeNotFound.
@@ -53,10 +88,16 @@ def look_up(
         raise EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
     if named:
         return FoundHome(Path(named).expanduser().absolute())
-    here = _here()
-    near = (folder / FOLDER for folder in (here, *here.parents))
-    home = next((folder for folder in near if folder.is_dir()), here / FOLDER)
+    home = near()
     return FoundHome(home, ours.check_found(str(home), (tell or _warn) if adopt else None))
+
+
+def near() -> Path:
+    """The home of where we are, there or not: one for all work trees of a repository, made at the top of the main one.
+
+    It is the nearest `.outlast` upward that is not above the repository; outside of git the nearest, else one here.
+    """
+    return Path(nearest(_here(), FOLDER))
 
 
 def _warn(line: str) -> None:
@@ -98,8 +139,6 @@ def marker_of(home: Path, tenant: str) -> Path:
 
 def refuse_lost(home: Path, tenant: str) -> None:
     """Nothing, where no database is and none was. Raises StoreLost, StoreForeign for what is in the place of one."""
-    from outlast.store.sqlite.presence import inspect
-
     inspect(tenant_folder(home, tenant) / "outlast.db", marker_of(home, tenant))
 
 

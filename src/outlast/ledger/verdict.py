@@ -27,7 +27,10 @@ CONTESTS = (
 )
 WEAKENS = (
     "unobserved",
+    "other_place",  # refused by apply
     "unbound",
+    "no_checks",
+    "target_absent",
     "weak",
     "stale",
     "diverged",
@@ -38,12 +41,22 @@ WEAKENS = (
     "code_changed",
     "inputs_changed",
     "maybe_done",
+    "failed_before",
     "environment_changed",
+    "link_target_changed",
     "imported",
     "output_changed",
     "output_missing",  # contests when a step still to run reads it
 )
-NOTES = ("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked")
+NOTES = (
+    "foreign_commands",
+    "head_moved",
+    "other_files_changed",
+    "checks_not_run",
+    "masked",
+    "renamed_to",
+    "line_ends_changed",
+)
 
 WEIGHTS: dict[str, str] = {
     **dict.fromkeys(CONTESTS, "contests"),

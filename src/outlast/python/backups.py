@@ -1,19 +1,29 @@
-"""Homes as a whole, without opening one: a backup taken, a home made of it, of a mirror, or begun anew."""
+"""Homes as a whole, without opening one: a backup taken, a home made of it, of a mirror, or begun anew.
+
+What stands around a home and is not sound: who else may read it, and a repository that git is not asked about.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.home.place import find_home
+from outlast.care.backup import make_backup
+from outlast.care.restore import restore_backup, restore_mirror
+from outlast.files.git import why_refused
+from outlast.files.repository import top_of
+from outlast.home.place import FOLDER, find_home, near
+from outlast.home.settings import too_open
 
 if TYPE_CHECKING:
-    from outlast.care.backup.backup import BackedUp as BackedUp
-    from outlast.care.backup.rebuild import Rebuilt as Rebuilt
-    from outlast.care.backup.rebuild import SetAside as SetAside
-    from outlast.care.backup.restore import Restored as Restored
-    from outlast.home.restored import Restoration
+    from outlast.care.backup import BackedUp as BackedUp
+    from outlast.care.restore import Rebuilt as Rebuilt
+    from outlast.care.restore import RestoredHome as RestoredHome
+    from outlast.care.restore import SetAside as SetAside
+    from outlast.home.place import Restoration
+
 
 Progress = Callable[[int, int], None]
 
@@ -24,62 +34,79 @@ def nobody(done: int, total: int) -> None:
 
 def backup(home: str | Path | None, path: str | Path, *, mirror: bool = False, progress: Progress = nobody) -> BackedUp:
     """Everything of a home in one new file; see `Outlast.backup`. Nothing of the home is run or changed."""
-    from outlast.care.backup.backup import make_backup
-
     return make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)
 
 
-def restore(path: str | Path, home: str | Path | None = None, *, progress: Progress = nobody) -> Restored:
+def restore(path: str | Path, home: str | Path | None = None, *, progress: Progress = nobody) -> RestoredHome:
     """A home made of a backup, exactly as it was, where nothing is yet; all of it or none.
 
     What happened after the backup is not known there: do not let the home that it was taken of go on as well. Raises
     ArchiveInvalid, HomeNotEmpty, DiskFull.
     """
-    from outlast.care.backup.restore import restore_backup
-
     return restore_backup(Path(path), place_for(home), progress=progress)
 
 
 def restore_from_mirror(mirror: str | Path, home: str | Path | None = None, *, tenant: str = "default") -> Rebuilt:
     """A home made of the files of a mirror: sealed runs, testimony, never trusted. Raises HomeNotEmpty, Invalid."""
-    from outlast.care.backup.rebuild import restore_mirror
-
     return restore_mirror(Path(mirror), place_for(home), tenant=tenant)
 
 
 def begin_anew(home: str | Path | None, tenant: str, why: str) -> SetAside:
     """Set what is left of a lost database aside, on the record, so that the next command begins a new one."""
-    from outlast.care.backup.rebuild import begin_anew
+    from outlast.care.restore import begin_anew
 
     return begin_anew(find_home(home, must_exist=True), tenant, why)
 
 
 def tenants_of(home: str | Path) -> list[str]:
     """Every tenant of a home that has a database, or had one."""
-    from outlast.care.backup.content import tenants_of
+    from outlast.care.backup import tenants_of
 
     return tenants_of(Path(home))
 
 
 def restoration_of(home: str | Path) -> Restoration | None:
     """Of which backup a home was made; None for one that was not."""
-    from outlast.home.restored import restoration_of
+    from outlast.home.place import restoration_of
 
     return restoration_of(Path(home))
 
 
 def set_aside(home: str | Path) -> list[dict[str, Any]]:
     """What was set aside in a home when a lost database was given up."""
-    from outlast.care.backup.rebuild import set_aside
+    from outlast.care.restore import set_aside
 
     return set_aside(Path(home))
 
 
 def place_for(home: str | Path | None) -> Path:
-    """Where a home is made: the one named or OUTLAST_HOME, else `.outlast` here, whatever lies above."""
+    """Where a home is made: the one named or OUTLAST_HOME, else the repository's; outside of git `.outlast` here."""
     import os
 
-    from outlast.home.place import FOLDER
-
     named = home or os.environ.get("OUTLAST_HOME")
-    return find_home(named) if named else find_home(Path(os.getcwd()) / FOLDER)
+    if named:
+        return find_home(named)
+    here = os.getcwd()
+    return near() if top_of(here) is not None else find_home(Path(here) / FOLDER)
+
+
+_NAMED = 5
+
+
+def problems_around(home: Path) -> list[str]:
+    """Each with what to do about it. Nothing is changed."""
+    return [*_open_to_others(home), *_refused(Path(os.getcwd()))]
+
+
+def _open_to_others(home: Path) -> list[str]:
+    found = too_open(home)
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    named = ", ".join(found[:_NAMED])
+    return [f"more people than should may read or change {named}{more}: let the owner run a command here, or chmod"]
+
+
+def _refused(here: Path) -> list[str]:
+    why = why_refused(here)
+    return [f"git is not asked about this repository: {why}"] if why else []

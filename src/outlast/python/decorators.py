@@ -8,11 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from outlast.errors import FlowInvalid, NotDone
-from outlast.flows.retry import BACKOFF_SECONDS, JITTER, MAX_DELAY_SECONDS, NO_RETRY, Errors, Retry, types_of
-from outlast.flows.spec import FlowSpec, Inject, StepSpec, flow_spec, seconds
+from outlast.flows.spec import (
+    BACKOFF_SECONDS,
+    JITTER,
+    MAX_DELAY_SECONDS,
+    NO_RETRY,
+    Errors,
+    FlowSpec,
+    Inject,
+    Retry,
+    StepSpec,
+    flow_spec,
+    seconds,
+    types_of,
+)
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
-from outlast.values.durations import duration
+from outlast.values.text import duration
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec

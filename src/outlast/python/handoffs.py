@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
-from outlast.handoffs.find import Asked
+from outlast.handoffs.contract import draft_of
+from outlast.handoffs.find import HandoffQuery, get, history, listed
 from outlast.handoffs.forms import kind_of
 from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
-from outlast.handoffs.recover import Recovering
-from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
-from outlast.handoffs.settle import Settling
-from outlast.handoffs.store import Storing
+from outlast.handoffs.musts import is_pattern
+from outlast.handoffs.observer import observer_of
+from outlast.handoffs.reads import note_looked
+from outlast.handoffs.recover import Recovering, claim, recover, renew
+from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Recovered, Settlement, Standing
+from outlast.handoffs.settle import Settling, settle
+from outlast.handoffs.store import Storing, store
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Difference
-    from outlast.home.home import Runtime
+    from outlast.runs.live import Executor
 
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
 
@@ -31,8 +35,8 @@ Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
 class Handoffs:
     """Store a contract for whoever continues; recover it with a verdict; claim it; settle it."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     def store(
         self,
@@ -69,16 +73,16 @@ class Handoffs:
         bind: bool = True,
         claim_id: str | None = None,
         refs: Sequence[str] = (),
+        creates: Sequence[str] = (),
     ) -> Handoff:
         """Store the next revision under an anchor, durable when this returns.
 
         `baseline` runs the checks now and records what came of them (or takes what somebody reports), `strict` refuses
         a weak handoff, `redact` masks secrets instead of refusing them, `bind=False` looks at no file. `refs` name the
-        evidence in the workspace that it rests on: what is contradicted later contests it.
+        evidence in the workspace that it rests on: what is contradicted later contests it. `creates` names files that
+        are not there yet: another target that is absent weakens the verdict.
         Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
         """
-        from outlast.handoffs.store import store
-
         given = dict(locals())
         fields = {name: given[name] for name in _FIELDS}
         how = Storing(
@@ -92,7 +96,7 @@ class Handoffs:
             expected_revision=_number("expected_revision", expected_revision),
             operation_id=operation_id,
         )
-        return store(self._runtime, fields, how)
+        return store(self._executor, fields, how)
 
     def recover(
         self,
@@ -108,6 +112,7 @@ class Handoffs:
         include_finished: bool = False,
         *,
         revision: int | None = None,
+        branch: str | None = None,
         take: bool = False,
         accept: Sequence[str] = (),
         why: str = "",
@@ -115,17 +120,19 @@ class Handoffs:
         agree: str | None = None,
         actor: str | None = None,
         operation_id: str | None = None,
+        listing: bool = False,
     ) -> Recovered:
         """A handoff with its verdict here and now: by anchor, id or file; without any, the newest of this git branch.
+
+        `branch` names another branch than the one that is checked out here.
 
         `run_checks` runs its checks and records what came of them. `claim` also claims it if nothing contests, or what
         contests is accepted (`accept=["file_changed:src/a.py"], why=…`); `take` takes it from another claimer.
         Commands that somebody else stored run only if `agree` is their digest, or that was agreed to before.
+        `listing` is for lists: who sees one line of it has not read it, and uses no claim.
         Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, ForeignCommands.
         """
-        from outlast.handoffs.recover import recover
-
-        asked = self._asked(anchor, handoff_id, file_path, repo_root, symbol, tenant_id, scope, revision)
+        asked = self._asked(anchor, handoff_id, file_path, repo_root, symbol, tenant_id, scope, revision, branch)
         how = Recovering(
             actor=self._actor(actor),
             run_checks=run_checks,
@@ -137,8 +144,9 @@ class Handoffs:
             claim_id=_claim(claim_id),
             agree=agree,
             operation_id=operation_id,
+            listing=listing,
         )
-        return recover(self._runtime, asked, how)
+        return recover(self._executor, asked, how)
 
     def verify(
         self,
@@ -156,8 +164,6 @@ class Handoffs:
 
         Raises ForeignCommands for those of somebody else, unless `agree` is their digest.
         """
-        from outlast.handoffs.recover import recover
-
         how = Recovering(
             actor=self._actor(actor),
             run_checks=True,
@@ -167,7 +173,7 @@ class Handoffs:
             operation_id=operation_id,
             when="verify",
         )
-        return recover(self._runtime, self._asked(anchor, None, None, repo_root, None, tenant_id, scope), how)
+        return recover(self._executor, self._asked(anchor, None, None, repo_root, None, tenant_id, scope), how)
 
     def claim(
         self,
@@ -186,8 +192,6 @@ class Handoffs:
         Raises HandoffClaimed while somebody else holds it (`take` with a `why` takes it), HandoffContested,
         Finished.
         """
-        from outlast.handoffs.recover import claim
-
         how = Recovering(
             actor=self._actor(actor),
             take=take,
@@ -195,15 +199,13 @@ class Handoffs:
             why=why,
             operation_id=operation_id,
         )
-        return claim(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)
+        return claim(self._executor, self._asked(anchor, repo_root=repo_root, scope=scope), how)
 
     def renew(
         self, anchor: str, *, claim_id: str | None = None, scope: str | None = None, actor: str | None = None
     ) -> HandoffClaim:
         """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
-        from outlast.handoffs.recover import renew
-
-        return renew(self._runtime, self._asked(anchor, scope=scope), _claim(claim_id), self._actor(actor))
+        return renew(self._executor, self._asked(anchor, scope=scope), _claim(claim_id), self._actor(actor))
 
     def settle(
         self,
@@ -229,8 +231,6 @@ class Handoffs:
         a must in prose is not `acknowledged` word for word, unless `override` says why it counts all the same.
         Raises NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, ForeignCommands.
         """
-        from outlast.handoffs.settle import settle
-
         how = Settling(
             outcome=outcome,
             actor=self._actor(actor),
@@ -244,7 +244,7 @@ class Handoffs:
             agree=agree,
             operation_id=operation_id,
         )
-        return settle(self._runtime, self._asked(anchor, repo_root=repo_root, scope=scope), how)
+        return settle(self._executor, self._asked(anchor, repo_root=repo_root, scope=scope), how)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -256,25 +256,36 @@ class Handoffs:
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:
-        """A revision exactly as it was stored, by its id or by anchor (the newest, or the revision named)."""
-        from outlast.handoffs.find import get
+        """A revision exactly as it was stored, by its id or by anchor (the newest, or the revision named).
 
+        Whoever is shown it has looked: a `rival` is named until then.
+        """
+        found = self._get(handoff_id, anchor=anchor, revision=revision, scope=scope)
+        note_looked(self._executor.caller, found, self._executor.caller.actor)
+        return found
+
+    def _get(
+        self,
+        handoff_id: str | None = None,
+        *,
+        anchor: str | None = None,
+        revision: int | None = None,
+        scope: str | None = None,
+    ) -> Handoff:
         if (handoff_id is None) == (anchor is None):
             raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
-        found = get(self._runtime, self._asked(anchor, handoff_id, scope=scope, revision=revision))
+        found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
         if found.scope != self._scope(scope, None):
             raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
         return found
 
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
         """Everything that happened under an anchor, oldest first."""
-        from outlast.handoffs.find import history
-
-        return history(self._runtime, self._asked(anchor, scope=scope))
+        return history(self._executor.home, self._asked(anchor, scope=scope))
 
     def output(self, evidence: Evidence) -> bytes:
         """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
-        return self._runtime.blobs.get(evidence.output) if evidence.output else b""
+        return self._executor.home.blobs.get(evidence.output) if evidence.output else b""
 
     def list(
         self,
@@ -289,16 +300,12 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        from outlast.handoffs.find import listed
-        from outlast.handoffs.recovered import STANDINGS
-
         if standing is not None and standing not in STANDINGS:
             raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return listed(self._runtime, self._scope(scope, None), standing, _limit(limit), look, before)
+        return listed(self._executor, self._scope(scope, None), standing, _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
-        from outlast.handoffs.contract import draft_of
         from outlast.handoffs.lint import lint
 
         return lint(draft_of(anchor=anchor, summary=summary, handoff_text=handoff_text, **fields))
@@ -316,9 +323,9 @@ class Handoffs:
 
         if revisions is not None:
             before, after = (self.get(anchor=anchor, revision=number, scope=scope) for number in revisions)
-            return carrying.diff_revisions(self._runtime, before, after)
+            return carrying.diff_revisions(self._executor.home, before, after)
         handoff = self.get(anchor=anchor, scope=scope)
-        return carrying.diff(self._runtime, handoff, self._place(handoff, repo_root))
+        return carrying.diff(self._executor.home, handoff, self._place(handoff, repo_root))
 
     def apply(
         self,
@@ -329,28 +336,37 @@ class Handoffs:
         scope: str | None = None,
         dry_run: bool = False,
         force: bool = False,
+        leave_conflicts: bool = False,
     ) -> Applied:
         """Bring the work of a handoff into this clone, or back to where it was: all of it, or nothing.
 
-        `force` also puts files in place that later commits have changed. Raises NotApplicable.
+        Only the folder given is written to, else the repository that we are in, if it is known to be the handoff's.
+        What was changed here too is merged. `force` puts the handoff's in place of what later commits have changed;
+        `leave_conflicts` writes files that do not merge with the conflicts in them. Raises NotApplicable, OtherPlace.
         """
         from outlast.handoffs import carry as carrying
 
-        handoff, eyes = self.get(anchor=anchor, revision=revision, scope=scope), self._runtime.eyes
-        root = eyes.place(self._runtime, handoff, repo_root) or eyes.root(self._runtime, repo_root)
-        return carrying.apply(self._runtime, handoff, root, dry_run=dry_run, force=force)
+        handoff, eyes = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
+        root = eyes.place(self._executor.caller, handoff, repo_root)
+        if root is None:
+            from outlast.handoffs.renames import refused
+
+            raise refused(handoff, eyes.elsewhere(self._executor.caller, handoff))
+        return carrying.apply(
+            self._executor.home, handoff, root, dry_run=dry_run, force=force, leave_conflicts=leave_conflicts
+        )
 
     def step(self, run_id: str, step: str) -> StepHandoff:
         """What a step of a run hands over: its envelope. Raises RunNotFound, StepNotFound, StepAmbiguous."""
         from outlast.handoffs.compose import step_handoff
 
-        return step_handoff(self._runtime, run_id, step)
+        return step_handoff(self._executor.home, run_id, step)
 
     def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
         """An anchor with its history, evidence, content and patch as one verified file."""
         from outlast.care.travel.handoff import export_handoff
 
-        return export_handoff(self._runtime, anchor, Path(path), scope=self._scope(scope, None), force=force)
+        return export_handoff(self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force)
 
     def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
         """Bring in a file that `export` wrote. It keeps its scope: naming another one is refused.
@@ -359,7 +375,7 @@ class Handoffs:
         """
         from outlast.care.travel.handoff import import_handoff
 
-        return import_handoff(self._runtime, Path(path), scope=scope, claim_id=claim_id)
+        return import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
 
     def relative(
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
@@ -369,8 +385,17 @@ class Handoffs:
 
         from outlast.handoffs.binding import relative_to, root_of
 
-        root = root_of(self._runtime, repo_root) if paths else Path()
+        root = root_of(self._executor.caller, repo_root) if paths else Path()
         return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
+
+    def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:
+        """A must whose path is from the current folder as handoffs name it: from the root; prose stays as it is."""
+        import os
+
+        is_prose = "://" in text or any(map(str.isspace, text))
+        if is_prose or not (is_pattern(text) or os.path.lexists(text)):
+            return text
+        return next(iter(self.relative([text], field, repo_root=repo_root)))
 
     # -- narrowing what was given ----------------------------------------------------------------
 
@@ -384,10 +409,11 @@ class Handoffs:
         tenant_id: str | None = None,
         scope: str | None = None,
         revision: int | None = None,
-    ) -> Asked:
-        _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path)
+        branch: str | None = None,
+    ) -> HandoffQuery:
+        _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path, branch=branch)
         _refuse_two(handoff_id=handoff_id, revision=revision)
-        return Asked(
+        return HandoffQuery(
             self._scope(scope, tenant_id),
             anchor,
             handoff_id,
@@ -395,19 +421,20 @@ class Handoffs:
             symbol,
             repo_root,
             _number("revision", revision),
+            branch,
         )
 
     def _scope(self, scope: str | None, tenant_id: str | None) -> str:
-        if tenant_id is not None and tenant_id != self._runtime.tenant:
-            why = f"this home was opened for tenant {self._runtime.tenant!r}; open Outlast(tenant={tenant_id!r})"
+        if tenant_id is not None and tenant_id != self._executor.home.tenant:
+            why = f"this home was opened for tenant {self._executor.home.tenant!r}; open Outlast(tenant={tenant_id!r})"
             raise NameInvalid("tenant_id", str(tenant_id), why)
-        return self._runtime.scope if scope is None else check_name("scope", scope)
+        return self._executor.caller.scope if scope is None else check_name("scope", scope)
 
     def _actor(self, actor: str | None) -> str:
-        return self._runtime.actor if actor is None else check_name("actor", actor)
+        return self._executor.caller.actor if actor is None else check_name("actor", actor)
 
     def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
-        root = self._runtime.eyes.place(self._runtime, handoff, repo_root)
+        root = observer_of(self._executor.caller).place(self._executor.caller, handoff, repo_root)
         if root is None:
             why = f"the files of {handoff.anchor!r} are not here"
             raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
@@ -437,6 +464,7 @@ _FIELDS = (
     "expires",
     "supersedes",
     "refs",
+    "creates",
 )
 
 
@@ -484,8 +512,8 @@ def _refuse_two(**names: Any) -> None:
 class AsyncHandoffs:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.blocking = Handoffs(runtime)
+    def __init__(self, executor: Executor) -> None:
+        self.blocking = Handoffs(executor)
 
     store = awaited(Handoffs.store)
     recover = awaited(Handoffs.recover)

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from outlast.errors import NameInvalid, RunHeld, RunWaiting
 from outlast.flows.spec import FlowSpec
-from outlast.home.acceptance import Acceptance
-from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
+from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance, supposed
+from outlast.home.home import refuse_loop
 from outlast.home.place import FoundHome
+from outlast.python.awaited import AsyncStarted, Started, go_on
 from outlast.python.shared import Shared, make_run, url_of
-from outlast.python.started import AsyncStarted, Started
 from outlast.runs.options import Options as Options
 from outlast.runs.run import Outcome, unseen
-from outlast.values.threads import begin
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
-    from outlast.home.home import Runtime
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import AsyncHandoffs, Handoffs
     from outlast.python.run import AsyncRun, Run
     from outlast.python.sessions import AsyncSessions, Sessions
     from outlast.python.tasks import AsyncTasks, Tasks
     from outlast.python.workspace import AsyncWorkspace, Workspace
-    from outlast.runs.claim import Claim
+    from outlast.runs.claim import RunClaim
+    from outlast.runs.live import Executor
     from outlast.runs.receipt import Event
-    from outlast.runs.replay.model import Replay
+    from outlast.runs.replay.model import RunReplay
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
@@ -51,28 +51,28 @@ class Outlast(Shared):
         """Contracts for whoever continues: store, recover with a verdict, claim, settle."""
         from outlast.python.handoffs import Handoffs
 
-        return Handoffs(self._runtime)
+        return Handoffs(self._executor)
 
     @property
     def sessions(self) -> Sessions:
         """Conversations: append, read, fit into a window, sum up in a memo."""
         from outlast.python.sessions import Sessions
 
-        return Sessions(self._runtime)
+        return Sessions(self._executor.caller)
 
     @property
     def workspace(self) -> Workspace:
         """Content that outlives a run: artifacts by ref, and checkpoints of tasks."""
         from outlast.python.workspace import Workspace
 
-        return Workspace(self._runtime)
+        return Workspace(self._executor.caller)
 
     @property
     def tasks(self) -> Tasks:
         """Tasks of a host: open one, and pause, resume and complete it."""
         from outlast.python.tasks import Tasks
 
-        return Tasks(self._runtime)
+        return Tasks(self._executor)
 
     def run(
         self,
@@ -104,17 +104,18 @@ class Outlast(Shared):
         return self._received(begun, spec)
 
     def _received(
-        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         from outlast.runs.delivery import given, receiving
+        from outlast.runs.start import go_on_here
 
         if isinstance(begun, Outcome):
-            return unseen(given(self._runtime, begun))
-        with receiving(self._runtime, begun.run.id):
-            return unseen(given(self._runtime, self._runtime.go_on_here(begun, spec, accept)))
+            return unseen(given(self._executor.caller, begun))
+        with receiving(self._executor.caller, begun.run.id):
+            return unseen(given(self._executor.caller, go_on_here(self._executor, begun, spec, accept)))
 
-    def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
+    def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         from outlast.runs.await_end import await_end
 
@@ -131,7 +132,7 @@ class Outlast(Shared):
         """
         from outlast.runs.await_end import Awaited, await_end
 
-        return self._received(await_end(Awaited(self._runtime, run_id, timeout)))
+        return self._received(await_end(Awaited(self._executor.caller, run_id, timeout)))
 
     def start(
         self,
@@ -158,31 +159,33 @@ class Outlast(Shared):
 
     def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
         """A run that somebody else runs, waited for in a thread of its own. Raises RunHeld."""
+        from outlast.runs.start import go_on
+
         self._awaited(held, spec, options)
         started: Started[Any] = Started(held.run_id)
 
         def work() -> Outcome[Any]:
             begun = self._wait_for(held, spec, options)
-            return begun if isinstance(begun, Outcome) else self._runtime.go_on(begun, spec)
+            return begun if isinstance(begun, Outcome) else go_on(self._executor, begun, spec)
 
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{held.run_id}", daemon=True)
         begin(thread, f"waiting for run {held.run_id}")
         return started
 
     def _in_background(
-        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Started[Any]:
         """A run that was begun or claimed, going on in a thread of its own."""
-        from outlast.runs.start import given_back
+        from outlast.runs.start import given_back, go_on
 
         if isinstance(begun, Outcome):
             ready: Started[Any] = Started(begun.run_id, begun.notes)
             ready._work(lambda: begun)
             return ready
         started: Started[Any] = Started(begun.run.id, begun.notes)
-        work = lambda: self._runtime.go_on(begun, spec, accept)  # noqa: E731
+        work = lambda: go_on(self._executor, begun, spec, accept)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
-        with given_back(self._runtime, begun):
+        with given_back(self._executor.home, begun):
             begin(thread, f"run {begun.run.id}")
         return started
 
@@ -199,8 +202,6 @@ class Outlast(Shared):
     _goes_on_here = True
 
     def _go_on(self, run_id: str) -> None:
-        from outlast.python.going_on import go_on
-
         go_on(self, run_id, lambda run: self.resume(run.id))
 
     def _resume_soon(
@@ -212,8 +213,10 @@ class Outlast(Shared):
         take: str = "",
     ) -> Started[Any]:
         """Like resume, in a background thread. Raises RunHeld, RunFinished."""
+        from outlast.runs.start import claim_run
+
         spec = self._spec_of(flow)
-        return self._in_background(self._runtime.claim(run_id, take), spec, acceptance)
+        return self._in_background(claim_run(self._executor.caller, run_id, take), spec, acceptance)
 
     def resume(
         self,
@@ -233,10 +236,12 @@ class Outlast(Shared):
         folder. `take` takes the run from whoever holds it: `why` is on the record, and the holder can write nothing any
         more. Raises FlowNotFound, FlowElsewhere.
         """
-        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
-        return self._received(self._runtime.claim(run_id, taken_because(take, why)), spec, acceptance)
+        from outlast.runs.start import claim_run
 
-    def replay(self, run_id: str) -> Replay:
+        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
+        return self._received(claim_run(self._executor.caller, run_id, taken_because(take, why)), spec, acceptance)
+
+    def replay(self, run_id: str) -> RunReplay:
         """Run a run's body on its receipts only, and say where it does not do what is recorded.
 
         No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by
@@ -244,9 +249,9 @@ class Outlast(Shared):
         """
         from outlast.runs.replay.replay import replay_run
 
-        return replay_run(self._runtime, run_id)
+        return replay_run(self._executor, run_id)
 
-    def _opened(self, name: str, options: Options) -> Claim | Outcome[Any]:
+    def _opened(self, name: str, options: Options) -> RunClaim | Outcome[Any]:
         """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
         try:
             return self._open(name, options)[1]
@@ -276,11 +281,11 @@ class Outlast(Shared):
         options = self._asked(task, fresh, session, trace_id, meta)
         begun = self._opened(name, options)
         if isinstance(begun, Outcome):
-            with _on_record(self._runtime, begun, options, is_async=False) as run:
+            with _on_record(self._executor, begun, options, is_async=False) as run:
                 yield run
             return
-        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
-        with heard(self._runtime, begun), runner.body(self._runtime, execution) as ended:
+        execution, _ = runner.prepare(self._executor, begun, Acceptance())
+        with heard(self._executor, begun), runner.body(self._executor, execution) as ended:
             yield make_run(execution, False)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
@@ -289,11 +294,11 @@ class Outlast(Shared):
         """The events of a run as they come, until nobody runs it any more and there are no further ones."""
         from outlast.runs.events import Following, follow
 
-        return follow(Following(self._runtime, run_id, after))
+        return follow(Following(self._executor.caller, run_id, after))
 
     def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
-        self._runtime.close()
+        self._executor.close()
 
     def __enter__(self) -> Outlast:
         return self
@@ -317,28 +322,28 @@ class AsyncOutlast(Shared):
         """Contracts for whoever continues; each call is awaited."""
         from outlast.python.handoffs import AsyncHandoffs
 
-        return AsyncHandoffs(self._runtime)
+        return AsyncHandoffs(self._executor)
 
     @property
     def sessions(self) -> AsyncSessions:
         """Conversations; each call is awaited."""
         from outlast.python.sessions import AsyncSessions
 
-        return AsyncSessions(self._runtime)
+        return AsyncSessions(self._executor.caller)
 
     @property
     def workspace(self) -> AsyncWorkspace:
         """Artifacts and checkpoints; each call is awaited."""
         from outlast.python.workspace import AsyncWorkspace
 
-        return AsyncWorkspace(self._runtime)
+        return AsyncWorkspace(self._executor.caller)
 
     @property
     def tasks(self) -> AsyncTasks:
         """Tasks of a host; each call is awaited."""
         from outlast.python.tasks import AsyncTasks
 
-        return AsyncTasks(self._runtime)
+        return AsyncTasks(self._executor)
 
     async def run(
         self,
@@ -365,17 +370,18 @@ class AsyncOutlast(Shared):
         return await self._received(begun, spec)
 
     async def _received(
-        self, begun: Claim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         from outlast.runs.delivery import given, receiving
+        from outlast.runs.start import go_on_async
 
         if isinstance(begun, Outcome):
-            return unseen(given(self._runtime, begun))
-        with receiving(self._runtime, begun.run.id):
-            return unseen(given(self._runtime, await self._runtime.go_on_async(begun, spec, accept)))
+            return unseen(given(self._executor.caller, begun))
+        with receiving(self._executor.caller, begun.run.id):
+            return unseen(given(self._executor.caller, await go_on_async(self._executor, begun, spec, accept)))
 
-    async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Claim | Outcome[Any]:
+    async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         from outlast.runs.await_end import await_end_async
 
@@ -389,7 +395,7 @@ class AsyncOutlast(Shared):
         """How a run stands once nobody runs it. See Outlast.wait."""
         from outlast.runs.await_end import Awaited, await_end_async
 
-        return await self._received(await await_end_async(Awaited(self._runtime, run_id, timeout)))
+        return await self._received(await await_end_async(Awaited(self._executor.caller, run_id, timeout)))
 
     async def start(
         self,
@@ -410,6 +416,8 @@ class AsyncOutlast(Shared):
     ) -> AsyncStarted[T]:
         import asyncio
 
+        from outlast.runs.start import go_on_async
+
         try:
             spec, begun = self._begin(flow, args, kwargs, options)
         except RunHeld as held:
@@ -419,14 +427,18 @@ class AsyncOutlast(Shared):
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
             done.set_result(begun)
             return AsyncStarted(begun.run_id, done)
-        going = asyncio.ensure_future(self._runtime.go_on_async(begun, spec))
-        going.add_done_callback(lambda _: self._runtime.claimed.discard(begun.run.id))  # cancelled before it began
+        going = asyncio.ensure_future(go_on_async(self._executor, begun, spec))
+        going.add_done_callback(
+            lambda _: self._executor.home.held.claimed.discard(begun.run.id)
+        )  # cancelled before it began
         return AsyncStarted(begun.run.id, going)
 
     async def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
         """The outcome of a run that somebody else runs."""
+        from outlast.runs.start import go_on_async
+
         begun = await self._wait_for(held, spec, options)
-        return begun if isinstance(begun, Outcome) else await self._runtime.go_on_async(begun, spec)
+        return begun if isinstance(begun, Outcome) else await go_on_async(self._executor, begun, spec)
 
     async def resume(
         self,
@@ -439,16 +451,20 @@ class AsyncOutlast(Shared):
         take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
-        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
-        return await self._received(self._runtime.claim(run_id, taken_because(take, why)), spec, acceptance)
+        from outlast.runs.start import claim_run
 
-    async def replay(self, run_id: str) -> Replay:
+        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
+        return await self._received(
+            claim_run(self._executor.caller, run_id, taken_because(take, why)), spec, acceptance
+        )
+
+    async def replay(self, run_id: str) -> RunReplay:
         """Run a run's body on its receipts only. See Outlast.replay."""
         from outlast.runs.replay.replay import replay_run_async
 
-        return await replay_run_async(self._runtime, run_id)
+        return await replay_run_async(self._executor, run_id)
 
-    async def _opened(self, name: str, options: Options) -> Claim | Outcome[Any]:
+    async def _opened(self, name: str, options: Options) -> RunClaim | Outcome[Any]:
         """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
         try:
             return self._open(name, options)[1]
@@ -477,12 +493,12 @@ class AsyncOutlast(Shared):
         options = self._asked(task, fresh, session, trace_id, meta)
         begun = await self._opened(name, options)
         if isinstance(begun, Outcome):
-            with _on_record(self._runtime, begun, options, is_async=True) as run:
+            with _on_record(self._executor, begun, options, is_async=True) as run:
                 yield run
             return
-        execution, _ = runner.prepare(self._runtime, begun, Acceptance())
+        execution, _ = runner.prepare(self._executor, begun, Acceptance())
         execution.branches = Branches(execution.turns(), can_park=False)
-        with runner.body(self._runtime, execution) as ended:
+        with runner.body(self._executor, execution) as ended:
             yield make_run(execution, True)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             _leave(ended.outcome)
@@ -491,16 +507,16 @@ class AsyncOutlast(Shared):
         """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
         from outlast.runs.events import Following, follow_async
 
-        return follow_async(Following(self._runtime, run_id, after))
+        return follow_async(Following(self._executor.caller, run_id, after))
 
     async def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
         from outlast.runs.call_async import in_thread
 
-        await in_thread(self._runtime.settle)
-        await self._runtime.resources.close_loop()
-        self._runtime.resources.close()  # where they were opened: some objects may be closed by that thread only
-        await in_thread(self._runtime.close)
+        await in_thread(self._executor.live.settle)
+        await self._executor.live.resources.close_loop()
+        self._executor.live.resources.close()  # where they were opened: some objects may be closed by that thread only
+        await in_thread(self._executor.close)
 
     async def __aenter__(self) -> AsyncOutlast:
         return self
@@ -518,25 +534,23 @@ def taken_because(take: bool, why: str) -> str:
 
 def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
     """What a resume takes upon itself. Raises NameInvalid."""
-    codes = (accept,) if isinstance(accept, str) else tuple(accept)
-    if codes and not why.strip():
+    wanted = supposed(accept, partial)
+    if wanted.codes and not why.strip():
         raise NameInvalid("why", why, "say why you accept it; it is on the record")
-    if partial not in (None, "keep", "restore"):
-        raise NameInvalid("partial", str(partial), "use keep or restore")
-    return Acceptance(codes, why, partial or "")
+    return wanted._replace(why=why)
 
 
 def _on_record(
-    runtime: Runtime, outcome: Outcome[Any], options: Options, *, is_async: bool
+    executor: Executor, outcome: Outcome[Any], options: Options, *, is_async: bool
 ) -> AbstractContextManager[Any]:
     """For a block whose named task has happened: its receipts. One whose run only waits is left."""
     if outcome.status == "aborted":  # of an operation_id, which gives what became of it
         outcome.unwrap()
     if outcome.status != "succeeded":
         _leave(outcome)
-    from outlast.runs.replay.finished import body_on_record
+    from outlast.runs.replay.replay import body_on_record
 
-    return body_on_record(runtime, outcome, options.task or "", is_async=is_async)
+    return body_on_record(executor, outcome, options.task or "", is_async=is_async)
 
 
 def _leave(outcome: Outcome[Any]) -> NoReturn:

@@ -13,17 +13,16 @@ from outlast.flows.spec import seconds
 from outlast.ids import chance
 from outlast.python.decorators import Flow, Step, as_step
 from outlast.runs import map as waiting
-from outlast.runs.attempt import Asked
+from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call_plain import call_plain, drive_plain
 from outlast.runs.child import Child, spawn
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from outlast.files.changes import Left
+    from outlast.files.changes import LeftFiles
     from outlast.handoffs.handoff import Handoff
     from outlast.python.workspace import RunWorkspace
     from outlast.runs.item import Failed, Ok
@@ -82,7 +81,7 @@ class _Run:
         return attempt.number if attempt else 0
 
     @property
-    def previous(self) -> Left | None:
+    def previous(self) -> LeftFiles | None:
         """Inside a step that declares `writes`: what its attempt before left unfinished, if there was one."""
         attempt = self._frame().attempt
         return attempt.previous if attempt else None
@@ -147,7 +146,7 @@ class _Run:
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        from outlast.workspace.checkpoints import pin_from_run
+        from outlast.workspace.checkpoint import pin_from_run
 
         return pin_from_run(self._execution, self._frame(), name, summary, refs)
 
@@ -191,7 +190,7 @@ class _Run:
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
 
-    def _asked(self, function: Any, items: Iterable[Any], key: Key[Any]) -> list[Asked]:
+    def _asked(self, function: Any, items: Iterable[Any], key: Key[Any]) -> list[StepCall]:
         """Every call of a map, identified in the order of the items before any of them runs."""
         execution, spec = self._execution, as_step(function, _kind(function), {})
         frame = self._frame()

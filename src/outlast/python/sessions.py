@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import ValueRefused
+from outlast.errors import TokenizerInvalid
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.sessions import drafts as session_drafts
 from outlast.sessions import sessions
 from outlast.sessions.drafts import number
 from outlast.sessions.session import Memo, Message, Session, Window
-from outlast.sessions.sessions import Asked
+from outlast.sessions.sessions import SessionCall
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
 
 
 class Sessions:
@@ -24,8 +24,8 @@ class Sessions:
     A session is no task memory: nothing in a run depends on it. What is in it is kept as plain text.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
     def open(
         self,
@@ -42,7 +42,7 @@ class Sessions:
         """
         asked = self._asked(session_id, scope, actor) if session_id is not None else self._new(scope, actor)
         raw = None if meta is None else session_drafts.meta_of(meta)
-        return sessions.open_(self._runtime, asked, raw, operation_id)
+        return sessions.open_(self._caller.home, asked, raw, operation_id)
 
     def append(
         self,
@@ -62,7 +62,7 @@ class Sessions:
         Raises ValueRefused, NameInvalid, OperationConflict.
         """
         draft = session_drafts.draft(role, content, meta, run_id)
-        (message,) = sessions.append(self._runtime, self._asked(session_id, scope, actor), [draft], operation_id)
+        (message,) = sessions.append(self._caller.home, self._asked(session_id, scope, actor), [draft], operation_id)
         return message
 
     def append_many(
@@ -76,7 +76,7 @@ class Sessions:
     ) -> list[Message]:
         """Append messages (`role`, `content`, and if you like `meta` and `run_id`) one after another, all or none."""
         asked, drafts = self._asked(session_id, scope, actor), session_drafts.drafts(messages)
-        return sessions.append(self._runtime, asked, drafts, operation_id) if drafts else []
+        return sessions.append(self._caller.home, asked, drafts, operation_id) if drafts else []
 
     def set_memo(
         self,
@@ -97,26 +97,26 @@ class Sessions:
         asked, raw = self._asked(session_id, scope, actor), session_drafts.memo_of(text)
         stands_for = None if upto is None else number("upto", upto)
         version = None if expected is None else number("expected", expected)
-        return sessions.set_memo(self._runtime, asked, raw, stands_for, version, operation_id)
+        return sessions.set_memo(self._caller.home, asked, raw, stands_for, version, operation_id)
 
     # -- looking ---------------------------------------------------------------------------------
 
     def get(self, session_id: str, *, scope: str | None = None) -> Session:
         """A session with its memo and the runs that were started for it. Raises SessionNotFound."""
-        return sessions.get(self._runtime, self._asked(session_id, scope))
+        return sessions.get(self._caller.home, self._asked(session_id, scope))
 
     def messages(self, session_id: str, *, after: int = 0, limit: int = 100, scope: str | None = None) -> list[Message]:
         """Messages in order, from the one after the seq `after` on. Raises SessionNotFound."""
         asked = self._asked(session_id, scope)
-        return sessions.messages(self._runtime, asked, number("after", after), number("limit", limit))
+        return sessions.messages(self._caller.home, asked, number("after", after), number("limit", limit))
 
     def last(self, session_id: str, n: int, *, scope: str | None = None) -> list[Message]:
         """The newest `n` messages, oldest first. Raises SessionNotFound."""
-        return sessions.last(self._runtime, self._asked(session_id, scope), number("n", n))
+        return sessions.last(self._caller.home, self._asked(session_id, scope), number("n", n))
 
     def memo(self, session_id: str, *, scope: str | None = None) -> Memo | None:
         """The newest memo; None when there never was one. Raises SessionNotFound."""
-        return sessions.memo(self._runtime, self._asked(session_id, scope))
+        return sessions.memo(self._caller.home, self._asked(session_id, scope))
 
     def window(
         self,
@@ -129,37 +129,37 @@ class Sessions:
         """The memo, the system messages and the newest others that fit in that many tokens, each whole; never more.
 
         `tokens_of` counts a text's tokens; without it they are estimated, rather too high than too low.
-        Raises SessionNotFound, ValueRefused.
+        Raises SessionNotFound, TokenizerInvalid, ValueRefused.
         """
         if tokens_of is not None and not callable(tokens_of):
-            raise ValueRefused("tokens_of", "it cannot be called", "give a function from a text to a number")
-        return sessions.window(self._runtime, self._asked(session_id, scope), number("tokens", tokens), tokens_of)
+            raise TokenizerInvalid("tokens_of", "it cannot be called", "give a function from a text to a number")
+        return sessions.window(self._caller.home, self._asked(session_id, scope), number("tokens", tokens), tokens_of)
 
     def list(self, limit: int = 50, *, before: str | None = None, scope: str | None = None) -> list[Session]:
         """The sessions, those that were written to last first; after the one whose id is `before`."""
-        return sessions.listed(self._runtime, self._new(scope).scope, number("limit", limit), before)
+        return sessions.listed(self._caller.home, self._new(scope).scope, number("limit", limit), before)
 
     # -- narrowing what was given ----------------------------------------------------------------
 
-    def _asked(self, session_id: str, scope: str | None, actor: str | None = None) -> Asked:
+    def _asked(self, session_id: str, scope: str | None, actor: str | None = None) -> SessionCall:
         new = self._new(scope, actor)
-        return Asked(new.scope, check_name("session", session_id), new.actor)
+        return SessionCall(new.scope, check_name("session", session_id), new.actor)
 
-    def _new(self, scope: str | None, actor: str | None = None) -> Asked:
+    def _new(self, scope: str | None, actor: str | None = None) -> SessionCall:
         """One whose id is still to be chosen."""
-        runtime = self._runtime
-        return Asked(
-            runtime.scope if scope is None else check_name("scope", scope),
+        caller = self._caller
+        return SessionCall(
+            caller.scope if scope is None else check_name("scope", scope),
             "",
-            runtime.actor if actor is None else check_name("actor", actor),
+            caller.actor if actor is None else check_name("actor", actor),
         )
 
 
 class AsyncSessions:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.blocking = Sessions(runtime)
+    def __init__(self, caller: Caller) -> None:
+        self.blocking = Sessions(caller)
 
     open = awaited(Sessions.open)
     append = awaited(Sessions.append)

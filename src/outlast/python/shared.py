@@ -6,7 +6,7 @@ None of it runs user code, and all of it takes only a moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -15,35 +15,40 @@ from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
-from outlast.home.home import Runtime, nobody
+from outlast.home.acceptance import supposed
+from outlast.home.caller import Caller
+from outlast.home.find import run_row
+from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
+from outlast.runs.live import Executor, Guard, Live
+from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
-    from outlast.care.audit.model import Audit
-    from outlast.care.backup.backup import BackedUp
+    from outlast.care.audit.flow import Audit
+    from outlast.care.backup import BackedUp
     from outlast.care.gc.gc import Swept
     from outlast.care.travel.export_run import Exported
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
-    from outlast.commands.logs import Log
+    from outlast.commands.logs import CommandLog
     from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.inbox import Inbox
+    from outlast.python.project import Flows
     from outlast.python.run import AsyncRun, Run
-    from outlast.python.served_flows import Flows
     from outlast.runs.await_end import Awaited
-    from outlast.runs.claim import Claim
+    from outlast.runs.claim import RunClaim
     from outlast.runs.displaced import Displaced
     from outlast.runs.dry_run import DryRun
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
-    from outlast.runs.inbox import InboxItem
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
@@ -75,6 +80,13 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
     return AsyncRun(execution) if is_async else Run(execution)
 
 
+def make_guard(home: Home) -> Guard:
+    """Ends the commands of this process should it die."""
+    from outlast.commands.guard import Guard
+
+    return Guard(home.settings.patience_seconds)
+
+
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
@@ -97,18 +109,10 @@ class Shared:
             raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
         if key is not None:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
-        self._runtime: Runtime = Runtime(
-            home,
-            facade=make_run,
-            tenant=tenant,
-            scope=scope,
-            actor=actor,
-            clock=clock,
-            ids=ids,
-            settings=settings,
-            store_options=store_options,
-        )
-        self._runtime.mirrors = Mirrors(self._runtime)
+        where, who = check_name("scope", scope), check_name("actor", actor)
+        opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
+        live = Live(opened, facade=make_run, make_guard=lambda: make_guard(opened), mirrors=Mirrors(opened))
+        self._executor = Executor(Caller(opened, who, where, HERE), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
@@ -116,19 +120,24 @@ class Shared:
     @property
     def home(self) -> Path:
         """The folder everything is kept in."""
-        return self._runtime.home
+        return self._executor.home.path
 
     def _acting(
-        self, *, actor: str | None = None, scope: str | None = None, eyes: Eyes = HERE, key_id: str = ""
+        self,
+        *,
+        actor: str | None = None,
+        scope: str | None = None,
+        eyes: Eyes = HERE,
+        key_id: str = "",
+        scopes: Collection[str] = (),
     ) -> Self:
         """The same home for somebody else: in another name, with claims of its own. What is open is shared.
 
-        `key_id`: of the API key that says who he is.
+        `key_id`: of the API key that says who he is; `scopes`: those that it is bound to.
         """
-        from outlast.home.caller import Acting
-
         view = object.__new__(type(self))
-        view._runtime = Acting(self._runtime, actor=actor, scope=scope, eyes=eyes, key_id=key_id)
+        caller = self._executor.caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
+        view._executor = self._executor.acting_as(caller)
         return view
 
     # -- the person's choices --------------------------------------------------------------------
@@ -174,21 +183,21 @@ class Shared:
 
         named = Options(**checked({"yes": yes, "effects": effects}))
         changes = forks.Changes(inputs or {}, state or {}, reuse_effects, named, why)
-        return forks.fork(self._runtime, self._runtime.row(run_id).id, from_step, changes, operation_id)
+        return forks.fork(self._executor, run_row(self._executor.home, run_id).id, from_step, changes, operation_id)
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""
         from outlast.runs import decisions
 
-        row = self._runtime.row(run_id)
-        return decisions.abort(self._runtime, row.id, why, operation_id)
+        row = run_row(self._executor.home, run_id)
+        return decisions.abort(self._executor.caller, row.id, why, operation_id)
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
         """Ask a running run to stop at its next step; it ends `interrupted`."""
         from outlast.runs import decisions
 
-        row = self._runtime.row(run_id)
-        return decisions.pause(self._runtime, row.id, operation_id)
+        row = run_row(self._executor.home, run_id)
+        return decisions.pause(self._executor.caller, row.id, operation_id)
 
     def answer(
         self,
@@ -209,7 +218,7 @@ class Shared:
 
         if resume and not self._goes_on_here:
             raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
-        answered = decisions.answer(self._runtime, interrupt_id, answer, operation_id, shown)
+        answered = decisions.answer(self._executor.caller, interrupt_id, answer, operation_id, shown)
         if resume:
             self._go_on(answered.run_id)
         return answered
@@ -221,7 +230,7 @@ class Shared:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
         from outlast.runs import decisions
 
-        return decisions.cancel(self._runtime, interrupt_id, why, operation_id)
+        return decisions.cancel(self._executor.caller, interrupt_id, why, operation_id)
 
     def signal(
         self,
@@ -233,9 +242,9 @@ class Shared:
         operation_id: str | None = None,
     ) -> Signal:
         """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
-        from outlast.runs.waits.signals import send
+        from outlast.runs.waits.signal import send
 
-        return send(self._runtime, name, body, task=task, run_id=run_id, operation_id=operation_id)
+        return send(self._executor.caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
         self,
@@ -249,40 +258,47 @@ class Shared:
     ) -> RunRecord:
         from outlast.runs import decisions
 
-        row = self._runtime.row(run_id)
-        return decisions.ask(self._runtime, row.id, kind, step, body, operation_id, effects=effects)
+        row = run_row(self._executor.home, run_id)
+        return decisions.ask(self._executor.caller, row.id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
 
     def get(self, run_id: str) -> RunRecord:
         """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
-        return self._runtime.record(self._runtime.row(run_id))
+        return record_now(self._executor.caller, run_row(self._executor.home, run_id))
+
+    def _outcome(self, run_id: str) -> Outcome[Any]:
+        """How a run stands, without running anything."""
+        return outcome_now(self._executor.caller, run_row(self._executor.home, run_id))
 
     def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
         """The newest runs first; `before`, the id of the last one, gives those that come after it."""
-        return self._runtime.runs(status, limit, before)
+        return list_runs(self._executor.caller, status, limit, before)
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""
-        return self._runtime.receipts(run_id)
+        return run_receipts(self._executor.home, run_id)
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
+        from outlast.runs.events import read
         from outlast.sessions.drafts import number
 
-        return self._runtime.events(run_id, number("after", after), number("limit", limit))
+        return read(
+            self._executor.home, run_row(self._executor.home, run_id), number("after", after), number("limit", limit)
+        )
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
         from outlast.runs.events import timeline
 
-        return timeline(self._runtime, run_id)
+        return timeline(self._executor.caller, run_id)
 
     def outputs(self, run_id: str) -> list[Output]:
         """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""
         from outlast.runs.outputs import outputs
 
-        return outputs(self._runtime, run_id)
+        return outputs(self._executor.caller, run_id)
 
     def restore_outputs(self, run_id: str, *, step: str | None = None, paths: Iterable[str] = ()) -> RestoredOutputs:
         """Put back from what was kept: files of finished steps that are missing, or `paths`, also if they were changed.
@@ -291,7 +307,7 @@ class Shared:
         """
         from outlast.runs.restored_outputs import restore_outputs
 
-        return restore_outputs(self._runtime, run_id, step, tuple(paths))
+        return restore_outputs(self._executor.caller, run_id, step, tuple(paths))
 
     def displaced(self, run_id: str, *, path: str | None = None, seq: int | None = None) -> list[Displaced]:
         """What gave way when files were put back, the oldest first, each with its content: all, or of a path or entry.
@@ -300,46 +316,51 @@ class Shared:
         """
         from outlast.runs.displaced import displaced
 
-        return displaced(self._runtime, run_id, path, seq)
+        return displaced(self._executor.home, run_id, path, seq)
 
-    def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[Log]:
+    def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[CommandLog]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
         from outlast.commands.logs import logs
 
-        return logs(self._runtime, run_id, step, attempt)
+        return logs(self._executor.caller, run_id, step, attempt)
 
     def follow_logs(
         self, run_id: str, step: str | None = None, *, attempt: int | None = None
-    ) -> Iterator[tuple[Log, bytes]]:
+    ) -> Iterator[tuple[CommandLog, bytes]]:
         """The same piece by piece, as it is printed, until the run ends or waits; an empty piece ends an attempt."""
         from outlast.commands.logs import follow
 
-        return follow(self._runtime, run_id, step, attempt)
+        return follow(self._executor.caller, run_id, step, attempt)
 
     def mirror(self, run_id: str, *, write: bool = True) -> Path:
         """Write receipts and handoffs of a run as files, and give their folder. Raises OSError if the disk is full."""
         from outlast.commands import mirror
 
-        row = self._runtime.row(run_id)
+        row = run_row(self._executor.home, run_id)
         if write:
-            return mirror.write_mirror(self._runtime, row.id)
-        return mirror.folder_of(self._runtime, row.id, row.flow)
+            return mirror.write_mirror(self._executor.home, row.id)
+        return mirror.folder_of(self._executor.home, row.id, row.flow)
 
     def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
         """Every open wait, or those of one run."""
-        return self._runtime.interrupts(run_id)
+        return open_interrupts(self._executor.home, run_id)
 
     def interrupt(self, interrupt_id: str) -> Interrupt:
         """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
         from outlast.runs.inbox import interrupt
 
-        return interrupt(self._runtime, interrupt_id)
+        return interrupt(self._executor.home, interrupt_id)
 
-    def inbox(self, *, assignee: str | None = None, type: str | None = None) -> list[InboxItem]:
-        """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first."""
+    def inbox(self, *, assignee: str | None = None, type: str | None = None) -> Inbox:
+        """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first.
+
+        Its `contested` has the handoffs that something contests; they are looked at when that is read.
+        """
+        from outlast.python.handoffs import Handoffs
+        from outlast.python.inbox import inbox_of
         from outlast.runs.inbox import inbox
 
-        return inbox(self._runtime, assignee, type)
+        return inbox_of(inbox(self._executor.home, assignee, type), Handoffs(self._executor), assignee, type)
 
     def due(self, *, all: bool = False) -> list[Due]:
         """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.
@@ -348,31 +369,39 @@ class Shared:
         """
         from outlast.runs.due import due
 
-        return due(self._runtime, all=all)
+        return due(self._executor.caller, all=all)
 
-    def plan(self, run_id: str) -> Plan:
-        """What resuming would do, with the verdict and its reasons. Reads the ledger only."""
-        return self._runtime.plan(run_id)
+    def plan(
+        self, run_id: str, *, from_step: str | None = None, accept: Iterable[str] = (), partial: str | None = None
+    ) -> Plan:
+        """What resuming would do, with the verdict and its reasons. Nothing is written.
+
+        `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
+        RunFinished, StepNotFound, StepAmbiguous.
+        """
+        from outlast.runs.planning import plan
+
+        return plan(self._executor, run_row(self._executor.home, run_id), from_step or "", supposed(accept, partial))
 
     def check_writable(self) -> None:
         """Nothing, if the ledger can be read and written now. Raises Unavailable."""
-        self._runtime.store.write(lambda tx: tx.beat_of(self._runtime.process.id))
+        self._executor.home.store.write(lambda tx: tx.beat_of(self._executor.home.process.id))
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
-        return self._runtime.facts()
+        return home_facts(self._executor.home)
 
     def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
         """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
         from outlast.care.travel.export_run import export_run
 
-        return export_run(self._runtime, run_id, Path(path), move=move, force=force)
+        return export_run(self._executor.caller, run_id, Path(path), move=move, force=force)
 
     def import_(self, path: str | Path, *, flow: str | None = None) -> Imported:
         """Bring in a file that `export` wrote; or a folder of receipts that others wrote, as testimony."""
         from outlast.care.travel.import_run import import_any
 
-        return import_any(self._runtime, Path(path), flow)
+        return import_any(self._executor.caller, Path(path), flow)
 
     def backup(
         self,
@@ -385,12 +414,10 @@ class Shared:
 
         It is there whole or not at all, and never replaces a file. `outlast.restore` makes a home of it.
         """
-        from outlast.care.backup.backup import make_backup
+        from outlast.care.backup import make_backup
 
-        runtime = self._runtime
-        return make_backup(
-            runtime.home, Path(path), mirror=mirror, progress=progress, clock=runtime.clock, ids=runtime.ids
-        )
+        home = self._executor.home
+        return make_backup(home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids)
 
     def audit(self, flow_or_run: Flow[..., Any] | FlowFile | str) -> Audit:
         """The six acceptance questions, answered from facts: of a flow (itself, or its name) or of a run (by its id).
@@ -399,11 +426,13 @@ class Shared:
         """
         from outlast.care.audit.audit import audit
 
-        return audit(self._runtime, flow_or_run)
+        return audit(self._executor, flow_or_run)
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""
-        return self._runtime.verify(self._runtime.row(run_id).id if run_id else None)
+        from outlast.care.verify import verify
+
+        return verify(self._executor.caller, run_row(self._executor.home, run_id).id if run_id else None)
 
     def gc(
         self,
@@ -426,7 +455,7 @@ class Shared:
         from outlast.care.gc.gc import sweep
 
         return sweep(
-            self._runtime,
+            self._executor.caller,
             older_than=older_than,
             keep=keep,
             max_bytes=max_bytes,
@@ -452,23 +481,23 @@ class Shared:
         raises, the object is closed and made anew. `close` is called with it when this Outlast closes. It comes
         before what `@resource(key)` registered. Raises NameInvalid, ResourceInvalid.
         """
-        self._runtime.resources.provide(key, value, factory, health, close)
+        self._executor.live.resources.provide(key, value, factory, health, close)
 
     def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
         """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
-        self._runtime.sink = output
-        self._runtime.tell = notes or nobody
+        self._executor.live.sink = output
+        self._executor.home.tell = notes or nobody
 
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """The maps of a run that is executed here, by the path of their calls: all items, and those done before."""
-        found = self._runtime.live.get(run_id)
+        found = self._executor.live.executions.get(run_id)
         return dict(found.maps) if found is not None else {}
 
     def _labels(self, run_id: str) -> Callable[[str], str]:
         """What people call the calls of a run, by their ids."""
         from outlast.runs.labels import Labels
 
-        return Labels(self._runtime.store, self._runtime.row(run_id).key).of_id
+        return Labels(self._executor.home.store, run_row(self._executor.home, run_id).key).of_id
 
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
@@ -477,12 +506,12 @@ class Shared:
         """
         from outlast.home.claimer import nobody, terminal_leader
 
-        self._runtime.claimer = terminal_leader() or nobody()
-        self._runtime.tokens.update(claims)
+        self._executor.caller.claimer, self._executor.caller.door = terminal_leader() or nobody(), "cli"
+        self._executor.caller.tokens.update(claims)
 
-    def signals(self) -> signals.Signals:
+    def signals(self) -> signals.OsSignals:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
-        return signals.Signals(self._runtime, own_process=True)
+        return signals.OsSignals(self._executor, own_process=True)
 
     def stop(self, *, now: bool = False, by: Literal["shutdown", "person"] = "shutdown") -> bool:
         """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.
@@ -492,13 +521,13 @@ class Shared:
         """
         if by not in (PERSON, SHUTDOWN):
             raise NameInvalid("by", str(by), "use shutdown or person")
-        return self._runtime.stop(now, by)
+        return self._executor.live.stop(now, by)
 
     def probing(self) -> dict[str, tuple[str, float]]:
         """The runs of this process that only ask a probe whether an effect happened: its step, and for how long."""
         import time
 
-        now, live = time.monotonic(), list(self._runtime.live.items())
+        now, live = time.monotonic(), list(self._executor.live.executions.items())
         asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
         return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
@@ -514,8 +543,6 @@ class Shared:
 
         Raises OptionInvalid.
         """
-        from outlast.runs.options import checked
-
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._bound = {**self._bound, **checked(options)}
@@ -537,13 +564,13 @@ class Shared:
 
     def _receive_when(self, when: Literal["returned", "printed", "never"]) -> None:
         """When an outcome counts as received: once `run` or `resume` returned it, or by `_receive`, or not at all."""
-        self._runtime.received_when = when
+        self._executor.caller.received_when = when
 
     def _receive(self, outcome: Outcome[Any]) -> None:
         """An outcome was printed."""
         from outlast.runs.delivery import receive
 
-        receive(self._runtime, outcome)
+        receive(self._executor.home, outcome)
 
     def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
@@ -551,8 +578,8 @@ class Shared:
 
         if options.wait is False:
             raise held
-        self._runtime.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
-        return Awaited(self._runtime, held.run_id, None if options.wait is True else options.wait, spec)
+        self._executor.home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
+        return Awaited(self._executor.caller, held.run_id, None if options.wait is True else options.wait, spec)
 
     def _begin(
         self,
@@ -562,14 +589,15 @@ class Shared:
         options: Options,
         *,
         warns: bool = True,
-    ) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+    ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run
+        from outlast.runs.start import pack_inputs
 
-        runtime, spec = self._runtime, flow.spec
-        raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        begun = begin(runtime, spec, new_run(runtime, spec, raw, options), options)
+        executor, spec = self._executor, flow.spec
+        raw = pack_inputs(spec, spec.bind(args, kwargs))
+        begun = begin(executor, spec, new_run(executor.caller, spec, raw, options), options)
         for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
-            runtime.warn(line)
+            executor.home.warn(line)
         return spec, begun
 
     def _dry_run(
@@ -578,32 +606,33 @@ class Shared:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
         from outlast.runs.begin import new_run
         from outlast.runs.dry_run import dry_run
+        from outlast.runs.start import pack_inputs
 
-        runtime, spec = self._runtime, flow.spec
-        raw = runtime.pack_inputs(spec, spec.bind(args, kwargs))
-        return dry_run(runtime, spec, new_run(runtime, spec, raw, options), options)
+        executor, spec = self._executor, flow.spec
+        raw = pack_inputs(spec, spec.bind(args, kwargs))
+        return dry_run(executor, spec, new_run(executor.caller, spec, raw, options), options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
         """From now on runs go on with these flows, if they are of one of them."""
-        self._runtime.given = tuple(flow.spec for flow in flows)
+        self._executor.live.flows = tuple(flow.spec for flow in flows)
 
     def _is_of_given(self, run: RunRecord) -> bool:
         """Whether a run is one of a flow that was given. Raises FlowElsewhere."""
         from outlast.runs.same_flow import given
 
-        return given(self._runtime, run) is not None
+        return given(self._executor, run) is not None
 
     def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
         """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
         if not isinstance(flow, str):
             return flow.spec if flow is not None else None
-        found = next((spec for spec in self._runtime.given if spec.name == flow), None)
+        found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
-            names = ", ".join(spec.name for spec in self._runtime.given)
+            names = ", ".join(spec.name for spec in self._executor.live.flows)
             raise NoFlows(flow, f"the flows {names}" if names else "no flows")
         return found
 
-    def _open(self, name: str, options: Options) -> tuple[FlowSpec, Claim | Outcome[Any]]:
+    def _open(self, name: str, options: Options) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
         from outlast.runs.begin import begin, new_run
         from outlast.runs.same_flow import in_worktree, known
 
@@ -611,6 +640,6 @@ class Shared:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        task = in_worktree(check_name("task", name), known(self._runtime, spec).worktree)
-        new = new_run(self._runtime, spec, b"{}", options, task=task)
-        return spec, begin(self._runtime, spec, new, options)
+        task = in_worktree(check_name("task", name), known(self._executor.home, spec).worktree)
+        new = new_run(self._executor.caller, spec, b"{}", options, task=task)
+        return spec, begin(self._executor, spec, new, options)

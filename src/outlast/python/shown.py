@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from outlast.handoffs.reading import handoff_in_order, in_order
+from outlast.errors import OutlastError
+from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.ledger.verdict import Verdict
 from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed
 from outlast.values.codec import jsonable
+
+if TYPE_CHECKING:
+    from outlast.python.shared import Shared
 
 
 def outcome_json(outcome: Outcome[Any]) -> dict[str, Any]:
@@ -49,6 +54,22 @@ def displaced_json(one: Displaced) -> dict[str, Any]:
     return {name: jsonable(getattr(one, name)) for name in ("run_id", "seq", "step", "path", "digest", "at")}
 
 
+def failed_below(outlast: Shared, run: RunRecord) -> list[dict[str, Any]]:
+    """The runs that a failed one began and that failed: what went wrong is there. With the step that failed in each."""
+    if run.status != "failed":
+        return []
+    with suppress(OutlastError):  # what cannot be read is said elsewhere
+        began = dict.fromkeys(event.child for event in outlast.events(run.id) if event.child)
+        failed = [child for child in map(outlast.get, began) if child.status == "failed"]
+        return [_failed(outlast, child) for child in failed]
+    return []
+
+
+def _failed(outlast: Shared, child: RunRecord) -> dict[str, Any]:
+    bad = [each.label for each in outlast.receipts(child.id) if each.status in ("failed", "timed_out")]
+    return {"run_id": child.id, "flow": child.flow, "step": bad[-1] if bad else "", "error": child.error}
+
+
 def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
     return {
         **jsonable(plan),
@@ -60,8 +81,10 @@ def plan_json(plan: Plan, waits: Iterable[Interrupt]) -> dict[str, Any]:
 # -- tasks: handoffs in reading order ----------------------------------------------------------------
 
 
-def context_json(found: TaskContext) -> dict[str, Any]:
-    handoff = in_order(found.handoff) if found.handoff else None
+def context_json(found: TaskContext, options: Sequence[str] = ()) -> dict[str, Any]:
+    """`options`: what commands in it are given, such as where the home is; without any they stay as they are."""
+    told = ready(found.handoff, options) if found.handoff and options else found.handoff
+    handoff = in_order(told) if told else None
     return {**jsonable(replace(found, handoff=None)), "handoff": handoff}
 
 
@@ -70,6 +93,10 @@ def paused_json(paused: TaskPaused) -> dict[str, Any]:
     return kept | {"stopping": jsonable(paused.stopping), "notes": jsonable(paused.notes)}
 
 
-def resumed_json(got: TaskResumed) -> dict[str, Any]:
-    kept = {"task": got.task, "claim": jsonable(got.claim), "command": got.command, "replayed": got.replayed}
-    return kept | {"recovered": in_order(got.recovered)}
+def resumed_json(got: TaskResumed, options: Sequence[str] = ()) -> dict[str, Any]:
+    """`options`: what commands in it are given, such as where the home is; without any they stay as they are."""
+    recovered, command = got.recovered, got.command
+    if options:
+        recovered, command = ready(recovered, options), ready_text(recovered, command, options)
+    kept = {"task": got.task, "claim": jsonable(got.claim), "command": command, "replayed": got.replayed}
+    return kept | {"recovered": in_order(recovered)}

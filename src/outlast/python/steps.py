@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from outlast.care.audit.python import seen_flow
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import signature
@@ -52,8 +53,6 @@ def steps_of(spec: FlowSpec) -> FlowSteps:
         every = [spec, *spec.others()]
         secrets = dict.fromkeys(name for each in every if each.recipe is not None for name in each.recipe.secrets)
         return FlowSteps(spec.name, spec.source, signature(spec.recipe), tuple(secrets), tuple(_of_file(spec)))
-    from outlast.care.audit.python import seen_flow
-
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,8 @@ from outlast.sessions import drafts as session_drafts
 from outlast.sessions.drafts import number
 from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of
+from outlast.tasks.complete import complete
+from outlast.tasks.inspect import inspect
 from outlast.tasks.task import (
     PREFIX,
     STATES,
@@ -29,20 +30,28 @@ from outlast.tasks.task import (
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import HandoffClaim
-    from outlast.home.home import Runtime
+    from outlast.runs.live import Executor
 
 LONGEST = 500 - len(PREFIX)
+
+
+def _holding(executor: Executor, tokens: set[str]) -> Executor:
+    """The same for one worker: who may use these claims only."""
+    return executor.acting_as(executor.caller.with_tokens(tokens))
 
 
 class TaskSession:
     """One worker at one task. What it claimed by resuming is its own; another session is another worker."""
 
-    def __init__(self, runtime: Runtime, of: Of) -> None:
-        self._outlast, self._of, self._run_claim = runtime, of, ""
-        self._runtime = copy.copy(runtime)
-        shown = runtime.tokens if runtime.claimer is not None else ()  # at a terminal all that is shown there counts
-        self._runtime.tokens = {*shown, *filter(None, [of.claim_id])}
-        if of.claim_id is not None and tasks.claims_run(runtime, of):
+    _executor: Executor
+
+    def __init__(self, executor: Executor, of: Of) -> None:
+        self._outlast, self._of, self._run_claim = executor.caller, of, ""
+        shown = (
+            executor.caller.tokens if executor.caller.claimer is not None else ()
+        )  # at a terminal all that is shown there counts
+        self._executor = _holding(executor, {*shown, *filter(None, [of.claim_id])})
+        if of.claim_id is not None and tasks.claims_run(executor.home, of):
             self._of, self._run_claim = replace(of, claim_id=None), of.claim_id
 
     @property
@@ -67,9 +76,7 @@ class TaskSession:
 
     def inspect_task_context(self, *, history: int = 20) -> TaskContext:
         """How the task stands here and now: its handoff with a verdict, runs, waits, and what may be done with it."""
-        from outlast.tasks.inspect import inspect
-
-        return inspect(self._runtime, self._of, number("history", history))
+        return inspect(self._executor, self._of, number("history", history))
 
     def pause_task(
         self,
@@ -89,7 +96,7 @@ class TaskSession:
         given = {"summary": summary, "handoff_text": handoff_text, **fields}
         if fields.get("expected_revision") is not None:
             number("expected_revision", fields["expected_revision"])
-        paused = tasks.pause(self._runtime, self._of, given, stop_run=stop_run, operation_id=operation_id)
+        paused = tasks.pause(self._executor, self._of, given, stop_run=stop_run, operation_id=operation_id)
         self._claimed(None)
         return paused
 
@@ -111,7 +118,7 @@ class TaskSession:
         """
         words = (accept,) if isinstance(accept, str) else tuple(accept)
         got = tasks.resume(
-            self._runtime,
+            self._executor,
             self._of,
             run_checks=run_checks,
             agree=agree,
@@ -141,8 +148,6 @@ class TaskSession:
         Raises NotSettled (unless `override` says why it counts all the same), HandoffClaimed, ClaimLost, TaskRefused,
         ForeignCommands.
         """
-        from outlast.tasks.complete import complete
-
         how = Settling(
             outcome="completed",
             actor=self.actor,
@@ -157,17 +162,17 @@ class TaskSession:
             operation_id=operation_id,
             task=True,
         )
-        done = complete(self._runtime, self._of, how)
+        done = complete(self._executor, self._of, how)
         self._claimed(None)
         return done
 
     def record_event(self, name: str, body: Any = None, *, operation_id: str | None = None) -> TaskEvent:
         """Append an event to the task: durable, in order, never edited. Secrets in it are masked, and counted."""
-        return tasks.record(self._runtime, self._of, check_name("name", name), body, operation_id)
+        return tasks.record(self._executor.home, self._of, check_name("name", name), body, operation_id)
 
     def events(self, *, after: int = 0, limit: int = 1000) -> list[TaskEvent]:
         """What happened to the task, in order, from the event after `after` on."""
-        return tasks.events(self._runtime, self._of, number("after", after), number("limit", limit))
+        return tasks.events(self._executor.home, self._of, number("after", after), number("limit", limit))
 
     def _claimed(self, claim: HandoffClaim | None) -> None:
         """What is claimed from now on. A claim on a run is no claim on a handoff: the run itself knows it."""
@@ -181,8 +186,8 @@ class TaskSession:
 class Tasks:
     """Tasks of a host: open one, and pause, resume and complete it in its session."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     def open(
         self,
@@ -206,8 +211,8 @@ class Tasks:
         of = self._of(task_id, tenant_id, scope, actor, repo_root, claim_id)
         raw = None if meta is None else session_drafts.meta_of(meta)
         named = check_name("session", session) if session != "" else ""
-        tasks.open_(self._runtime, of, session=named, meta=raw, reopen=reopen, operation_id=operation_id)
-        return TaskSession(self._runtime, of)
+        tasks.open_(self._executor.home, of, session=named, meta=raw, reopen=reopen, operation_id=operation_id)
+        return TaskSession(self._executor, of)
 
     def open_task_session(self, task_id: str, **how: Any) -> TaskSession:
         """The same as `open`."""
@@ -225,21 +230,24 @@ class Tasks:
     ) -> TaskSession:
         """A session at a task that is known already; nothing is written. Raises TaskNotFound."""
         of = self._of(task_id, tenant_id, scope, actor, repo_root, claim_id)
-        tasks.get(self._runtime, of)
-        return TaskSession(self._runtime, of)
+        tasks.get(self._executor.home, of)
+        return TaskSession(self._executor, of)
 
     def get(self, task_id: str, *, scope: str | None = None) -> Task:
         """A task and its state. Raises TaskNotFound."""
-        return tasks.get(self._runtime, self._of(task_id, None, scope))
+        return tasks.get(self._executor.home, self._of(task_id, None, scope))
 
     def list(
         self, state: State | None = None, *, limit: int = 50, before: str | None = None, scope: str | None = None
     ) -> Sequence[Task]:
-        """The tasks that somebody opened, those that something happened to last first; after the task `before`."""
+        """Tasks that nobody opened and whose run is unfinished, then those that somebody opened; after `before`.
+
+        Those come first whose run began last, or that something happened to last.
+        """
         if state is not None and state not in STATES:
             raise ValueRefused("state", f"{state!r:.100} is none", f"use one of {', '.join(STATES)}")
-        named = self._runtime.scope if scope is None else check_name("scope", scope)
-        return tasks.listed(self._runtime, named, state, number("limit", limit), before)
+        named = self._executor.caller.scope if scope is None else check_name("scope", scope)
+        return tasks.listed(self._executor, named, state, number("limit", limit), before)
 
     # -- narrowing what was given ----------------------------------------------------------------
 
@@ -252,16 +260,16 @@ class Tasks:
         repo_root: str | None = None,
         claim_id: str | None = None,
     ) -> Of:
-        runtime = self._runtime
-        if tenant_id is not None and tenant_id != runtime.tenant:
-            why = f"this home was opened for tenant {runtime.tenant!r}; open Outlast(tenant={tenant_id!r})"
+        caller = self._executor.caller
+        if tenant_id is not None and tenant_id != caller.home.tenant:
+            why = f"this home was opened for tenant {caller.home.tenant!r}; open Outlast(tenant={tenant_id!r})"
             raise NameInvalid("tenant_id", str(tenant_id), why)
         if isinstance(task_id, str) and len(task_id) > LONGEST:
             raise NameInvalid("task", task_id, f"it has {len(task_id)} characters; the limit is {LONGEST}")
         return Of(
-            runtime.scope if scope is None else check_name("scope", scope),
+            caller.scope if scope is None else check_name("scope", scope),
             check_name("task", task_id),
-            runtime.actor if actor is None else check_name("actor", actor),
+            caller.actor if actor is None else check_name("actor", actor),
             repo_root,
             claim_id,
         )
@@ -295,8 +303,8 @@ class AsyncTaskSession:
 class AsyncTasks:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.blocking = Tasks(runtime)
+    def __init__(self, executor: Executor) -> None:
+        self.blocking = Tasks(executor)
 
     async def open(self, task_id: str, **how: Any) -> AsyncTaskSession:
         """A session at a task, opened as `Tasks.open` does."""

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ValueRefused
+from outlast.home.find import run_row
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
+from outlast.runs.saves import kept_by, save_from_command, save_from_run
 from outlast.sessions.drafts import number
-from outlast.store.blobs.intake import Intake
-from outlast.workspace import artifacts, checkpoints
+from outlast.store.contract.blobs import Intake
+from outlast.values.tokenizer import counter
+from outlast.workspace import artifacts, records
 from outlast.workspace import checkpoint as boundaries
+from outlast.workspace import checkpoint as checkpoints
+from outlast.workspace import link as links
+from outlast.workspace import records as record_many
+from outlast.workspace import why as evidence
 from outlast.workspace.artifact import Artifact
-from outlast.workspace.artifacts import Draft
+from outlast.workspace.artifacts import ArtifactDraft
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import Given
-from outlast.workspace.link import Link
-from outlast.workspace.record import Record
+from outlast.workspace.link import Link, LinkFields, link_from_run
+from outlast.workspace.recall import recall as recalling
+from outlast.workspace.record import Record, check_kind
+from outlast.workspace.records import RecordFields, record_from_run
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from outlast.home.home import Runtime
-    from outlast.runs.context import Frame
+    from outlast.home.caller import Caller
+    from outlast.runs.attempt import Frame
     from outlast.runs.execution import Execution
     from outlast.store.contract import RunRow
     from outlast.workspace.recall.pack import ContextPack
@@ -35,8 +44,8 @@ if TYPE_CHECKING:
 class Workspace:
     """What outlives a run: artifacts by ref, named boundaries of tasks, records, and links between all of them."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
     def save(
         self,
@@ -59,21 +68,20 @@ class Workspace:
         """
         who = self._who(actor)
         given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
-        return artifacts.save(self._runtime, given, content, operation_id)
+        return artifacts.save(self._caller, given, content, operation_id)
 
     def _save_from_command(self, told: str, name: str, content: Given, **said: Any) -> Artifact | None:
         """Save content as a step's command does that was told this: seen with the step's receipt, or never.
 
-        None when that step is of another home. Raises Refused, LeaseLost, NameInvalid, ValueRefused.
+        None when that step is of another home. Raises Refused, LeaseLost, NameInvalid, ValueRefused, OperationConflict.
         """
-        from outlast.runs.command_saves import save_from_command
 
-        def given(run: RunRow) -> Draft:
+        def given(run: RunRow) -> ArtifactDraft:
             actor = run.actor if said["actor"] is None else check_name("actor", said["actor"])
             kind, summary, tags, source = said["media_type"], said["summary"], said["tags"], said["source"]
             return artifacts.draft(run.scope, name, content, kind, summary, tags, source, actor)
 
-        return save_from_command(self._runtime, told, given, content)
+        return save_from_command(self._caller, told, given, content, said["operation_id"])
 
     def _receive(self, name: str = "content", **said: Any) -> Intake:
         """Content that arrives piece by piece, to be saved when all of it is there; close it in any case.
@@ -84,15 +92,15 @@ class Workspace:
         scope = self._scope(told.pop("scope", None))
         kind, summary, tags, source = told["media_type"], told["summary"], told["tags"], told["source"]
         artifacts.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
-        return Intake(self._runtime.blobs)
+        return self._caller.home.blobs.intake()
 
     def get(self, ref: str, *, scope: str | None = None) -> Artifact:
         """An artifact by its ref; by its name, then the newest version; or by `name@2`. Raises ArtifactNotFound."""
-        return artifacts.get(self._runtime, self._scope(scope), ref)
+        return artifacts.get(self._caller.home, self._scope(scope), ref)
 
     def versions(self, name: str, *, limit: int = 1000, scope: str | None = None) -> list[Artifact]:
         """The versions of a name, the newest first. Raises ArtifactNotFound."""
-        return artifacts.versions(self._runtime, self._scope(scope), name, number("limit", limit))
+        return artifacts.versions(self._caller.home, self._scope(scope), name, number("limit", limit))
 
     def checkpoint(
         self,
@@ -110,11 +118,11 @@ class Workspace:
         Raises ArtifactNotFound when a ref names nothing, NameInvalid, ValueRefused, OperationConflict.
         """
         given = checkpoints.asked(self._scope(scope), task, name, summary, refs, self._who(actor))
-        return checkpoints.pin(self._runtime, given, operation_id)
+        return checkpoints.pin(self._caller.home, given, operation_id)
 
     def get_checkpoint(self, ref: str) -> Checkpoint:
         """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix."""
-        return checkpoints.get(self._runtime, ref)
+        return checkpoints.get(self._caller.home, ref)
 
     def checkpoints(
         self,
@@ -130,14 +138,14 @@ class Workspace:
             raise ValueRefused("run", "a task was named as well", "name one of them")
         count = number("limit", limit)
         if run is not None:
-            return checkpoints.of_run(self._runtime, run, count, before)
+            return checkpoints.of_run(self._caller.home, run, count, before)
         if task is not None:
-            return checkpoints.of_task(self._runtime, self._scope(scope), check_name("task", task), count, before)
-        return checkpoints.newest(self._runtime, self._scope(scope), count, before)
+            return checkpoints.of_task(self._caller.home, self._scope(scope), check_name("task", task), count, before)
+        return checkpoints.newest(self._caller.home, self._scope(scope), count, before)
 
     def diff(self, before: str, after: str) -> CheckpointDiff:
         """What changed between two checkpoints: keys of the state, and refs. Raises CheckpointNotFound."""
-        return boundaries.diff(checkpoints.get(self._runtime, before), checkpoints.get(self._runtime, after))
+        return boundaries.diff(checkpoints.get(self._caller.home, before), checkpoints.get(self._caller.home, after))
 
     def list(
         self,
@@ -154,7 +162,7 @@ class Workspace:
         `before`, the ref of the last one, gives those that come after it.
         """
         count, named = number("limit", limit), self._scope(scope)
-        return artifacts.listed(self._runtime, named, prefix=prefix, tag=tag, run=run, limit=count, before=before)
+        return artifacts.listed(self._caller.home, named, prefix=prefix, tag=tag, run=run, limit=count, before=before)
 
     # -- records and links -----------------------------------------------------------------------
 
@@ -180,17 +188,31 @@ class Workspace:
         refused by path, or masked with `redact`. Raises ValueRefused, SecretFound, OperationConflict, and NotFound when
         a ref names nothing.
         """
-        from outlast.workspace import records
+        said = records.RecordFields(kind, text, refs, tags, pinned, task, at, source, redact)
+        given = records.draft(self._caller.home, self._scope(scope), said, self._who(actor))
+        return records.record(self._caller.home, given, operation_id)
 
-        said = records.Said(kind, text, refs, tags, pinned, task, at, source, redact)
-        given = records.draft(self._runtime, self._scope(scope), said, self._who(actor))
-        return records.record(self._runtime, given, operation_id)
+    def record_many(
+        self,
+        records: Sequence[Mapping[str, Any]],
+        *,
+        redact: bool = False,
+        operation_id: str | None = None,
+        scope: str | None = None,
+        actor: str | None = None,
+    ) -> builtins.list[Record]:
+        """Keep up to 1,000 records in one transaction, durable on return: all of them, or none.
+
+        Each is `{"kind": …, "text": …}`, and may have `refs`, `tags`, `pinned`, `task`, `at` and `source`, as `record`
+        takes them. Raises ValueRefused and SecretFound with the place (`records[3].text`), OperationConflict, and
+        NotFound when a ref names nothing.
+        """
+        given = record_many.drafts(self._caller.home, self._scope(scope), records, self._who(actor), redact=redact)
+        return record_many.record_many(self._caller.home, given, operation_id) if given else []
 
     def get_record(self, ref: str) -> Record:
         """A record by its ref or id, or a unique prefix. Raises RecordNotFound, AmbiguousPrefix."""
-        from outlast.workspace import records
-
-        return records.get(self._runtime, ref)
+        return records.get(self._caller.home, ref)
 
     def records(
         self,
@@ -205,19 +227,14 @@ class Workspace:
         scope: str | None = None,
     ) -> builtins.list[Record]:
         """Records, the newest first: of a kind, a task, with a tag, about a ref, pinned or not; older than `before`."""
-        from outlast.workspace import records
-        from outlast.workspace.record import check_kind
-
-        wanted = records.Wanted(check_kind(kind) if kind is not None else None, task, tag, ref, pinned)
-        return records.listed(self._runtime, self._scope(scope), wanted, number("limit", limit), before)
+        wanted = records.RecordQuery(check_kind(kind) if kind is not None else None, task, tag, ref, pinned)
+        return records.listed(self._caller.home, self._scope(scope), wanted, number("limit", limit), before)
 
     def pin(
         self, ref: str, *, pinned: bool = True, operation_id: str | None = None, actor: str | None = None
     ) -> Record:
         """Pin a record, so that recall never leaves it out, or take the pin away. Raises RecordNotFound."""
-        from outlast.workspace import records
-
-        return records.pin(self._runtime, ref, pinned, self._who(actor), operation_id)
+        return records.pin(self._caller.home, ref, pinned, self._who(actor), operation_id)
 
     def link(
         self,
@@ -237,26 +254,20 @@ class Workspace:
         note as it was. Raises ValueRefused, SecretFound, OperationConflict, and NotFound for an end that does not
         exist.
         """
-        from outlast.workspace import links
-
-        said = links.Said(source, relation, target, note, redact)
-        given = links.draft(self._runtime, self._scope(scope), said, self._who(actor))
-        return links.link(self._runtime, given, operation_id)
+        said = links.LinkFields(source, relation, target, note, redact)
+        given = links.draft(self._caller.home, self._scope(scope), said, self._who(actor))
+        return links.link(self._caller.home, given, operation_id)
 
     def links(self, ref: str, *, scope: str | None = None) -> builtins.list[Link]:
         """Every link from or to a ref, the oldest first. Raises NotFound."""
-        from outlast.workspace import links
-
-        return links.of_ref(self._runtime, ref, self._scope(scope))
+        return links.of_ref(self._caller.home, ref, self._scope(scope))
 
     def why(self, ref: str, *, depth: int = 20, scope: str | None = None) -> Why:
         """What a ref rests on, what contradicts or supersedes any of that, and how each part of it stands.
 
         `print(why)` shows it as a tree. Nothing is cut without being counted. Raises NotFound, ValueRefused.
         """
-        from outlast.workspace import why_tree as evidence
-
-        return evidence.why(self._runtime, ref, self._scope(scope), depth)
+        return evidence.why(self._caller.home, ref, self._scope(scope), depth)
 
     # -- recall ----------------------------------------------------------------------------------
 
@@ -268,35 +279,33 @@ class Workspace:
         kinds: Iterable[str] | None = None,
         task: str | None = None,
         limit: int | None = None,
-        tokens_of: Callable[[str], int] | None = None,
+        tokens_of: Callable[[str], Any] | str | None = None,
         embed: Embed | None = None,
         scope: str | None = None,
     ) -> ContextPack:
         """What of the scope matters for a goal, within so many tokens: `print(pack.prompt())`.
 
         Pinned records, and the musts of `task`, are always there. `kinds` are some of `observation`, `decision`,
-        `evidence`, `note`, `artifact`, `checkpoint`. `tokens_of` counts a text's tokens; without it they are
-        estimated, rather too high than too low. `embed` gives a vector for each text. Raises BudgetTooSmall,
-        ValueRefused.
+        `evidence`, `note`, `artifact`, `checkpoint`. `tokens_of` gives the tokens of a text or their number, as a
+        function or `MODULE:FUNCTION`; without it OUTLAST_TOKENIZER does, else they are estimated. `embed` gives a
+        vector for each text. Raises BudgetTooSmall, ValueRefused.
         """
-        from outlast.workspace.recall import recall as recalling
-
         most = None if limit is None else number("limit", limit)
         asked = recalling.wanted(goal, self._scope(scope), number("budget", budget), kinds, task, most)
-        return recalling.recall(self._runtime, asked, tokens_of, embed)
+        return recalling.recall(self._caller.home, asked, None if tokens_of is None else counter(tokens_of), embed)
 
     def _who(self, actor: str | None) -> str:
-        return self._runtime.actor if actor is None else check_name("actor", actor)
+        return self._caller.actor if actor is None else check_name("actor", actor)
 
     def _scope(self, scope: str | None) -> str:
-        return self._runtime.scope if scope is None else check_name("scope", scope)
+        return self._caller.scope if scope is None else check_name("scope", scope)
 
 
 class AsyncWorkspace:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.blocking = Workspace(runtime)
+    def __init__(self, caller: Caller) -> None:
+        self.blocking = Workspace(caller)
 
     save = awaited(Workspace.save)
     get = awaited(Workspace.get)
@@ -307,6 +316,7 @@ class AsyncWorkspace:
     diff = awaited(Workspace.diff)
     list = awaited(Workspace.list)
     record = awaited(Workspace.record)
+    record_many = awaited(Workspace.record_many)
     get_record = awaited(Workspace.get_record)
     records = awaited(Workspace.records)
     pin = awaited(Workspace.pin)
@@ -336,9 +346,8 @@ class RunWorkspace:
         tags: Iterable[str] = (),
     ) -> Artifact:
         """Save content under a name, as `outlast.workspace.save` does. Raises NameInvalid, ValueRefused."""
-        from outlast.runs.artifact_saves import save_from_run
 
-        def given(run: RunRow) -> Draft:
+        def given(run: RunRow) -> ArtifactDraft:
             return artifacts.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
 
         return save_from_run(self._execution, self._frame(), given, content)
@@ -348,12 +357,10 @@ class RunWorkspace:
 
         By its name it is the newest version now, which on replay may be another one: a body keeps refs.
         """
-        from outlast.runs.saves import kept_by
-
         attempt = self._frame().attempt
-        runtime = self._execution.runtime
-        scope = runtime.row(self._execution.id).scope
-        return artifacts.get(runtime, scope, ref, kept_by(attempt).artifacts)
+        home = self._execution.executor.home
+        scope = run_row(home, self._execution.id).scope
+        return artifacts.get(home, scope, ref, kept_by(attempt).artifacts)
 
     def record(
         self,
@@ -372,23 +379,16 @@ class RunWorkspace:
 
         In the body it is known by its kind and its text: the same one again on replay is the first one.
         """
-        from outlast.workspace.records import Said, record_from_run
-
-        said = Said(kind, text, refs, tags, pinned, task, at, source, redact)
+        said = RecordFields(kind, text, refs, tags, pinned, task, at, source, redact)
         return record_from_run(self._execution, self._frame(), said)
 
     def get_record(self, ref: str) -> Record:
         """A record by its ref; in a step also one that the step made. Raises RecordNotFound."""
-        from outlast.runs.saves import kept_by
-        from outlast.workspace import records
-
-        return records.get(self._execution.runtime, ref, kept_by(self._frame().attempt))
+        return records.get(self._execution.executor.home, ref, kept_by(self._frame().attempt))
 
     def link(self, source: str, relation: str, target: str, note: str = "", *, redact: bool = False) -> Link:
         """Link two refs as `outlast.workspace.link` does; in a step also what the step made."""
-        from outlast.workspace.links import Said, link_from_run
-
-        return link_from_run(self._execution, self._frame(), Said(source, relation, target, note, redact))
+        return link_from_run(self._execution, self._frame(), LinkFields(source, relation, target, note, redact))
 
     def recall(
         self,
@@ -398,15 +398,15 @@ class RunWorkspace:
         kinds: Iterable[str] | None = None,
         task: str | None = None,
         limit: int | None = None,
-        tokens_of: Callable[[str], int] | None = None,
+        tokens_of: Callable[[str], Any] | str | None = None,
         embed: Embed | None = None,
     ) -> ContextPack:
         """What of the run's scope matters for a goal, as `outlast.workspace.recall` says.
 
         It is what matters now: on replay it may be other things. A body that must get the same again asks in a step.
         """
-        runtime = self._execution.runtime
-        scope = runtime.row(self._execution.id).scope
-        return Workspace(runtime).recall(
+        caller = self._execution.executor.caller
+        scope = run_row(caller.home, self._execution.id).scope
+        return Workspace(caller).recall(
             goal, budget, kinds=kinds, task=task, limit=limit, tokens_of=tokens_of, embed=embed, scope=scope
         )

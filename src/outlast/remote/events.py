@@ -1,22 +1,31 @@
-"""The events of a run of a server as they come: taken up again where the line broke off, none lost and none doubled."""
+"""The events of a run of a server as they come: taken up again where the line broke off, none lost and none doubled.
+
+Files that gave way at a server: what is known of them, and the way to their content.
+
+Transcripts of a server's runs, read piece by piece.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from outlast.errors import ReplyInvalid
-from outlast.remote.errors import error_of
-from outlast.remote.line import Broken, in_path
-from outlast.remote.values import reading, value_of
+from outlast.commands.logs import CommandLog
+from outlast.errors import IntegrityBroken, ReplyInvalid, ServerUnreachable
+from outlast.remote.calls import reading, value_of
+from outlast.remote.line import Broken, error_of, in_path
+from outlast.runs.displaced import Displaced
 from outlast.runs.receipt import Event
 from outlast.values.codec import decode
+from outlast.values.digest import digest
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line
+
 
 T = TypeVar("T")
 STREAM = "text/event-stream"
@@ -149,3 +158,61 @@ async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Eve
                 return
             except Broken as broken:
                 await asyncio.sleep(following.pause(broken))
+
+
+class _DisplacedJson(msgspec.Struct):
+    run_id: str
+    seq: int
+    step: str
+    path: str
+    digest: str
+    at: datetime
+
+
+@reading()
+def displaced_of(line: Line, raw: bytes) -> Displaced:
+    """What is known of a file that gave way; its content is asked for when it is read."""
+    said = msgspec.json.decode(raw, type=_DisplacedJson)
+    return Displaced(**msgspec.structs.asdict(said), read=lambda: _content(line, said))
+
+
+def _content(line: Line, said: _DisplacedJson) -> Iterator[bytes]:
+    """Raises IntegrityBroken when it is not what its digest says."""
+    path = f"/v1/runs/{in_path(said.run_id)}/displaced/content"
+    content = line.ask("GET", path, query={"path": said.path, "seq": said.seq}).raw
+    if digest(content) != said.digest:
+        raise IntegrityBroken(f"{said.path} that gave way", "its content was changed")
+    yield content
+
+
+class _LogJson(msgspec.Struct):
+    step: str
+    attempt: int
+    status: str
+    exit: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    size_bytes: int | None
+    incomplete: str
+    masked: int | None
+
+
+@reading()
+def log_of(line: Line, run_id: str, raw: bytes) -> CommandLog:
+    """What is known of a transcript, and the way to it."""
+    said = msgspec.json.decode(raw, type=_LogJson)
+    return CommandLog(**msgspec.structs.asdict(said), read=lambda: _pieces(line, run_id, said))
+
+
+def _pieces(line: Line, run_id: str, said: _LogJson) -> Iterator[bytes]:
+    path, query = f"/v1/runs/{in_path(run_id)}/logs/content", {"step": said.step, "attempt": said.attempt}
+    read_bytes = 0
+    try:
+        with line.stream(path, query=query) as answer:
+            for piece in answer.iter_raw():
+                read_bytes += len(piece)
+                if said.size_bytes is not None and read_bytes > said.size_bytes:
+                    raise IntegrityBroken(f"the transcript of {said.step}", "it is longer than was said")
+                yield piece
+    except Broken as broken:
+        raise broken.error or ServerUnreachable(line.url, line.patience.deadline_seconds, 1, broken.why) from broken

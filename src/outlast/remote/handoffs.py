@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
 from outlast.handoffs import settle as settling
 from outlast.handoffs.contract import contract_of
-from outlast.handoffs.find import Asked
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
-from outlast.ledger.verdict import Verdict
+from outlast.ledger.verdict import unaccepted
 from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
-from outlast.remote.calls import Given, all_items, cursor_at, embedded_only, items, like, read, write
-from outlast.remote.observe import Looking, Wanted, When
-from outlast.remote.values import handoff_of, recovered_of, value_of
+from outlast.remote.calls import (
+    Given,
+    all_items,
+    cursor_at,
+    embedded_only,
+    handoff_of,
+    items,
+    like,
+    read,
+    recovered_of,
+    value_of,
+    write,
+)
+from outlast.remote.observe import ObservedCall, ObserveQuery, When
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import StepHandoff
     from outlast.remote.line import Line
-    from outlast.remote.place import Ashore
+    from outlast.runs.live import Executor
 
 _SETTLING = ("outcome", "actor", "evidence", "acknowledged", "missing", "override", "note", "operation_id")
 HERE_ONLY = "do it where the home is: `outlast handoff export`, `outlast handoff import`"
@@ -32,10 +43,10 @@ HERE_ONLY = "do it where the home is: `outlast handoff export`, `outlast handoff
 class RemoteHandoffs(Handoffs):
     """Store, recover, claim and settle handoffs of a server. What is not here works as it does embedded."""
 
-    _runtime: Ashore
+    _executor: Executor
 
-    def __init__(self, line: Line, runtime: Ashore) -> None:
-        self._line, self._runtime = line, runtime
+    def __init__(self, line: Line, executor: Executor) -> None:
+        self._line, self._executor = line, executor
 
     @like(Handoffs.store)
     def store(self, given: Given) -> Handoff:
@@ -43,7 +54,7 @@ class RemoteHandoffs(Handoffs):
         contract = contract_of(**{name: given.pop(name) for name in _FIELDS})
         given["claim_id"] = _claim(given["claim_id"])
         _number("expected_revision", given["expected_revision"])
-        wanted = Wanted(Asked(scope, contract.anchor))
+        wanted = ObserveQuery(HandoffQuery(scope, contract.anchor))
         looking, body = self._looking("store", given, wanted), given | contract_json(contract)
         stored = handoff_of(looking.storing("/v1/handoff/store", body, contract, bind=given.pop("bind")).raw)
         wanted.refuse_other(stored)
@@ -51,16 +62,16 @@ class RemoteHandoffs(Handoffs):
 
     @like(Handoffs.recover)
     def recover(self, given: Given) -> Recovered:
-        names = ("anchor", "handoff_id", "file_path", "repo_root", "symbol", "tenant_id", "scope", "revision")
+        names = ("anchor", "handoff_id", "file_path", "repo_root", "symbol", "tenant_id", "scope", "revision", "branch")
         asked = self._asked(**{name: given[name] for name in names})
         if given["anchor"] is None and given["handoff_id"] is None:
             given["anchor"] = self._near(given)
-            given["file_path"] = given["symbol"] = None
-            asked = asked._replace(anchor=given["anchor"], file_path=None, symbol=None)
+            given["file_path"] = given["symbol"] = given["branch"] = None
+            asked = asked._replace(anchor=given["anchor"], file_path=None, symbol=None, branch=None)
         given |= {"accept": _words("accept", given["accept"]), "claim_id": _claim(given["claim_id"])}
         self._check(given, claim=given["claim"])
         agree = agreed(given, runs=bool(given["run_checks"]))
-        wanted = Wanted(asked, checks=bool(given["run_checks"]), agree=agree)
+        wanted = ObserveQuery(asked, checks=bool(given["run_checks"]), agree=agree)
         return self._recovered("/v1/handoff/recover", given, "recover", wanted)
 
     @like(Handoffs.verify)
@@ -69,24 +80,24 @@ class RemoteHandoffs(Handoffs):
         wanted = self._wanted(given, checks=True, agree=agreed(given, runs=True))
         return self._recovered("/v1/handoff/verify", given, "verify", wanted)
 
-    def _recovered(self, path: str, given: Given, when: When, wanted: Wanted) -> Recovered:
+    def _recovered(self, path: str, given: Given, when: When, wanted: ObserveQuery) -> Recovered:
         looking = self._looking(when, given, wanted)
         got = looking.seen(recovered_of(looking.about_handoffs(path, given).raw))
         if got.claim is not None:
             self._line.take(got.claim.id)
         return got
 
-    def _wanted(self, given: Given, *, checks: bool = False, agree: str | None = None) -> Wanted:
+    def _wanted(self, given: Given, *, checks: bool = False, agree: str | None = None) -> ObserveQuery:
         """What a call that names an anchor asks for."""
         asked = self._asked(given["anchor"], repo_root=given["repo_root"], scope=given["scope"])
-        return Wanted(asked, checks, agree)
+        return ObserveQuery(asked, checks, agree)
 
     def _check(self, given: Given, *, claim: bool) -> None:
         """Raises what embedded is raised before anything is looked for."""
         from outlast.handoffs.recover import Recovering, check
 
         said = {name: given[name] for name in ("take", "accept", "why", "operation_id")}
-        check(self._runtime, Recovering(actor=self._actor(given["actor"]), claim=claim, **said))
+        check(self._executor.home, Recovering(actor=self._actor(given["actor"]), claim=claim, **said))
 
     @like(Handoffs.claim)
     def claim(self, given: Given) -> HandoffClaim:
@@ -106,20 +117,20 @@ class RemoteHandoffs(Handoffs):
     def settle(self, given: Given) -> Settlement:
         given |= {name: _words(name, given[name]) for name in ("acknowledged", "missing")}
         given |= {"evidence": _reports(given["evidence"]), "claim_id": _claim(given["claim_id"])}
-        settling.check(self._runtime, settling.Settling(**{name: given[name] for name in _SETTLING}))
+        settling.check(self._executor.home, settling.Settling(**{name: given[name] for name in _SETTLING}))
         runs = bool(given["run_checks"]) and given["outcome"] == "completed"
         wanted = self._wanted(given, checks=runs, agree=agreed(given, runs=runs))
         looking = self._looking("settle", given, wanted)
         try:
             settled = value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
         except NotSettled as error:
-            settling.note_printed(self._runtime, error, looking.ran)
+            settling.note_printed(self._executor.home, error, looking.ran)
             raise
         _refuse_other(settled.anchor, given["anchor"])
         return settled
 
-    def _looking(self, when: When, given: Given, wanted: Wanted) -> Looking:
-        return Looking(self._line, self._runtime, when, self._actor(given.get("actor")), wanted)
+    def _looking(self, when: When, given: Given, wanted: ObserveQuery) -> ObservedCall:
+        return ObservedCall(self._line, self._executor, when, self._actor(given.get("actor")), wanted)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -128,7 +139,7 @@ class RemoteHandoffs(Handoffs):
         handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
         if (handoff_id is None) == (anchor is None):
             raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
-        wanted = Wanted(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
+        wanted = ObserveQuery(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
         if handoff_id == "":
             raise HandoffNotFound("id ''")
         if anchor is None:
@@ -141,6 +152,16 @@ class RemoteHandoffs(Handoffs):
         found = handoff_of(raw)
         wanted.refuse_other(found)
         return found
+
+    def _get(
+        self,
+        handoff_id: str | None = None,
+        *,
+        anchor: str | None = None,
+        revision: int | None = None,
+        scope: str | None = None,
+    ) -> Handoff:
+        return self.get(handoff_id, anchor=anchor, revision=revision, scope=scope)
 
     @like(Handoffs.history)
     def history(self, given: Given) -> list[HandoffEvent]:
@@ -184,17 +205,17 @@ class RemoteHandoffs(Handoffs):
             if one.standing == "finished" or broken:
                 yield one
                 continue
-            verdict = self.recover(handoff_id=one.handoff_id, scope=one.scope, include_finished=True).verdict
-            yield replace(one, verdict=verdict, standing=self._standing(one, verdict))
+            got = self.recover(handoff_id=one.handoff_id, scope=one.scope, include_finished=True, listing=True)
+            yield replace(one, verdict=got.verdict, standing=self._standing(one, got))
 
-    def _standing(self, one: Listed, verdict: Verdict) -> Any:
+    def _standing(self, one: Listed, got: Recovered) -> Any:
         from outlast.clock import micros
 
         if one.standing in ("finished", "claimed"):
             return one.standing
-        if str(verdict) == "contested":
+        if unaccepted(got.verdict, got.accepted):
             return "contested"
-        return "expired" if micros(one.expires_at) <= self._runtime.clock.now() else "open"
+        return "expired" if micros(one.expires_at) <= self._executor.home.clock.now() else "open"
 
     # -- by file, by branch ----------------------------------------------------------------------
 
@@ -205,16 +226,18 @@ class RemoteHandoffs(Handoffs):
         """
         from outlast.files.git import branch_of
         from outlast.files.root import relative_to
+        from outlast.handoffs.unfinished import meant
 
-        root = self._runtime.eyes.root(self._runtime, given["repo_root"])
+        root = observer_of(self._executor.caller).root(self._executor.caller, given["repo_root"])
         if given["file_path"] is not None:
             return self._of_file(given, root, relative_to(root, given["file_path"], "file_path"))
         if given["symbol"] is not None:
             remedy = "give file_path too (--file)"
             raise HandoffInvalid("symbol", "it says where in a file, and no file is named", remedy)
-        branch = branch_of(root)
-        query = {"branch": branch, "scope": given["scope"]}
-        found = next(self._here(root, query), None) if branch else None
+        branch = branch_of(root) if given["branch"] is None else given["branch"]
+        query = {"branch": branch or None, "scope": given["scope"]}
+        near = self._here(root, query)
+        found = meant(near if given["branch"] is None else (each for each in near if not each.run))  # of no branch
         if found is None:
             where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
             raise HandoffNotFound(where, ", ".join(self._open_ones(given["scope"])))
@@ -222,23 +245,25 @@ class RemoteHandoffs(Handoffs):
 
     def _of_file(self, given: Given, root: Any, path: str) -> str:
         query = {"file_path": path, "symbol": given["symbol"], "scope": given["scope"]}
-        here = list(self._here(root, query))
+        here = list(dict.fromkeys(each.anchor for each in self._here(root, query)))
         words = self._asked(file_path=given["file_path"], symbol=given["symbol"]).words
         if not here:
             raise HandoffNotFound(words)
         if len(here) > 1:
-            raise HandoffAmbiguous(words, ", ".join(each.anchor for each in here))
-        return here[0].anchor
+            raise HandoffAmbiguous(words, ", ".join(here))
+        return here[0]
 
     def _here(self, root: Any, query: Given) -> Iterator[Near]:
-        """Those whose files are here: stored in this folder, or in a clone that has their commit."""
+        """Those whose files are here: stored or run in this folder, or in another clone of its repository."""
         from outlast.files.changes import text
-        from outlast.files.git import has_commit
+        from outlast.files.root import Stand
+        from outlast.handoffs.handoff import Binding
 
-        has = cache(partial(has_commit, root))
+        stand = Stand(root)
         for each in items(self._line, "/v1/handoff/near", query):
             near = value_of(each, Near)
-            if near.root in ("", text(str(root))) or (near.commit and has(near.commit)):
+            bound = Binding(root=near.root, host="", commit=near.commit, prefix=near.prefix, known_by=near.known_by)
+            if near.root in ("", text(str(root))) or stand.place_of(bound):
                 yield near
 
     def _open_ones(self, scope: str | None) -> Iterator[str]:

@@ -3,6 +3,8 @@
 Everything is safe to ask again: reading is, and every write carries an operation_id, the caller's or one made once for
 the call. Asked again is when nobody answered or a server is not up yet; what a server refuses, it refuses. No answer
 leads to another address: a redirect is refused like any other answer that is none of ours, and the key stays here.
+
+Errors of a server, made again here: the same class, code, facts and text as where they were raised.
 """
 
 from __future__ import annotations
@@ -12,18 +14,93 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from outlast.errors import ExtraMissing, NameInvalid, OutlastError, ReplyInvalid, ServerUnreachable
+import msgspec
+
+from outlast import errors
+from outlast.errors import (
+    Conflict,
+    ExtraMissing,
+    Invalid,
+    NameInvalid,
+    NotFound,
+    OutlastError,
+    Refused,
+    ReplyInvalid,
+    ServerUnreachable,
+    Unavailable,
+)
 from outlast.ids import chance, random_id
-from outlast.remote.errors import error_of, problem_in
-from outlast.values.cancel import refuse_stopped
+from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode
-from outlast.values.visible import visible
+from outlast.values.text import visible
 
 if TYPE_CHECKING:
     import httpx2
+
+
+_SHOWN = 300  # characters of an answer that is not ours
+_FAMILIES = {404: NotFound, 409: Conflict, 401: Refused, 403: Refused, 405: Refused}
+
+
+class ServerProblem(msgspec.Struct):
+    """What a server answers when something went wrong."""
+
+    code: str
+    detail: str = ""
+    advice: str = ""
+    path: str | None = None
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def problem_in(raw: bytes) -> ServerProblem | None:
+    """The problem that an answer tells of; None when it is not one of ours."""
+    try:
+        return msgspec.json.decode(raw, type=ServerProblem)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def error_of(status: int, raw: bytes, url: str) -> OutlastError:
+    """The error that a server answered with."""
+    problem = problem_in(raw)
+    family = _FAMILIES.get(status, Unavailable if status >= 500 else Invalid)
+    if problem is None:
+        shown = raw[:_SHOWN].decode("utf-8", "replace").strip()
+        said = f"{url} answered {status}" + (f": {shown}" if shown else "")
+        return family(detail=f"{said}; see that it is an Outlast server of this version")
+    return _made_again(problem, _kinds().get(problem.code, family))
+
+
+@cache
+def _kinds() -> dict[str, type[OutlastError]]:
+    """Every error of ours by its code."""
+    found = [getattr(errors, name) for name in dir(errors)]
+    return {kind.code: kind for kind in found if isinstance(kind, type) and issubclass(kind, OutlastError)}
+
+
+def _made_again(problem: ServerProblem, kind: type[OutlastError]) -> OutlastError:
+    error = errors.rebuild(kind, problem.facts)
+    if error.code == problem.code and _says(error) == (problem.detail, problem.advice):
+        return error
+    said = {"code": problem.code, "says": _literal(problem.detail), "advice": _literal(problem.advice)}
+    error.__dict__.update(said)  # of another version: its own words, in the class that is nearest
+    return error
+
+
+def _says(error: OutlastError) -> tuple[str, str] | None:
+    try:
+        return error.detail, error.what_next
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
 
 NOT_UP = (429, 502, 503, 504)
 LASTING = frozenset(
@@ -46,7 +123,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ClientPatience:
     """How long a client waits. Given as `store_options`; tests shorten it."""
 
     deadline_seconds: float = 30.0  # for a call and all its tries
@@ -77,7 +154,7 @@ class Reply:
 class Line:
     """A server, reached. Threads may share it."""
 
-    def __init__(self, url: str, key: str | None, who: Who, patience: Patience) -> None:
+    def __init__(self, url: str, key: str | None, who: Who, patience: ClientPatience) -> None:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
         self._headers = _headers(_key_around() if key is None else key, who)

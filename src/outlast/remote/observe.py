@@ -18,29 +18,32 @@ import msgspec
 
 from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
-from outlast.handoffs.find import Asked
-from outlast.handoffs.forms import read_check, read_must, rule_of
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, key_of
+from outlast.handoffs.find import HandoffQuery
+from outlast.handoffs.forms import read_check, read_must
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, must_key
+from outlast.handoffs.musts import rule_of_must
+from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.reported import refuse_odd
+from outlast.handoffs.verdict import edited_in
 from outlast.ledger.verdict import Verdict, judge
-from outlast.remote.calls import Given, write
-from outlast.remote.values import reading
+from outlast.remote.calls import Given, reading, write
+from outlast.remote.place import send_blobs
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line, Reply
-    from outlast.remote.place import Ashore
+    from outlast.runs.live import Executor
 
 LOOKS = 12  # while a handoff changes as fast as it is looked at, somebody else is at work
 When = Literal["store", "recover", "verify", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ObserveQuery:
     """What the caller asked for himself: which handoff, where its files are, and whether its checks may run."""
 
-    asked: Asked
+    asked: HandoffQuery
     checks: bool = False
     agree: str | None = None  # the digest of the commands that may run, whoever stored them
 
@@ -66,13 +69,13 @@ class Wanted:
             )
 
 
-class Looking:
+class ObservedCall:
     """One call about files: sent until the server knows what it needs to know."""
 
     def __init__(
-        self, line: Line, runtime: Ashore, when: When, by: str, wanted: Wanted, claims: str | None = None
+        self, line: Line, executor: Executor, when: When, by: str, wanted: ObserveQuery, claims: str | None = None
     ) -> None:
-        self._line, self._runtime = line, runtime
+        self._line, self._executor = line, executor
         self._shown = {} if claims is None else {"outlast-claims": claims}  # only these, and not all of the client's
         self._when, self._by, self._wanted = when, by, wanted
         self._found: dict[str, Given] = {}  # by the handoff
@@ -114,7 +117,16 @@ class Looking:
         root = self._found.get(got.handoff.id, {}).get("root")
         if got.verdict.word == "trusted" and not root:
             raise ReplyRefused(f"{got.anchor!r:.300} is to be trusted, and nobody looked at its files", "look yourself")
-        return got
+        return replace(got, diff=self._edits(got))
+
+    def _edits(self, got: Recovered) -> str:
+        """What was edited here since, where that only weakens: the server sees no file."""
+        from outlast.handoffs.renames import edits
+
+        found, paths = self._found.get(got.handoff.id, {}), edited_in(got.verdict)
+        if not paths or not found.get("root") or found["binding"] is None:
+            return ""
+        return edits(self._executor.home, got.handoff, found["root"], found["binding"], paths)
 
     def _whose(self, got: Recovered) -> Recovered:
         """The same, with whose its commands are as it is seen from here."""
@@ -141,12 +153,12 @@ class Looking:
         return named
 
     def _bound(self, contract: Contract, what: str) -> Given:
-        root = self._runtime.eyes.root(self._runtime, contract.repo_root)
+        root = observer_of(self._executor.caller).root(self._executor.caller, contract.repo_root)
         if what == "checks":
             return {"ran": self._run(contract, root, foreign.own(contract))}
-        binding = self._runtime.eyes.bind(self._runtime, contract, root)
+        binding = observer_of(self._executor.caller).bind(self._executor.caller, contract, root)
         assert binding is not None
-        self._runtime.send_blobs(binding.blobs)
+        send_blobs(self._executor.home, binding.blobs)
         return {"binding": binding}
 
     def _look(self, first: LookFirst) -> None:
@@ -169,19 +181,19 @@ class Looking:
         self._checks = handoff.acceptance_checks
 
     def _sighting(self, handoff: Handoff, *, with_checks: bool) -> Given:
-        eyes, runtime = self._runtime.eyes, self._runtime
-        root = eyes.place(runtime, handoff, self._wanted.asked.repo_root)
+        eyes, caller = observer_of(self._executor.caller), self._executor.caller
+        root = eyes.place(caller, handoff, self._wanted.asked.repo_root)
         if root is None:
-            return {"handoff_id": handoff.id}
+            return {"handoff_id": handoff.id, "here": eyes.elsewhere(caller, handoff)}
         ran = self._run(handoff, root, self._leave(handoff)) if with_checks else None
-        seen = eyes.observe(runtime, handoff, root)  # after the checks: they may write files
+        seen = eyes.observe(caller.home, handoff, root)  # after the checks: they may write files
         musts = {
-            key_of(form): eyes.broken(runtime, handoff, form, root)
-            for _, form in handoff.musts
-            if rule_of(form) is not None
+            must_key(name, form): eyes.broken(caller.home, handoff, (name, form), root)
+            for name, form in handoff.musts
+            if rule_of_must(name, form, handoff.binding) is not None
         }
         said = {"handoff_id": handoff.id, "root": str(root), "binding": seen.binding, "relation": seen.relation}
-        return said | {"musts": musts, "ran": ran}
+        return said | {"musts": musts, "ran": ran, "renamed": seen.renamed}
 
     def _leave(self, handoff: Handoff) -> foreign.Leave:
         """Raises ForeignCommands."""
@@ -189,9 +201,9 @@ class Looking:
 
     def _run(self, about: Contract, root: Path, leave: foreign.Leave) -> list[Given]:
         between = self._renewal(about) if self._line.claims else None
-        runtime, eyes = self._runtime, self._runtime.eyes
-        self.ran = eyes.run_checks(runtime, about, root, leave=leave, when=self._when, by=self._by, between=between)
-        runtime.send_blobs(each.output for each in self.ran if each.output)
+        executor, eyes = self._executor, observer_of(self._executor.caller)
+        self.ran = eyes.run_checks(executor, about, root, leave=leave, when=self._when, by=self._by, between=between)
+        send_blobs(executor.home, [each.output for each in self.ran if each.output])
         return [_told(each) for each in self.ran]
 
     def _renewal(self, about: Contract) -> Callable[[], None]:

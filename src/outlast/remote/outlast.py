@@ -16,29 +16,39 @@ from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.python.awaited import _to_its_end
+from outlast.python.awaited import AsyncStarted, Started, _to_its_end
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import AsyncOutlast, Outlast
 from outlast.python.shared import Shared, url_of
-from outlast.python.started import AsyncStarted, Started
 from outlast.remote import events as client_events
-from outlast.remote.calls import Given, all_items, checked_json, cursor_at, embedded_only, items, like, read, write
-from outlast.remote.line import Line, Patience, Who
-from outlast.remote.place import Ashore
+from outlast.remote.calls import (
+    Given,
+    all_items,
+    checked_json,
+    cursor_at,
+    embedded_only,
+    items,
+    like,
+    read,
+    value_of,
+    write,
+)
+from outlast.remote.line import ClientPatience, Line, Who
+from outlast.remote.place import close_client, open_client
 from outlast.remote.runs import Runs
-from outlast.remote.values import value_of
 from outlast.runs.options import Options
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import STATUSES, Outcome, RunRecord
 from outlast.runs.timeline import TimelineItem
-from outlast.values.threads import begin
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
-    from outlast.care.audit.model import Audit
+    from outlast.care.audit.flow import Audit
     from outlast.care.verify import Verification
-    from outlast.commands.logs import Log
+    from outlast.commands.logs import CommandLog
     from outlast.python.handoffs import AsyncHandoffs
+    from outlast.python.inbox import Inbox
     from outlast.python.sessions import AsyncSessions
     from outlast.python.tasks import AsyncTasks
     from outlast.python.workspace import AsyncWorkspace
@@ -48,7 +58,6 @@ if TYPE_CHECKING:
     from outlast.remote.workspace import RemoteWorkspace
     from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
-    from outlast.runs.inbox import InboxItem
     from outlast.runs.outputs import Output
     from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.waits.interrupt import Interrupt
@@ -79,8 +88,8 @@ class RemoteShared(Shared):
     ) -> None:
         who = Who(tenant, scope, actor)
         self._line = Line(url_of(home), key, who, _patience(store_options or {}))
-        self._runtime: Ashore = Ashore(self._line, who, clock, ids, settings)
-        self._runs = Runs(self._line, self._runtime)
+        self._executor = open_client(self._line, who, clock, ids, settings)
+        self._runs = Runs(self._line, self._executor.home)
 
     @property
     def home(self) -> Path:
@@ -183,13 +192,13 @@ class RemoteShared(Shared):
 
     @like(Shared.displaced)
     def displaced(self, given: Given) -> list[Displaced]:
-        from outlast.remote.displaced import displaced_of
+        from outlast.remote.events import displaced_of
 
         return [displaced_of(self._line, each) for each in all_items(self._line, f"{RUN}/displaced", given)]
 
     @like(Shared.logs)
-    def logs(self, given: Given) -> list[Log]:
-        from outlast.remote.logs import log_of
+    def logs(self, given: Given) -> list[CommandLog]:
+        from outlast.remote.events import log_of
 
         found = all_items(self._line, f"{RUN}/logs", given)
         return [log_of(self._line, given["run_id"], each) for each in found]
@@ -207,10 +216,15 @@ class RemoteShared(Shared):
         return read(self._line, "/v1/interrupts/{interrupt_id}", given, Interrupt)
 
     @like(Shared.inbox)
-    def inbox(self, given: Given) -> list[InboxItem]:
+    def inbox(self, given: Given) -> Inbox:
+        from outlast.python.inbox import inbox_of
+        from outlast.remote.handoffs import RemoteHandoffs
         from outlast.runs.inbox import InboxItem
 
-        return [value_of(each, InboxItem) for each in all_items(self._line, "/v1/inbox", given)]
+        waits = [value_of(each, InboxItem) for each in all_items(self._line, "/v1/inbox", given)]
+        return inbox_of(
+            waits, RemoteHandoffs(self._line, self._executor), given["assignee"], given["type"]
+        )  # judged by the files that are here
 
     @like(Shared.due)
     def due(self, given: Given) -> list[Due]:
@@ -220,6 +234,9 @@ class RemoteShared(Shared):
 
     @like(Shared.plan)
     def plan(self, given: Given) -> Plan:
+        from outlast.home.acceptance import supposed
+
+        given["accept"] = supposed(given["accept"], given["partial"]).codes
         return read(self._line, f"{RUN}/plan", given, Plan)
 
     @like(Shared.check_writable)
@@ -233,7 +250,7 @@ class RemoteShared(Shared):
     @like(Shared.audit)
     def audit(self, given: Given) -> Audit:
         from outlast.care.audit.audit import audit_flow, names_a_flow
-        from outlast.care.audit.model import Audit
+        from outlast.care.audit.flow import Audit
 
         target = given["flow_or_run"]
         if isinstance(target, Flow | FlowFile):
@@ -264,7 +281,7 @@ class RemoteShared(Shared):
 
     @like(Shared.listen)
     def listen(self, given: Given) -> None:
-        self._runtime.sink, self._runtime.tell = given["output"], given["notes"] or nobody
+        self._executor.home.tell = given["notes"] or nobody  # commands print where the server is
 
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """None: what a server executes is not executed here."""
@@ -294,7 +311,7 @@ class RemoteShared(Shared):
         return {}  # nothing runs in this process
 
     def _let_go(self) -> None:
-        self._runtime.close()
+        close_client(self._executor)
         self._line.close()
 
 
@@ -306,28 +323,28 @@ class RemoteOutlast(RemoteShared, Outlast):
         """Contracts for whoever continues; files are looked at here."""
         from outlast.remote.handoffs import RemoteHandoffs
 
-        return RemoteHandoffs(self._line, self._runtime)
+        return RemoteHandoffs(self._line, self._executor)
 
     @property
     def sessions(self) -> RemoteSessions:
         """Conversations."""
         from outlast.remote.sessions import RemoteSessions
 
-        return RemoteSessions(self._line, self._runtime)
+        return RemoteSessions(self._line, self._executor.caller)
 
     @property
     def workspace(self) -> RemoteWorkspace:
         """Content that outlives a run."""
         from outlast.remote.workspace import RemoteWorkspace
 
-        return RemoteWorkspace(self._line, self._runtime)
+        return RemoteWorkspace(self._line, self._executor.caller)
 
     @property
     def tasks(self) -> RemoteTasks:
         """Tasks of a host."""
         from outlast.remote.tasks import RemoteTasks
 
-        return RemoteTasks(self._line, self._runtime)
+        return RemoteTasks(self._line, self._executor)
 
     def run(
         self,
@@ -417,7 +434,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         from outlast.python.handoffs import AsyncHandoffs
         from outlast.remote.handoffs import RemoteHandoffs
 
-        return _twin(AsyncHandoffs, RemoteHandoffs(self._line, self._runtime))
+        return _twin(AsyncHandoffs, RemoteHandoffs(self._line, self._executor))
 
     @property
     def sessions(self) -> AsyncSessions:
@@ -425,7 +442,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         from outlast.python.sessions import AsyncSessions
         from outlast.remote.sessions import RemoteSessions
 
-        return _twin(AsyncSessions, RemoteSessions(self._line, self._runtime))
+        return _twin(AsyncSessions, RemoteSessions(self._line, self._executor.caller))
 
     @property
     def workspace(self) -> AsyncWorkspace:
@@ -433,7 +450,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         from outlast.python.workspace import AsyncWorkspace
         from outlast.remote.workspace import RemoteWorkspace
 
-        return _twin(AsyncWorkspace, RemoteWorkspace(self._line, self._runtime))
+        return _twin(AsyncWorkspace, RemoteWorkspace(self._line, self._executor.caller))
 
     @property
     def tasks(self) -> AsyncTasks:
@@ -441,7 +458,7 @@ class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
         from outlast.python.tasks import AsyncTasks
         from outlast.remote.tasks import RemoteTasks
 
-        return _twin(AsyncTasks, RemoteTasks(self._line, self._runtime))
+        return _twin(AsyncTasks, RemoteTasks(self._line, self._executor))
 
     async def run(
         self,
@@ -523,9 +540,9 @@ def _twin(kind: type[T], blocking: Any) -> T:
     return made
 
 
-def _patience(given: Mapping[str, Any]) -> Patience:
+def _patience(given: Mapping[str, Any]) -> ClientPatience:
     try:
-        return Patience(**given)
+        return ClientPatience(**given)
     except TypeError as error:
-        known = ", ".join(Patience.__dataclass_fields__)
+        known = ", ".join(ClientPatience.__dataclass_fields__)
         raise NameInvalid("store_options", str(dict(given))[:200], f"over HTTP it may have {known}") from error

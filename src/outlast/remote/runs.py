@@ -9,17 +9,17 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
+from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
-from outlast.remote.values import outcome_of
 from outlast.runs.options import Options
 from outlast.runs.run import Outcome
-from outlast.values.cancel import STOP, refuse_stopped
+from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
 
 if TYPE_CHECKING:
+    from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
     from outlast.remote.line import Line
-    from outlast.remote.place import Ashore
 
 FIRST_LOOK = 1.0  # seconds: a run that is shorter is told whole at once
 OF_THE_CLIENT = ("wait", "returns")  # options that no server is told
@@ -29,8 +29,8 @@ WHEN_AWAITED = 1.0  # one who is awaited may be cancelled, and looks up more oft
 class Runs:
     """The runs of a server, as a client starts and waits for them."""
 
-    def __init__(self, line: Line, runtime: Ashore) -> None:
-        self._line, self._runtime = line, runtime
+    def __init__(self, line: Line, home: Home) -> None:
+        self._line, self._home = line, home
 
     def begin(
         self,
@@ -42,8 +42,10 @@ class Runs:
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
+        from outlast.runs.start import pack_inputs
+
         spec, unheard = flow.spec, list[int]()
-        inputs = decode(self._runtime.pack_inputs(spec, spec.bind(args, kwargs)))
+        inputs = decode(pack_inputs(spec, spec.bind(args, kwargs)))
         body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
         with _goes_on(""):
             query = {"wait": look}
@@ -52,7 +54,7 @@ class Runs:
         if not unheard:  # else it may be our own: our first word was heard, and its answer was not
             _refuse_held(found, options)
         for note in found.notes if not found.replayed else ():
-            self._runtime.warn(note)
+            self._home.warn(note)
         return found
 
     def resume(

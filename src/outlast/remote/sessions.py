@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import EmbeddedOnly
 from outlast.python.sessions import Sessions
-from outlast.remote.calls import Given, cursor_at, items, like, read, write
+from outlast.remote.calls import Given, cursor_at, items, like, page_of, read, value_of, write
 from outlast.remote.line import in_path
-from outlast.remote.values import page_of, value_of
 from outlast.sessions import drafts as session_drafts
 from outlast.sessions.drafts import number
 from outlast.sessions.session import Memo, Message, Session, Window
 
 if TYPE_CHECKING:
+    from outlast.home.caller import Caller
     from outlast.remote.line import Line
-    from outlast.remote.place import Ashore
 
 ONE = "/v1/sessions/{session_id}"
 
@@ -23,8 +22,8 @@ ONE = "/v1/sessions/{session_id}"
 class RemoteSessions(Sessions):
     """Conversations of a server."""
 
-    def __init__(self, line: Line, runtime: Ashore) -> None:
-        self._line, self._runtime = line, runtime
+    def __init__(self, line: Line, caller: Caller) -> None:
+        self._line, self._caller = line, caller
 
     @like(Sessions.open)
     def open(self, given: Given) -> Session:

@@ -12,10 +12,21 @@ from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
 from outlast.home.place import check_name
 from outlast.python.tasks import Tasks, TaskSession
-from outlast.remote.calls import Given, checked_json, cursor_at, items, like, read, write
+from outlast.remote.calls import (
+    Given,
+    checked_json,
+    cursor_at,
+    handoff_of,
+    items,
+    like,
+    read,
+    reading,
+    recovered_of,
+    value_of,
+    write,
+)
 from outlast.remote.handoffs import agreed, contract_json
-from outlast.remote.observe import Looking, Wanted, When
-from outlast.remote.values import handoff_of, reading, recovered_of, value_of
+from outlast.remote.observe import ObservedCall, ObserveQuery, When
 from outlast.sessions import drafts as session_drafts
 from outlast.sessions.drafts import number
 from outlast.tasks.bridge import OURS, STORING, Of
@@ -24,7 +35,7 @@ from outlast.values.codec import decode
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line
-    from outlast.remote.place import Ashore
+    from outlast.runs.live import Executor
 
 ONE = "/v1/tasks/{task_id}"
 
@@ -42,18 +53,18 @@ class _With(msgspec.Struct):
 class RemoteTaskSession(TaskSession):
     """One worker at one task of a server. Its claim is shown with each call."""
 
-    _runtime: Ashore
+    _executor: Executor
 
-    def __init__(self, line: Line, runtime: Ashore, of: Of) -> None:
-        self._line, self._runtime, self._of, self._run_claim = line, runtime, of, ""
+    def __init__(self, line: Line, executor: Executor, of: Of) -> None:
+        self._line, self._executor, self._of, self._run_claim = line, executor, of, ""
 
     def _whose(self) -> Given:
         of = self._of
         return {"task_id": of.task, "scope": of.scope, "actor": of.actor, "claim_id": self.claim_id}
 
-    def _looking(self, when: When, *, checks: bool = False, agree: str | None = None) -> Looking:
-        wanted = Wanted(self._of.asked, checks, agree)
-        return Looking(self._line, self._runtime, when, self.actor, wanted, claims=self.claim_id or "")
+    def _looking(self, when: When, *, checks: bool = False, agree: str | None = None) -> ObservedCall:
+        wanted = ObserveQuery(self._of.asked, checks, agree)
+        return ObservedCall(self._line, self._executor, when, self.actor, wanted, claims=self.claim_id or "")
 
     def _took(self, claim: HandoffClaim | None) -> None:
         of_run = claim is not None and claim.run_id != ""
@@ -87,7 +98,7 @@ class RemoteTaskSession(TaskSession):
         raw = looking.storing(f"{ONE}/pause", said | options | self._whose(), contract, bind=bind).raw
         got = value_of(raw, _With)
         handoff = handoff_of(got.handoff)
-        Wanted(self._of.asked).refuse_other(handoff)
+        ObserveQuery(self._of.asked).refuse_other(handoff)
         self._took(None)
         return TaskPaused(got.task, handoff, got.stopping, got.notes)
 
@@ -118,7 +129,7 @@ class RemoteTaskSession(TaskSession):
         except NotSettled as error:
             from outlast.handoffs.settle import note_printed
 
-            note_printed(self._runtime, error, looking.ran)
+            note_printed(self._executor.home, error, looking.ran)
             raise
         self._took(None)
         return done
@@ -154,10 +165,10 @@ def _context(raw: bytes) -> TaskContext:
 class RemoteTasks(Tasks):
     """Tasks of a server: open one, and pause, resume and complete it in its session."""
 
-    _runtime: Ashore
+    _executor: Executor
 
-    def __init__(self, line: Line, runtime: Ashore) -> None:
-        self._line, self._runtime = line, runtime
+    def __init__(self, line: Line, executor: Executor) -> None:
+        self._line, self._executor = line, executor
 
     @like(Tasks.open)
     def open(self, given: Given) -> TaskSession:
@@ -168,13 +179,13 @@ class RemoteTasks(Tasks):
         if given["session"] != "":
             check_name("session", given["session"])
         write(self._line, f"{ONE}/open", given)
-        return RemoteTaskSession(self._line, self._runtime, of)
+        return RemoteTaskSession(self._line, self._executor, of)
 
     @like(Tasks.session)
     def session(self, given: Given) -> TaskSession:
         of = self._of(**given)
         read(self._line, ONE, {"task_id": of.task, "scope": of.scope}, Task)
-        return RemoteTaskSession(self._line, self._runtime, of)
+        return RemoteTaskSession(self._line, self._executor, of)
 
     @like(Tasks.get)
     def get(self, given: Given) -> Task:

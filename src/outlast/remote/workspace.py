@@ -1,33 +1,81 @@
-"""The workspace of a server: the surface of `outlast.workspace`; content is streamed, and checked on both ends."""
+"""The workspace of a server: the surface of `outlast.workspace`; content is streamed, and checked on both ends.
+
+Fitting a server's pack to a tokenizer that only its client has: ask for more or less until it fits.
+"""
 
 from __future__ import annotations
 
 import io
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
-from outlast.errors import EmbeddedOnly, IntegrityBroken, ValueRefused
+from outlast.errors import BudgetTooSmall, EmbeddedOnly, IntegrityBroken, ValueRefused
 from outlast.python.workspace import Workspace
-from outlast.remote.calls import Given, all_items, cursor_at, items, like, read, write
+from outlast.remote.calls import Given, all_items, cursor_at, items, like, page_of, read, value_of, write
 from outlast.remote.line import Broken
-from outlast.remote.values import value_of
 from outlast.sessions.drafts import number
-from outlast.workspace import checkpoints
+from outlast.values.tokenizer import TokensOf, counter
+from outlast.workspace import checkpoint
 from outlast.workspace.artifact import Artifact
 from outlast.workspace.artifacts import draft
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import pieces_of, stream_of
 from outlast.workspace.link import Link
-from outlast.workspace.recall.pack import ContextPack
+from outlast.workspace.recall.pack import ContextPack, line_of
 from outlast.workspace.record import Record
 from outlast.workspace.why import Why
 
 if TYPE_CHECKING:
+    from outlast.home.caller import Caller
     from outlast.remote.line import Line
-    from outlast.remote.place import Ashore
+
+
+TRIES = 5
+NEAR = 0.95  # of the budget: no more is asked for
+
+
+def fitted(ask: Callable[[int], ContextPack], budget: int, tokens_of: TokensOf) -> ContextPack:
+    """The fullest pack found that is within the budget as `tokens_of` counts it. Raises BudgetTooSmall."""
+    asked, best, least = budget, None, 0
+    for _ in range(TRIES):
+        pack, asked = _asked(ask, asked)
+        count = tokens_of(pack.prompt()) if pack.entries else 0
+        if count <= budget:
+            best = pack if best is None or len(pack.entries) >= len(best.entries) else best
+        if count <= budget and (count >= NEAR * budget or not _is_short(pack)):
+            break
+        least, following = count, max(int(asked * budget / max(count, 1) * 0.98), 1)
+        if following == asked:
+            break
+        asked = following
+    if best is None:
+        raise BudgetTooSmall(budget, least, sum(entry.hard for entry in pack.entries))
+    return _counted(best, budget, tokens_of)
+
+
+def _asked(ask: Callable[[int], ContextPack], asked: int) -> tuple[ContextPack, int]:
+    """The pack; when what must be there does not fit as the server counts, that alone."""
+    try:
+        return ask(asked), asked
+    except BudgetTooSmall as error:
+        return ask(error.needed), error.needed
+
+
+def _is_short(pack: ContextPack) -> bool:
+    return any(left.reason == "over_budget" for left in pack.left_out) or any(not one.whole for one in pack.entries)
+
+
+def _counted(pack: ContextPack, budget: int, tokens_of: TokensOf) -> ContextPack:
+    entries = tuple(
+        replace(entry, tokens=tokens_of("\n" + line_of(number, entry))) for number, entry in enumerate(pack.entries, 1)
+    )
+    spent = tokens_of(pack.prompt()) if entries else 0
+    return replace(pack, budget=budget, tokens=spent, entries=entries)
+
 
 SPACE = "/v1/workspace"
 PIECE = 1 << 20
@@ -37,8 +85,8 @@ IN_MEMORY = 1 << 20  # larger content waits on the disk while it is sent
 class RemoteWorkspace(Workspace):
     """Artifacts, records, links, checkpoints and recall of a server."""
 
-    def __init__(self, line: Line, runtime: Ashore) -> None:
-        self._line, self._runtime = line, runtime
+    def __init__(self, line: Line, caller: Caller) -> None:
+        self._line, self._caller = line, caller
 
     # -- artifacts -------------------------------------------------------------------------------
 
@@ -103,9 +151,20 @@ class RemoteWorkspace(Workspace):
 
         names = ("kind", "text", "refs", "tags", "pinned", "task", "at", "source", "redact")
         given |= {name: _listed(given[name]) for name in ("refs", "tags")}
-        said = records.Said(**{name: given[name] for name in names})
-        records.draft(self._runtime, self._scope(given["scope"]), said, self._who(given["actor"]))
+        said = records.RecordFields(**{name: given[name] for name in names})
+        records.draft(self._caller.home, self._scope(given["scope"]), said, self._who(given["actor"]))
         return value_of(write(self._line, f"{SPACE}/records", given).raw, Record)
+
+    @like(Workspace.record_many)
+    def record_many(self, given: Given) -> Any:
+        from outlast.workspace import records as record_many
+
+        scope, who = self._scope(given["scope"]), self._who(given["actor"])
+        if not record_many.drafts(self._caller.home, scope, given["records"], who, redact=given["redact"]):
+            return []
+        given["records"] = [dict(each) for each in given["records"]]
+        reply = write(self._line, f"{SPACE}/records/many", given)
+        return [value_of(each, Record) for each in page_of(reply.raw)[0]]
 
     @like(Workspace.get_record)
     def get_record(self, given: Given) -> Record:
@@ -121,10 +180,10 @@ class RemoteWorkspace(Workspace):
 
     @like(Workspace.link)
     def link(self, given: Given) -> Link:
-        from outlast.workspace import links
+        from outlast.workspace import link
 
-        said = links.Said(*(given[name] for name in ("source", "relation", "target", "note", "redact")))
-        links.draft(self._runtime, self._scope(given["scope"]), said, self._who(given["actor"]))
+        said = link.LinkFields(*(given[name] for name in ("source", "relation", "target", "note", "redact")))
+        link.draft(self._caller.home, self._scope(given["scope"]), said, self._who(given["actor"]))
         return value_of(write(self._line, f"{SPACE}/links", given).raw, Link)
 
     @like(Workspace.links)
@@ -141,7 +200,7 @@ class RemoteWorkspace(Workspace):
     def checkpoint(self, given: Given) -> Checkpoint:
         given["refs"] = _listed(given["refs"])
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
-        checkpoints.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
+        checkpoint.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
         return value_of(write(self._line, f"{SPACE}/checkpoints", given).raw, Checkpoint)
 
     @like(Workspace.get_checkpoint)
@@ -160,17 +219,24 @@ class RemoteWorkspace(Workspace):
 
     @like(Workspace.recall)
     def recall(self, given: Given) -> ContextPack:
-        for name in ("tokens_of", "embed"):
-            if given.pop(name) is not None:
-                raise EmbeddedOnly(f"recall with {name}", "leave it out: the server counts and ranks by itself")
+        if given.pop("embed") is not None:
+            raise EmbeddedOnly("recall with embed", "leave it out: the server ranks by itself")
+
         from outlast.workspace.recall import recall as recalling
+
+        tokens_of = given.pop("tokens_of")
+        count = None if tokens_of is None else counter(tokens_of)
 
         kinds = given["kinds"]
         given["kinds"] = (kinds,) if isinstance(kinds, str) else _listed(kinds)
         budget, most = number("budget", given["budget"]), given["limit"]
         most = None if most is None else number("limit", most)
         recalling.wanted(given["goal"], self._scope(given["scope"]), budget, given["kinds"], given["task"], most)
-        return value_of(write(self._line, f"{SPACE}/recall", given).raw, ContextPack)
+
+        def ask(tokens: int) -> ContextPack:
+            return value_of(write(self._line, f"{SPACE}/recall", given | {"budget": tokens}).raw, ContextPack)
+
+        return ask(budget) if count is None else fitted(ask, budget, count)
 
 
 def _listed(given: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import ResourceInvalid
 from outlast.resources import provider as providers
 from outlast.resources.provider import Opened, Provider
-from outlast.values.user_code import calls_user_code
+from outlast.values.ambient import calls_user_code
 
 if TYPE_CHECKING:
     from outlast.resources.resources import Resources

@@ -18,9 +18,9 @@ from typing import Any
 
 from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from outlast.flows.spec import Inject, Signature
-from outlast.runs.context import CURRENT
+from outlast.runs.attempt import CURRENT
+from outlast.values.ambient import calls_user_code
 from outlast.values.frozen import dataclass
-from outlast.values.user_code import calls_user_code
 
 Ask = Callable[[Any], Any]
 

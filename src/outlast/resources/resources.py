@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import Refused, ResourceCycle, ResourceInvalid, ResourceMissing, ResourceNeedsLoop
+from outlast import errors
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -51,7 +51,9 @@ class Resources:
         from outlast.resources import provider as providers
 
         if (value is NOTHING) == (factory is None):
-            raise ResourceInvalid(str(key), "give either the object itself or factory=…, a function that makes it")
+            raise errors.ResourceInvalid(
+                str(key), "give either the object itself or factory=…, a function that makes it"
+            )
         if factory is not None:
             made = providers.made_by(key, factory, health, close)
         else:
@@ -90,10 +92,10 @@ class Resources:
     def _all_of(self, key: str, chain: tuple[str, ...] = ()) -> list[Provider]:
         """Its provider and those of all that it needs."""
         if key in chain:
-            raise ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
+            raise errors.ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
         provider = self.provider(key)
         if provider is None:
-            raise ResourceMissing(key, chain[-1] if chain else "")
+            raise errors.ResourceMissing(key, chain[-1] if chain else "")
         below = [each for need in provider.needs.values() for each in self._all_of(need, (*chain, key))]
         return [provider, *below]
 
@@ -153,7 +155,7 @@ class Resources:
 
     def refuse_closed(self, key: str) -> None:
         if self._closed:
-            raise Refused(detail=f"resource {key!r} is asked for and its Outlast is closed; open another one")
+            raise errors.Refused(detail=f"resource {key!r} is asked for and its Outlast is closed; open another one")
 
     def _is_fine(self, live: Opened) -> bool:
         """Whether it is healthy. If not, it is closed, and first what rests on it."""
@@ -190,7 +192,7 @@ class Resources:
             side = None
         live = side.open.get(key) if side is not None else None
         if live is None:
-            raise ResourceNeedsLoop(key)
+            raise errors.ResourceNeedsLoop(key)
         return live
 
     def on_loop(self) -> LoopResources:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
+from outlast.home.find import run_row
 from outlast.runs import claim as claims
-from outlast.runs.claim import Claim
+from outlast.runs.claim import RunClaim
 from outlast.runs.repeated import ended
 from outlast.runs.run import FINISHED, Outcome
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
 
 POLL_SECONDS = 0.05
 
@@ -22,23 +23,23 @@ POLL_SECONDS = 0.05
 class Awaited:
     """A run that is waited for: each look gives its outcome, the run itself once it can be taken up, or nothing yet."""
 
-    def __init__(self, runtime: Runtime, run_id: str, seconds: float | None, spec: FlowSpec | None = None) -> None:
-        self._runtime, self.run_id, self.seconds, self._spec = runtime, runtime.row(run_id).id, seconds, spec
+    def __init__(self, caller: Caller, run_id: str, seconds: float | None, spec: FlowSpec | None = None) -> None:
+        self._caller, self.run_id, self.seconds, self._spec = caller, run_row(caller.home, run_id).id, seconds, spec
         self._until = None if seconds is None else time.monotonic() + seconds
 
-    def look(self) -> Outcome[Any] | Claim | None:
+    def look(self) -> Outcome[Any] | RunClaim | None:
         """How it stands once nobody runs it; a run whose owner died, claimed. Raises RunSealed."""
-        row = self._runtime.row(self.run_id)
+        row = run_row(self._caller.home, self.run_id)
         if row.status not in FINISHED:
             claims.refuse_sealed(row)  # it goes on elsewhere, if it does
-        found = ended(self._runtime, self._spec, row)
+        found = ended(self._caller, self._spec, row)
         if found.status == "crashed":
             return self._taken()
         return None if found.status == "running" else found
 
-    def _taken(self) -> Claim | None:
+    def _taken(self) -> RunClaim | None:
         try:
-            return claims.claim(self._runtime, self.run_id)
+            return claims.claim(self._caller, self.run_id)
         except (RunHeld, RunFinished):  # somebody was quicker
             return None
 
@@ -51,7 +52,7 @@ class Awaited:
         return TimeoutError(f"run {self.run_id} has not ended within {self.seconds} s")
 
 
-def await_end(awaited: Awaited) -> Outcome[Any] | Claim:
+def await_end(awaited: Awaited) -> Outcome[Any] | RunClaim:
     """The outcome of a run, or the run to go on with, once nobody runs it. Raises TimeoutError."""
     if (found := awaited.look()) is not None:
         return found
@@ -62,7 +63,7 @@ def await_end(awaited: Awaited) -> Outcome[Any] | Claim:
     raise awaited.late()
 
 
-async def await_end_async(awaited: Awaited) -> Outcome[Any] | Claim:
+async def await_end_async(awaited: Awaited) -> Outcome[Any] | RunClaim:
     """The same on an event loop."""
     import asyncio
 

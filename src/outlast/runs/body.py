@@ -2,6 +2,10 @@
 
 Whatever ends a body, the last thing written is one transaction: everything that waited, the run's fact, its
 status, its result, and the release of the lease. A crash before it leaves a run that is found `crashed`.
+
+A run that failed is tried again by itself, at the failure, as often as its flow says (`@flow(retries=…)`).
+
+Between two tries it waits for a time, as in a sleep: nobody holds it, and whoever wakes runs that are due wakes it too.
 """
 
 from __future__ import annotations
@@ -17,21 +21,22 @@ from outlast import failpoints
 from outlast.clock import moment
 from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
 from outlast.home.acceptance import Acceptance as Acceptance
-from outlast.ledger.journal import Entry, Payload
+from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
-from outlast.runs import delivery, failure
+from outlast.runs import delivery, failure, journal
+from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
+from outlast.runs.call_logic import is_ours
 from outlast.runs.child import let_end
-from outlast.runs.claim import Claim
-from outlast.runs.context import CURRENT, Frame
+from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
-from outlast.runs.retrying import try_later
+from outlast.runs.journal import wait_digest
+from outlast.runs.look import waits_now
 from outlast.runs.run import Outcome
-from outlast.runs.standing import wait_digest
 from outlast.runs.stops import PERSON
-from outlast.runs.waits.interrupt import DEADLINE, is_for_people, is_told
+from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
 from outlast.values.digest import digest
@@ -40,48 +45,114 @@ from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
-    from outlast.home.home import Runtime
-    from outlast.runs.recovery import Found
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
+    from outlast.runs.recovery import FoundRun
+
+
+_RETRY_LOOK_SECONDS = 0.2
+
+
+def try_later(execution: Execution, error: BaseException) -> bool:
+    """Whether a run that this ended is tried again: that, and when, is on disk then."""
+    from outlast.runs import log  # late: most runs never need it
+
+    number = execution.ledger.retried + 1
+    call = Call("", RETRY, "", number)
+    due = execution.clock.now() + int(execution.retry.delay(number, execution.luck(call, number)) * 1_000_000)
+    if not _is_worth_it(execution, error, number, due):
+        return False
+    kept, undone = failure.record(error), execution.endings.ended_by(error)
+    facts = {"retry": number, "of": execution.retry.retries, "due": due, "error": kept}
+    facts["ended_by"] = [list(call) for call in undone]
+    execution.pen.note(execution.pen.fact("run", "retrying", facts))
+    shown = {"due": moment(due).isoformat(timespec="seconds"), "retry": number, "of": execution.retry.retries}
+    shown["error"] = f"{kept['type'].rpartition(':')[2]}: {kept['message'][:200]}"
+    execution.open_wait(call, "timer", shown, due)
+    log.say_tried_again(execution, kept, number, execution.retry.retries)
+    return True
+
+
+def _is_worth_it(execution: Execution, error: BaseException, number: int, due: int) -> bool:
+    """Not when it was called off or stopped, nor when it would be too late, nor for what would be refused again."""
+    if number > execution.retry.retries or not execution.retry.takes(error) or is_ours(error):
+        return False
+    return not execution.stopping and not (execution.deadline_at and due >= execution.deadline_at)
+
+
+def seconds_left(home: Home, outcome: Outcome[Any]) -> float | None:
+    """How long to wait here before the next try; None when there is none, or it is so long that others see to it."""
+    if outcome.status != "waiting":
+        return None
+    waits = [wait.due_at for wait in outcome.interrupts if wait.step == RETRY and wait.due_at is not None]
+    left = min(((due - moment(home.clock.now())).total_seconds() for due in waits), default=None)
+    return None if left is None or left > home.settings.sleep_in_place_seconds else max(left, 0.0)
+
+
+def wait(executor: Executor, seconds: float) -> bool:
+    """Until the next try. False when this process was asked to stop meanwhile: the run stays asleep."""
+    stops = executor.live.stops
+    while seconds > 0 and executor.live.stops == stops:
+        executor.home.clock.sleep(min(seconds, _RETRY_LOOK_SECONDS))
+        seconds -= _RETRY_LOOK_SECONDS
+    return executor.live.stops == stops
+
+
+async def wait_async(executor: Executor, seconds: float) -> bool:
+    """The same on an event loop."""
+    stops = executor.live.stops
+    while seconds > 0 and executor.live.stops == stops:
+        await executor.home.clock.sleep_async(min(seconds, _RETRY_LOOK_SECONDS))
+        seconds -= _RETRY_LOOK_SECONDS
+    return executor.live.stops == stops
 
 
 def prepare(
-    runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpec | None = None
+    executor: Executor, claimed: RunClaim, accept: Acceptance, spec: FlowSpec | None = None
 ) -> tuple[Execution, Verdict | None]:
     """Make a claimed run ready to go on. Raises Contested, giving the run back, when it may not."""
     is_new = claimed.found == "new"
     verdict: Verdict | None
     try:
-        runtime.heart.start()  # first: without it the lease would run out while the run goes on
+        executor.live.heart.start()  # first: without it the lease would run out while the run goes on
         if is_new:
-            execution = Execution(runtime, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
+            execution = Execution(executor, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
             verdict = None
         else:
-            execution, verdict = _recover(runtime, claimed, accept, spec)
+            execution, verdict = _recover(executor, claimed, accept, spec)
         execution.flow_code = spec.code if spec is not None else ""
     except BaseException:
-        claims.release(runtime, claimed, "interrupted" if is_new else claimed.found)
+        claims.release(executor.home, claimed, "interrupted" if is_new else claimed.found)
         raise
     execution.task, execution.flow = claimed.run.task, claimed.run.flow
     return execution, verdict
 
 
-def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpec | None) -> tuple[Execution, Verdict]:
+def _recover(
+    executor: Executor, claimed: RunClaim, accept: Acceptance, spec: FlowSpec | None
+) -> tuple[Execution, Verdict]:
     from outlast.runs import planning, recovery
 
     hold = claimed.hold
-    found = _find(runtime, claimed)
+    found = _find(executor.home, claimed)
     recovery.refuse_unknown_end(found)
     _accepted(found, planning.standing(found, judge(recovery.broken_reasons(found))), accept)
-    if claims.take_decisions(runtime, claimed, found.ledger):  # nothing is added to a record that nobody accepts
-        found = _find(runtime, claimed)
+    found = _with_starts(executor.home, claimed, found)
+    if claims.take_decisions(executor.home, claimed, found.ledger):  # nothing is added to a record that nobody accepts
+        found = _find(executor.home, claimed)
     suspects = _count_death(found, claimed)
-    outlook = planning.outlook(runtime, found, spec, claimed.silent_at)
+    outlook = planning.outlook(executor, found, spec, claimed.silent_at, partial=accept.partial)
     verdict = outlook.verdict
-    execution = Execution(runtime, hold, found.ledger, claimed.run.trace_id, resumed=True)
+    execution = Execution(executor, hold, found.ledger, claimed.run.trace_id, resumed=True)
     execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     for reason in _accepted(found, outlook.standing, accept):
-        facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": runtime.actor, **reason.to_dict()}
+        facts = {
+            "fingerprint": reason.fingerprint,
+            "why": accept.why,
+            "actor": executor.caller.actor,
+            **reason.to_dict(),
+        }
         execution.pen.note(execution.pen.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"death": claimed.death} if claimed.death else {}
@@ -90,7 +161,20 @@ def _recover(runtime: Runtime, claimed: Claim, accept: Acceptance, spec: FlowSpe
     return execution, verdict
 
 
-def _accepted(found: Found, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
+def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
+    """The run, with what was under way when its owner died: from now on its journal says so."""
+    if not claimed.left:
+        return found
+    from outlast.runs.under_way import unrecorded
+
+    starts = home.store.read(lambda look: unrecorded(look, found, claimed.left, claimed.hold.epoch))
+    if not starts:
+        return found
+    home.store.write(lambda tx: tx.append(claimed.hold, starts))
+    return _find(home, claimed)
+
+
+def _accepted(found: FoundRun, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
     """What contests the run and is accepted only now. Raises Contested when something of it is not."""
     from outlast.runs import planning
 
@@ -100,7 +184,7 @@ def _accepted(found: Found, standing: Iterable[Reason], accept: Acceptance) -> t
     return standing
 
 
-def _count_death(found: Found, claimed: Claim) -> set[Call]:
+def _count_death(found: FoundRun, claimed: RunClaim) -> set[Call]:
     """The calls that were under way when the owner before died; each of them knows it from now on."""
     suspects = set(found.ledger.in_flight) if claimed.found == "crashed" else set()
     if suspects:
@@ -108,34 +192,38 @@ def _count_death(found: Found, claimed: Claim) -> set[Call]:
     return suspects
 
 
-def _find(runtime: Runtime, claimed: Claim) -> Found:
+def _find(home: Home, claimed: RunClaim) -> FoundRun:
     from outlast.runs import recovery
 
-    def look(reading: Any) -> Found:
+    def look(reading: Any) -> FoundRun:
         lease = reading.lease_of(claimed.run.id)
         return recovery.find(reading, reading.run_by_id(claimed.run.id), lease)
 
-    return runtime.store.read(look)
+    return home.store.read(look)
 
 
 # -- running a body ----------------------------------------------------------------------------------
 
 
 @contextmanager
-def living(runtime: Runtime, execution: Execution) -> Iterator[Frame]:
+def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
     """The run is live in this process: its heart beats, its threads are known."""
-    runtime.enter(execution)
+    executor.live.enter(execution)
     calls.enter_process()
     try:
         yield Frame(execution)
     finally:
         calls.leave_process()
-        runtime.leave(execution)
+        executor.live.leave(execution)
+        if executor.home.recall_due:  # something was recorded
+            from outlast.workspace.recall.search import keep_up_all
+
+            keep_up_all(executor.home)
 
 
-def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
+def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
     """Run a plain body to its end and write the end. Raises what stopped it from outside."""
-    with living(runtime, execution) as frame:
+    with living(executor, execution) as frame:
         token = CURRENT.set(frame)
         try:
             result = body()
@@ -149,7 +237,7 @@ def run_plain(runtime: Runtime, execution: Execution, body: Callable[[], Any], b
             CURRENT.reset(token)
         let_end(execution, ended)
         _let_calls_end(execution, ended)
-        return end(runtime, execution, result, ended, back)
+        return end(executor.home, execution, result, ended, back)
 
 
 def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
@@ -159,7 +247,7 @@ def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
 
 
 async def run_async(
-    runtime: Runtime, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
+    executor: Executor, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
 ) -> Outcome[Any]:
     """The same for an async body, on the running loop."""
     import asyncio
@@ -168,7 +256,7 @@ async def run_async(
     from outlast.runs.call_async import in_thread
 
     watch_tasks(asyncio.get_running_loop())
-    with living(runtime, execution) as frame:
+    with living(executor, execution) as frame:
         branches = execution.branches = Branches(execution.turns())
         try:
             result = await run_body(execution, branches, body(), frame)
@@ -179,10 +267,10 @@ async def run_async(
             result, ended = None, error
         if execution.children:
             await in_thread(lambda: let_end(execution, ended))
-        return end(runtime, execution, result, ended, back)
+        return end(executor.home, execution, result, ended, back)
 
 
-def end(runtime: Runtime, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
+def end(home: Home, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
     """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
     execution.over = True
     execution.made.close()
@@ -191,15 +279,15 @@ def end(runtime: Runtime, execution: Execution, result: Any, error: BaseExceptio
     try:
         if execution.pen.severed is not None:
             raise execution.pen.severed
-        runtime.store.still_there()
-        outcome = _finish(runtime, execution, _waiting(execution, _ended(execution, result, error, back)))
+        home.store.still_there()
+        outcome = _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
     except LeaseLost as lost:
-        return _aborted(runtime, execution, lost)
+        return _aborted(home, execution, lost)
     except Severed as cut:
         severed = execution.pen.severed
         if not isinstance(severed, LeaseLost):
             raise severed or cut from None
-        return _aborted(runtime, execution, severed)
+        return _aborted(home, execution, severed)
     if outcome.status == "interrupted" and error is not None and not _is_stop(error):
         raise error
     return outcome
@@ -212,7 +300,7 @@ def _is_stop(error: BaseException) -> bool:
     return isinstance(error, Stopped | Severed)
 
 
-class Ended(NamedTuple):
+class BodyEnd(NamedTuple):
     """How a body ended, before it is written."""
 
     status: str
@@ -221,32 +309,32 @@ class Ended(NamedTuple):
     error: BaseException | None = None
 
 
-def _ended(execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Ended:
+def _ended(execution: Execution, result: Any, error: BaseException | None, back: Decode) -> BodyEnd:
     """Succeeded only if nothing is left in doubt: a flow cannot cancel or catch its way past a question.
 
     One that was asked to stop and came to its end all the same has succeeded.
     """
     if execution.called_off is not None and not isinstance(error, Exception) and (error or execution.cut_short):
-        return Ended("failed", error=execution.called_off)
+        return BodyEnd("failed", error=execution.called_off)
     if execution.paused or isinstance(error, Paused):
-        return Ended("waiting")
+        return BodyEnd("waiting")
     if isinstance(error, Exception):
-        return Ended("failed", error=error)
+        return BodyEnd("failed", error=error)
     if execution.cut_short or error is not None:
-        return Ended("interrupted", error=error)
+        return BodyEnd("interrupted", error=error)
     if any(is_for_people(kind) for kind in execution.waits.values()):
-        return Ended("waiting")
+        return BodyEnd("waiting")
     try:
         raw, copy = pack(result, back, "the flow's result")
     except OutlastError as refused:
-        return Ended("failed", error=refused)
-    return Ended("succeeded", raw, copy)
+        return BodyEnd("failed", error=refused)
+    return BodyEnd("succeeded", raw, copy)
 
 
-def _waiting(execution: Execution, ended: Ended) -> Ended:
+def _waiting(execution: Execution, ended: BodyEnd) -> BodyEnd:
     """The same end; of a run that is tried again later a wait for that. What waits is woken for its deadline too."""
     if ended.status == "failed" and ended.error is not None and try_later(execution, ended.error):
-        ended = Ended("waiting")
+        ended = BodyEnd("waiting")
     if ended.status == "waiting" and execution.deadline_at:
         due = execution.deadline_at
         shown = {"due": moment(due).isoformat(timespec="seconds")}
@@ -254,21 +342,21 @@ def _waiting(execution: Execution, ended: Ended) -> Ended:
     return ended
 
 
-def _aborted(runtime: Runtime, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
+def _aborted(home: Home, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
     """The lease is gone: given up by somebody (then that is the outcome), or taken by another worker."""
-    row = runtime.store.read(lambda look: look.run_by_id(execution.id))
+    row = home.store.read(lambda look: look.run_by_id(execution.id))
     if row is None or row.status != "aborted":
         raise lost
     return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
 
 
-def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any]:
+def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
     error = ended.error
     left = _left_over(execution) if ended.status == "succeeded" else {}
     changed = [label for label, past in left.items() if past.call.step in execution.ran]
     kept = failure.record(error) if error is not None and not _is_stop(error) else None
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
-    stored = _stored_result(runtime, ended.raw) if ended.raw is not None else None
+    stored = _stored_result(home, ended.raw) if ended.raw is not None else None
     stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""
     facts = {
         "unasked": list(left),
@@ -278,11 +366,11 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         "code_changed": sorted(execution.code_changed),
         "result": digest(stored.encode()) if stored is not None else None,
         "code": execution.flow_code if ended.status == "succeeded" else "",
-        "waits": _asked(runtime, execution) if ended.status == "waiting" else None,
-        "interrupts": _named(runtime, execution) if ended.status == "waiting" else None,
+        "waits": _asked(home, execution) if ended.status == "waiting" else None,
+        "interrupts": _named(home, execution) if ended.status == "waiting" else None,
         "by": stopped_by,
     }
-    _write_end(runtime, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
+    _write_end(home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     if ended.status == "failed" and kept is not None:
         from outlast.runs import log  # late: most runs never need it
 
@@ -291,7 +379,7 @@ def _finish(runtime: Runtime, execution: Execution, ended: Ended) -> Outcome[Any
         execution.id,
         ended.status,
         ended.result,
-        tuple(runtime.waits(execution.hold.run_key)) if ended.status == "waiting" else (),
+        tuple(waits_now(home, execution.hold.run_key)) if ended.status == "waiting" else (),
         kept,
         replayed_steps=execution.replayed,
         unasked=tuple(left),
@@ -306,27 +394,27 @@ def _stopped_by(execution: Execution, error: BaseException | None) -> str:
     return execution.stopped_by or (PERSON if isinstance(error, KeyboardInterrupt) else "")
 
 
-def _asked(runtime: Runtime, execution: Execution) -> dict[str, str]:
+def _asked(home: Home, execution: Execution) -> dict[str, str]:
     """What the run waits for from now on, in short: so that nobody can move or change it unseen."""
-    return {row.id: wait_digest(row) for row in _waits(runtime, execution)}
+    return {row.id: wait_digest(row) for row in _waits(home, execution)}
 
 
-def _named(runtime: Runtime, execution: Execution) -> list[dict[str, Any]]:
+def _named(home: Home, execution: Execution) -> list[dict[str, Any]]:
     """The same for who watches."""
-    return [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in _waits(runtime, execution)]
+    return [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in _waits(home, execution)]
 
 
 def _child(row: InterruptRow) -> dict[str, str]:
     return {"child": str(decode(row.payload)["child"])} if row.type == "child" else {}
 
 
-def _waits(runtime: Runtime, execution: Execution) -> list[InterruptRow]:
+def _waits(home: Home, execution: Execution) -> list[InterruptRow]:
     key, calls = execution.hold.run_key, {encode(list(call)).decode() for call in execution.waits}
-    return [row for row in runtime.store.read(lambda look: look.waits_of(key)) if row.call in calls]
+    return [row for row in home.store.read(lambda look: look.waits_of(key)) if row.call in calls]
 
 
 def _write_end(
-    runtime: Runtime,
+    home: Home,
     execution: Execution,
     status: str,
     stored: str | None,
@@ -335,9 +423,9 @@ def _write_end(
 ) -> None:
     hold = execution.hold
     kept = encode(error).decode() if error else None
-    ending = Ending(status, execution.phase, stored, kept, runtime.clock.now())
+    ending = Ending(status, execution.phase, stored, kept, home.clock.now())
 
-    def work(tx: Writing) -> list[Entry]:
+    def work(tx: Writing) -> list[JournalEntry]:
         waits = tx.waits_of(hold.run_key)
         told = execution.news_of(waits) if waits else []
         for wait in waits:
@@ -346,20 +434,20 @@ def _write_end(
                 tx.use_interrupt(wait.id)
                 told += _closing(execution, wait, call)
         tx.end_run(hold.run_key, ending)
-        delivery.note_end(runtime, tx, hold.run_key, hold.run_id, status)
+        delivery.note_end(home, tx, hold.run_key, hold.run_id, status)
         return told
 
-    runtime.store.finish(execution.last_entries(status, facts, work, _kept(stored)).ticket)
+    home.store.finish(execution.last_entries(status, facts, work, _kept(stored)).ticket)
 
 
-def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[Entry]:
+def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:
     """What is said of a wait that nobody needs to answer any more."""
     from outlast.runs.waits.notes import notes_of
 
     if wait.status != "open":
         return []
     why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
-    return notes_of(execution.runtime, execution.hold.epoch, execution.trace_id).closed(wait, why)
+    return notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
 
 
 def _kept(stored: str | None) -> Payload:
@@ -375,9 +463,9 @@ def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Ca
     return status == "waiting" and wait.status == "open" and is_told(wait.type) and call not in execution.waits
 
 
-def _stored_result(runtime: Runtime, raw: bytes) -> str:
-    if len(raw) > runtime.settings.inline_bytes:
-        return encode({"blob": runtime.blobs.put(raw)}).decode()
+def _stored_result(home: Home, raw: bytes) -> str:
+    if len(raw) > home.settings.inline_bytes:
+        return encode({"blob": home.blobs.put(raw)}).decode()
     return '{"value":' + raw.decode() + "}"
 
 
@@ -386,7 +474,6 @@ def _left_over(execution: Execution) -> dict[str, Past]:
     left = execution.unasked()
     if not left:
         return {}
-    from outlast.runs import journal
 
     def look(reading: Any) -> dict[Call, str]:
         return labels(journal.read(reading, reading.run_by_id(execution.id)).rows)
@@ -405,10 +492,10 @@ class OpenBody:
 
 
 @contextmanager
-def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
+def body(executor: Executor, execution: Execution) -> Iterator[OpenBody]:
     """The block is the body: its end is written like any other, and its exceptions go on to the caller."""
     ended = OpenBody()
-    with living(runtime, execution) as frame:
+    with living(executor, execution) as frame:
         token = CURRENT.set(frame)
         error: BaseException | None = None
         try:
@@ -421,6 +508,6 @@ def body(runtime: Runtime, execution: Execution) -> Iterator[OpenBody]:
         finally:
             CURRENT.reset(token)
         let_end(execution, error)
-        ended.outcome = end(runtime, execution, None, error, decode)
+        ended.outcome = end(executor.home, execution, None, error, decode)
     if error is not None and not isinstance(error, Paused | Stopped | Severed):
         raise error

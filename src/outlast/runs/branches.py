@@ -15,7 +15,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
 from outlast.errors import Paused, Stopped
-from outlast.runs.context import CURRENT, Frame
+from outlast.runs.attempt import CURRENT, Frame
 
 if TYPE_CHECKING:
     from outlast.runs.attempt import Attempt

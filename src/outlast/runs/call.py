@@ -13,8 +13,20 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.ledger.damage import LOST, PAYLOAD, UNDAMAGED, UNTIED, Flaws
-from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Row, decode_header, decode_payload
+from outlast.ledger.journal import (
+    CALLS,
+    LOST,
+    NOTES,
+    PAYLOAD,
+    TESTIMONY,
+    UNDAMAGED,
+    UNTIED,
+    Flaws,
+    Header,
+    Row,
+    decode_header,
+    decode_payload,
+)
 from outlast.runs.rewind import NOT_REACHED, leave_behind, set_aside
 from outlast.values.codec import encode
 from outlast.values.digest import identity
@@ -78,6 +90,11 @@ class Past(Struct, eq=False, gc=False):
         return self.first == NOT_REACHED
 
     @property
+    def undone(self) -> bool:
+        """It was set aside after it had succeeded, and has not been done again since."""
+        return self.aside or (self.last.status in GOOD and not self.finished)
+
+    @property
     def in_doubt(self) -> bool:
         """An effect whose intent is on disk and whose outcome nobody knows."""
         if self.kind != "effect" or not self.attempts or self.decided or self.last.delivered:
@@ -97,6 +114,7 @@ class Ledger(Struct, eq=False):
     effects: dict[str, list[Past]] = field(default_factory=dict)  # by name
     endings: list[tuple[str, int]] = field(default_factory=list)  # (running, failed, …; seq)
     accepted: list[dict[str, str]] = field(default_factory=list)
+    checked: list[dict[str, Any]] = field(default_factory=list)  # what came of checks of its handoff
     needs: set[str] = field(default_factory=set)  # keys of the resources that its steps asked for
     makers: dict[str, list[str]] = field(default_factory=dict)  # of those, file and name of a registered function
     codes: dict[str, str] = field(default_factory=dict)  # code digest of finished steps -> step name
@@ -141,12 +159,22 @@ def copy_of(ledger: Ledger) -> Ledger:
     return copied
 
 
-def equal_elsewhere(ledger: Ledger, call: Call) -> Past | None:
-    """An effect of that name and those inputs, done or in doubt, that this body has not asked for: in any scope."""
+def equal_elsewhere(ledger: Ledger, call: Call, *, is_command: bool) -> Past | None:
+    """An effect of that name and those inputs, done or in doubt, that this body has not asked for: in any scope.
+
+    A command has its name alone in its file: in another round or item of the same group it is another one.
+    """
     for past in ledger.effects.get(call.step, ()):
-        if not past.asked and past.call.inputs == call.inputs and (past.finished or past.in_doubt):
+        if past.asked or past.call.inputs != call.inputs or not (past.finished or past.in_doubt):
+            continue
+        if not is_command or past.call.scope == call.scope or _group(past.call.scope) != _group(call.scope):
             return past
     return None
+
+
+def _group(scope: str) -> list[str]:
+    """A scope without its rounds and items."""
+    return [part.partition("[")[0] for part in scope.split("/")]
 
 
 # -- what a call does on resume ----------------------------------------------------------------------
@@ -336,7 +364,7 @@ def _lose(ledger: Ledger) -> None:
 def count_death(ledger: Ledger, death: str) -> None:
     """The owner is gone: of the steps that were under way one that was alone has died with it, several have shared it.
 
-    `death` says why it is no step's doing alone (`deaths.py`); an owner that was only taken over did not die.
+    `death` says why it is no step's doing alone (`heartbeat.py`); an owner that was only taken over did not die.
     """
     several = bool(death) or len(ledger.in_flight) > 1
     for past in ledger.in_flight.values():
@@ -353,7 +381,7 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         ledger.retried = ledger.retried + 1 if header.name == "retrying" else 0
         for ended in facts.get("ended_by", ()):
             past = ledger.calls.get(Call(*ended))
-            if past:
+            if past and not (past.kind == "effect" and past.last.status == DAMAGED):  # nobody knows how that ended
                 past.decided, past.failures = "retry", 0
     elif header.name == "rewound" and facts:
         set_aside(ledger, int(facts["to"]))
@@ -374,6 +402,8 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
         ledger.mark = facts
     elif header.name == "accepted" and facts:
         ledger.accepted.append(facts)
+    elif header.name == "checked" and facts:
+        ledger.checked.append(facts)
     elif header.name == "needs" and facts:
         ledger.needs.add(str(facts["resource"]))
         if "made_by" in facts:

@@ -16,6 +16,7 @@ from outlast.errors import OutlastError, Paused, StepTimedOut, StillRunning
 from outlast.flows.spec import Signature, StepSpec
 from outlast.runs.attempt import (
     BODY,
+    CURRENT,
     HANG,
     LISTEN,
     PARK,
@@ -23,24 +24,23 @@ from outlast.runs.attempt import (
     PROBE,
     SLEEP,
     WRITE,
-    Asked,
     Attempt,
     Ended,
+    Frame,
     Raised,
     Returned,
+    StepCall,
 )
 from outlast.runs.branches import Branches, let_calls_end, watch_tasks
 from outlast.runs.call import Changed, Past, Replay
 from outlast.runs.call_logic import drive
 from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
 from outlast.runs.stops import listen
-from outlast.values.threads import begin
+from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
-from outlast.values.user_code import calls_user_code
 
 
 def call_async(
@@ -73,7 +73,7 @@ async def _end_with_others(execution: Execution) -> None:
     execution.gate()
 
 
-async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
+async def drive_async(execution: Execution, asked: StepCall, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait parks this branch (unless that is left to the caller: then it raises Paused);
     the run waits when all of them do.
     """
@@ -127,14 +127,14 @@ async def drive_async(execution: Execution, asked: Asked, *, park: bool = True) 
                 branches.changed.set()
 
 
-async def _in_turn(branches: Branches, asked: Asked, seq: int) -> None:
+async def _in_turn(branches: Branches, asked: StepCall, seq: int) -> None:
     if not branches.is_next(seq) and not asked.in_map:  # a map's results have an order of their own
         with branches.call():
             await branches.turn(seq)
     branches.given(seq)
 
 
-async def _let_settle(branches: Branches, asked: Asked, elsewhere: Past) -> None:
+async def _let_settle(branches: Branches, asked: StepCall, elsewhere: Past) -> None:
     """An equal effect is recorded in another branch. If that one asks for it, this one is new; else it moved here."""
     with branches.call():
         branches.deferred += 1
@@ -147,7 +147,7 @@ async def _let_settle(branches: Branches, asked: Asked, elsewhere: Past) -> None
         asked.next = Changed(elsewhere)
 
 
-async def _wait(execution: Execution, asked: Asked, what: int, given: Any) -> None:
+async def _wait(execution: Execution, asked: StepCall, what: int, given: Any) -> None:
     if what == SLEEP:
         await _nap(execution, given)
     elif what == LISTEN:
@@ -177,7 +177,7 @@ async def _nap(execution: Execution, attempt: Attempt) -> None:
         raise
 
 
-async def _written(execution: Execution, asked: Asked, entries: Entries, later: Awaitable[None]) -> None:
+async def _written(execution: Execution, asked: StepCall, entries: Entries, later: Awaitable[None]) -> None:
     """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
         await later
@@ -215,7 +215,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
         CURRENT.reset(token)
 
 
-async def _has_ended(execution: Execution, asked: Asked) -> bool:
+async def _has_ended(execution: Execution, asked: StepCall) -> bool:
     """Whether no earlier body of this call works any more; one that timed out is given that time once more."""
     before = lingering.get((execution.id, asked.call))
     if before is None:

@@ -25,11 +25,11 @@ from outlast.runs.attempt import (
     SLEEP,
     WRITE,
     Ask,
-    Asked,
     Attempt,
     Do,
     Raised,
     Returned,
+    StepCall,
 )
 from outlast.runs.call import DAMAGED, Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.effect import NOT_DONE, Happened
@@ -39,17 +39,17 @@ from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
 Driven = Generator[Do, Any, Any]
 
 
-def drive(execution: Execution, asked: Asked) -> Driven:
+def drive(execution: Execution, asked: StepCall) -> Driven:
     """What to do for a call whose outcome is not recorded; its value is what the flow gets."""
     found = asked.next
     if isinstance(found, Fresh):
         return _attempts(execution, asked, found.attempt, found.failures)
     if isinstance(found, Replay):
-        return _cancelled_before(execution, asked)
+        return _cancelled_before()
     return _decide(execution, asked, found)
 
 
-def _attempts(execution: Execution, asked: Asked, number: int, failures: int) -> Driven:
+def _attempts(execution: Execution, asked: StepCall, number: int, failures: int) -> Driven:
     execution.ran.add(asked.spec.name)
     while True:
         attempt = execution.attempt(asked, number, failures)
@@ -86,6 +86,7 @@ def _body(execution: Execution, attempt: Attempt) -> Driven:
     before = execution.begin(attempt)
     if before is not None:
         yield WRITE, before
+        execution.take_note(attempt)
     if failpoints.armed:
         failpoints.armed("step.begun")
     ended = yield BODY, attempt
@@ -141,7 +142,7 @@ def _unless_stopped(execution: Execution, attempt: Attempt, error: BaseException
 # -- effects that may have happened ------------------------------------------------------------------
 
 
-def _decide(execution: Execution, asked: Asked, found: Doubtful | Poisoned | Changed) -> Driven:
+def _decide(execution: Execution, asked: StepCall, found: Doubtful | Poisoned | Changed) -> Driven:
     """A call that only its probe or a person can settle."""
     match found:
         case Doubtful(past):
@@ -194,7 +195,7 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
     return (yield from _not_done(execution, attempt, error))
 
 
-def _record(asked: Asked) -> dict[str, str]:
+def _record(asked: StepCall) -> dict[str, str]:
     """Why it is in doubt, if that is because what was written about it is not what was stored."""
     past = asked.next.past if isinstance(asked.next, Doubtful) else None
     return {"record": DAMAGED} if past is not None and past.last.status == DAMAGED else {}
@@ -216,16 +217,17 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     return None
 
 
-def _wait(execution: Execution, asked: Asked, kind: str, payload: dict[str, Any]) -> Driven:
+def _wait(execution: Execution, asked: StepCall, kind: str, payload: dict[str, Any]) -> Driven:
     from outlast.runs import log  # late: most runs never need it
 
+    execution.stand_at(asked.call)
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     log.say_waits(execution, asked, kind, payload.get("attempt", 0))
     yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 
 
-def _cancelled_before(execution: Execution, asked: Asked) -> Driven:
+def _cancelled_before() -> Driven:
     """The flow cancelled this call when it was first made, and will again."""
     yield HANG, None
     raise Paused

@@ -27,27 +27,28 @@ from outlast.errors import (
 from outlast.flows.spec import StepSpec
 from outlast.runs.attempt import (
     BODY,
+    CURRENT,
     HANG,
     LISTEN,
     PREPARE,
     PROBE,
     SLEEP,
     WRITE,
-    Asked,
     Attempt,
     Ended,
+    Frame,
     Raised,
     Returned,
+    StepCall,
 )
 from outlast.runs.call import Replay
 from outlast.runs.call_logic import drive
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
+from outlast.runs.os_signals import run_on_loop
 from outlast.runs.stops import listen
-from outlast.values.threads import begin
+from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
-from outlast.values.user_code import calls_user_code
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
@@ -114,7 +115,7 @@ def call_plain(
         raise folded(error)  # noqa: B904
 
 
-def drive_plain(execution: Execution, asked: Asked, *, park: bool = True) -> Any:
+def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait ends the body, unless `park` is left to the caller."""
     found = asked.next
     if isinstance(found, Replay) and found.past.last.status != "cancelled":
@@ -257,7 +258,7 @@ def _wait_for(execution: Execution, attempt: Attempt, thread: threading.Thread, 
     return False
 
 
-def still_runs(execution: Execution, asked: Asked) -> bool:
+def still_runs(execution: Execution, asked: StepCall) -> bool:
     """Whether a timed-out body of this call still works: what a probe finds now may change the next moment."""
     before = lingering.get((execution.id, asked.call))
     return before is not None and before.is_alive()
@@ -265,7 +266,6 @@ def still_runs(execution: Execution, asked: Asked) -> bool:
 
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
     from outlast.runs.call_async import run_body
-    from outlast.runs.os_signals import run_on_loop
 
     try:
         ended = run_on_loop(run_body(execution, attempt))
@@ -295,8 +295,6 @@ def _probe(execution: Execution, attempt: Attempt) -> Any:
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
-            from outlast.runs.os_signals import run_on_loop
-
             return understood(run_on_loop(confirm(**given)))
         return understood(confirm(**given))
     except Exception as error:

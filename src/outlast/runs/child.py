@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from outlast.errors import NoThread, OutlastError, Paused, Refused, RunFailed, Stopped, ValueRefused
+from outlast.errors import NoThread, OutlastError, Paused, Refused, ResourceMissing, RunFailed, Stopped, ValueRefused
 from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, Payload, decode_payload, entry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import failure
-from outlast.runs.begin import new_run
+from outlast.runs.attempt import CURRENT, Frame
+from outlast.runs.begin import lacking, new_run
 from outlast.runs.call import Call, Past
-from outlast.runs.claim import Claim
-from outlast.runs.context import CURRENT, Frame
+from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
 from outlast.runs.options import Options
 from outlast.runs.run import Outcome
+from outlast.values.ambient import begin
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.threads import begin
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
     from outlast.runs.execution import Execution
+    from outlast.runs.live import Executor
 
 T = TypeVar("T")
 
@@ -68,14 +68,16 @@ class Child(Generic[T]):
         """Whether the body has been given its outcome, now or before: it is final."""
         return self._kept is not None
 
-    def work(self, runtime: Runtime, claimed: Claim | None) -> None:
+    def work(self, executor: Executor, claimed: RunClaim | None) -> None:
         """Run the child to its end, in a thread of its own."""
+        from outlast.runs.start import continue_child, go_on
+
         CURRENT.set(None)
         try:
             if claimed is not None:
-                self._outcome = runtime.go_on(claimed, self._spec)
+                self._outcome = go_on(executor, claimed, self._spec)
             else:
-                self._outcome = runtime.continue_child(self.run_id, self._spec)
+                self._outcome = continue_child(executor, self.run_id, self._spec)
         except BaseException as error:
             self._error = error
         finally:
@@ -177,17 +179,17 @@ class Child(Generic[T]):
             self._given = (None, error)
             return Payload(error=failure.record(error))
         assert self._outcome is not None
-        runtime = self._execution.runtime
+        home = self._execution.executor.home
         raw = encode(self._outcome.result)
-        if len(raw) > runtime.settings.inline_bytes:
-            return Payload(blob=runtime.blobs.put(raw))
+        if len(raw) > home.settings.inline_bytes:
+            return Payload(blob=home.blobs.put(raw))
         return Payload() if raw == b"null" else Payload(result=msgspec.Raw(raw))
 
     def _unpacked(self, kept: Payload) -> tuple[Any, BaseException | None]:
         """The outcome as the body is given it: the same live and on replay."""
         if kept.error is not None:
             return None, failure.rebuild(kept.error, self._spec.name)
-        raw = self._execution.runtime.blobs.get(kept.blob) if kept.blob else kept.result
+        raw = self._execution.executor.home.blobs.get(kept.blob) if kept.blob else kept.result
         if raw is msgspec.UNSET:
             return None, None
         try:
@@ -246,7 +248,7 @@ class Child(Generic[T]):
 
     def stop(self) -> None:
         """Ask the child to stop at its next step."""
-        live = self._execution.runtime.live.get(self.run_id)
+        live = self._execution.executor.live.executions.get(self.run_id)
         if live is not None:
             live.ask_to_stop(self._execution.stopped_by)
 
@@ -307,20 +309,22 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
 def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Child[Any]:
     """Start a child run, or find the one that this call started before."""
+    from outlast.runs.start import pack_inputs
+
     execution = frame.execution
     if frame.attempt is not None:
         raise Refused(detail="a child run cannot be spawned inside a step; spawn it from the flow's body")
     execution.gate()
-    runtime = execution.runtime
+    home = execution.executor.home
     inputs = spec.bind(args, kwargs)
-    raw = runtime.pack_inputs(spec, inputs)
+    raw = pack_inputs(spec, inputs)
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
         from outlast.runs.replay.execution import known_child
 
         return known_child(execution, spec, call, past)
-    claimed: Claim | None = None
+    claimed: RunClaim | None = None
     if (run_id := _known(execution, spec, call, past)) is not None:
         child: Child[Any] = Child(execution, spec, run_id, call, past)
     else:
@@ -329,13 +333,13 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     execution.children.append(child)
     if not child.delivered:
         name = f"outlast-{child.run_id}"
-        thread = threading.Thread(target=child.work, args=(runtime, claimed), name=name, daemon=True)
+        thread = threading.Thread(target=child.work, args=(execution.executor, claimed), name=name, daemon=True)
         try:
             begin(thread, "a child run")
         except NoThread:
             execution.children.remove(child)  # nobody waits for it
             if claimed is not None:  # it goes on when its parent does
-                claims.release(runtime, claimed, "interrupted")
+                claims.release(home, claimed, "interrupted")
             raise
     return child
 
@@ -357,17 +361,23 @@ def _task(execution: Execution, spec: FlowSpec, call: Call) -> str:
     return f"{execution.id}/{spec.name}-{identity(encode(call))[:12]}"
 
 
-def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Claim:
-    """The child and the parent's knowledge of it, in one transaction: never one without the other."""
-    runtime = execution.runtime
+def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> RunClaim:
+    """The child and the parent's knowledge of it, in one transaction: never one without the other.
+
+    Raises ResourceMissing for one that could not get through.
+    """
+    executor = execution.executor
+    if (lacks := lacking(executor, spec)) is not None:
+        facts = lacks.facts
+        raise ResourceMissing(facts["key"], facts["needed_by"], f"{facts['step']} of child flow {spec.name}")
     task = _task(execution, spec, call)
-    new = new_run(runtime, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
+    new = new_run(executor.caller, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})
     pen = execution.pen
     with pen.lock:
         about = {"child": new.id, "flow": new.flow, "task": new.task}
         known = pen.fact("spawn", "run.spawn", about, call)
-        queued = pen.queue_work(lambda tx: claims.add(runtime, tx, new, start, facts), known)
-    claimed: Claim = pen.write(queued)
+        queued = pen.queue_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
+    claimed: RunClaim = pen.write(queued)
     return claimed

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.flows.loading import refuse_while_loading
+from outlast.home.claimer import is_ours, print_of
 from outlast.home.process import is_alive, is_stopped
-from outlast.home.tokens import is_ours, print_of
-from outlast.ledger.damage import read_facts, read_header
-from outlast.ledger.journal import NOTES, Entry, Header, Payload, Row, entry
+from outlast.ledger.journal import NOTES, Header, JournalEntry, Payload, Row, entry, read_facts, read_header
 from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
-from outlast.runs import deaths
+from outlast.runs import heartbeat
 from outlast.runs.call import Call, Ledger
+from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
-from outlast.runs.standing import row_digest
 from outlast.runs.unproven import refuse_unproven
 from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
@@ -25,7 +25,9 @@ from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.under_way import StepNote
 
 
 DAY_US = 86_400_000_000
@@ -33,7 +35,7 @@ BESIDE = (("run", "checked"), ("run", "displaced"))  # entries that say nothing 
 HERE = "this process"  # who holds a run that is executed right here
 
 
-class Claim(NamedTuple):
+class RunClaim(NamedTuple):
     """A run in hand, and the status it was found in."""
 
     hold: Hold
@@ -42,99 +44,109 @@ class Claim(NamedTuple):
     silent_at: int = 0  # by when the owner before was surely dead, if it died
     token: str = ""  # the claim that it was taken under
     notes: tuple[str, ...] = ()  # what who started it should know
-    death: str = ""  # of one that was found crashed: why that is no step's doing alone (`deaths.py`)
+    death: str = ""  # of one that was found crashed: why that is no step's doing alone (`heartbeat.py`)
     taken_from: str = ""  # who held it, and may live
+    left: tuple[StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
 
 
-def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> Entry:
+def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> JournalEntry:
     """An entry about the run itself."""
     header = Header("run", name, delivered=True, started_at=at, ended_at=at, epoch=epoch, trace_id=trace_id)
     return entry(header, Payload(facts=facts))
 
 
 def add(
-    runtime: Runtime, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[Entry] = ()
-) -> Claim:
+    home: Home, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry] = ()
+) -> RunClaim:
     """Add a run that this process owns from the start."""
-    _sign_in(runtime, tx)
-    hold = tx.add_run(run, start, runtime.process.id)
+    _sign_in(home, tx)
+    hold = tx.add_run(run, start, home.process.id)
     began = facts | ({"named": True} if run.named else {}) | {"row": row_digest(run)}
     tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
     row = tx.run_by_id(run.id)
     assert row is not None
-    runtime.claimed.add(run.id)
-    return Claim(hold, row, "new")
+    home.held.claimed.add(run.id)
+    return RunClaim(hold, row, "new")
 
 
-def _sign_in(runtime: Runtime, tx: Writing) -> None:
+def _sign_in(home: Home, tx: Writing) -> None:
     """This process is alive, and those that left without a word a day ago are forgotten."""
-    beat = runtime.beat()
+    beat = home.beat()
     tx.beat(beat)
     tx.forget_silent_processes(beat.wall_us - DAY_US)
 
 
-def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
+def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:
     """Take a run over. Raises RunHeld while its owner lives, RunFinished when there is nothing to go on with.
 
     `take` says why it is taken from an owner that may live: that is on the record, and the owner is fenced.
     """
     refuse_while_loading()
 
-    def work(tx: Writing) -> Claim:
+    def work(tx: Writing) -> RunClaim:
         row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
         if row is None or lease is None:
             raise RunNotFound(run_id)
         if row.status in FINISHED:
             raise RunFinished(run_id, row.status)
-        held = refuse_taken(runtime, tx, row, lease, take)
-        _sign_in(runtime, tx)
-        token = _our_token(runtime, tx, row, lease)
-        death = deaths.death_of(runtime, tx, lease) if is_executing(row) else ""
-        deaths.note_death(tx, lease, death)
-        tx.take_lease(lease, runtime.process.id)
-        silent_at = silent_since(runtime, tx, row, lease)
-        if lease.holder and lease.holder not in (runtime.process.id, token):
-            tx.forget_process(lease.holder)
+        held = refuse_taken(caller, tx, row, lease, take)
+        _sign_in(caller.home, tx)
+        token = _our_token(caller, tx, row, lease)
+        death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
+        heartbeat.note_death(tx, lease, death)
+        left = _left(caller.home, row, lease)
+        tx.take_lease(lease, caller.home.process.id)
+        silent_at = silent_since(caller.home, tx, row, lease)
+        if lease.holder and lease.holder not in (caller.home.process.id, token):
+            tx.forget_holder(lease.holder)
         found = "crashed" if row.status == "running" else row.status
-        tx.set_run_status(row.key, "running", runtime.clock.now())
+        tx.set_run_status(row.key, "running", caller.home.clock.now())
         hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
         if held:
-            tx.append(hold, [_taken(runtime, hold, row, held, take)])
-            death = deaths.TAKEN if found == "crashed" else ""
-        runtime.claimed.add(run_id)
-        return Claim(hold, row, found, silent_at, token, death=death, taken_from=held)
+            tx.append(hold, [_taken(caller, hold, row, held, take)])
+            death = heartbeat.TAKEN if found == "crashed" else ""
+        caller.home.held.claimed.add(run_id)
+        return RunClaim(hold, row, found, silent_at, token, death=death, taken_from=held, left=left)
 
-    claimed = runtime.store.write(work)
+    claimed = caller.home.store.write(work)
     if claimed.found == "crashed" or claimed.taken_from:
         from outlast.runs import log  # late: most runs never need it
 
-        log.say_taken(runtime, claimed.run, claimed.taken_from, take)
+        log.say_taken(caller.home, claimed.run, claimed.taken_from, take)
     return claimed
 
 
-def refuse_taken(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
+def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
+    if not is_executing(run):
+        return ()
+    from outlast.runs.under_way import left_by_owner  # late: most runs never need it
+
+    return left_by_owner(home, run, lease)
+
+
+def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
     """Who holds a run that may be taken; nobody, mostly. Raises RunSealed, RunHeld, IntegrityBroken."""
     refuse_sealed(run)
-    held = holder_of(runtime, look, run.id, lease)
+    held = holder_of(caller, look, run.id, lease)
     if held and (held == HERE or not take):
         raise RunHeld(run.id, held, lease.epoch)
     refuse_unproven(look, run, lease)
     return held
 
 
-def _taken(runtime: Runtime, hold: Hold, run: RunRow, holder: str, why: str) -> Entry:
+def _taken(caller: Caller, hold: Hold, run: RunRow, holder: str, why: str) -> JournalEntry:
     """That somebody took a run from who held it, and why."""
-    facts = {"from": holder, "by": runtime.actor, "why": why}
-    return run_fact("taken", facts, epoch=hold.epoch, at=runtime.clock.now(), trace_id=run.trace_id)
+    facts = {"from": holder, "by": caller.actor, "why": why}
+    return run_fact("taken", facts, epoch=hold.epoch, at=caller.home.clock.now(), trace_id=run.trace_id)
 
 
-def silent_since(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) -> int:
+def silent_since(home: Home, look: Reading, run: RunRow, lease: LeaseRow) -> int:
     """When the next sign of life of a dead owner was overdue. Who only claimed the run since was never its owner."""
     claimed = _claimed(look, run, lease)
     if claimed:
         return int(claimed.get("silent_at", 0))
     beat = look.beat_of(lease.holder) if lease.holder and is_executing(run) else None
-    return beat.wall_us + int((runtime.settings.beat_seconds + 1) * 1_000_000) if beat else 0
+    return beat.wall_us + int((home.settings.beat_seconds + 1) * 1_000_000) if beat else 0
 
 
 def refuse_sealed(run: RunRow) -> None:
@@ -144,34 +156,34 @@ def refuse_sealed(run: RunRow) -> None:
         raise RunSealed(run.id, run.seal)
 
 
-def refuse_held(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> None:
+def refuse_held(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> None:
     """Raises RunHeld while another worker (or this one) holds the run."""
-    holder = holder_of(runtime, look, run_id, lease)
+    holder = holder_of(caller, look, run_id, lease)
     if holder:
         raise RunHeld(run_id, holder, lease.epoch)
 
 
-def holder_of(runtime: Runtime, look: Reading, run_id: str, lease: LeaseRow) -> str:
+def holder_of(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> str:
     """Who holds the run now; empty when it may be taken, by us at least."""
     if lease.holder is None:
         return ""
-    if lease.holder == runtime.process.id:
-        return HERE if run_id in runtime.live or run_id in runtime.claimed else ""
+    if lease.holder == caller.home.process.id:
+        return HERE if run_id in caller.home.held.executing or run_id in caller.home.held.claimed else ""
     beat = look.beat_of(lease.holder)
     if beat is None:
         return ""
     run = look.run_by_id(run_id)
     executing = run is None or is_executing(run)
-    if _is_over(runtime, beat, executing=executing):
+    if _is_over(caller.home, beat, executing=executing):
         return ""
     if run is None or executing:
         return str(beat.process)
-    return "" if is_ours(runtime, lease.holder, beat) else _claimer(look, run, lease, beat)
+    return "" if is_ours(caller, lease.holder, beat) else _claimer(look, run, lease, beat)
 
 
-def _is_over(runtime: Runtime, beat: Beat, *, executing: bool) -> bool:
+def _is_over(home: Home, beat: Beat, *, executing: bool) -> bool:
     """Whether a holder's lease may be taken. One that only claimed the run says nothing between two uses."""
-    me, clock = runtime.process, runtime.clock
+    me, clock = home.process, home.clock
     return is_over(
         beat,
         me,
@@ -188,10 +200,10 @@ def is_executing(run: RunRow) -> bool:
     return run.status == "running"
 
 
-def _our_token(runtime: Runtime, look: Reading, run: RunRow, lease: LeaseRow) -> str:
+def _our_token(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow) -> str:
     """The claim that lets this runtime take the run; empty when it needs none."""
     beat = look.beat_of(lease.holder) if lease.holder and not is_executing(run) else None
-    return str(lease.holder) if beat is not None and is_ours(runtime, beat.process.id, beat) else ""
+    return str(lease.holder) if beat is not None and is_ours(caller, beat.process.id, beat) else ""
 
 
 def _claimer(look: Reading, run: RunRow, lease: LeaseRow, beat: Beat) -> str:
@@ -231,21 +243,21 @@ def refuse_lost(look: Reading, hold: Hold) -> None:
         raise LeaseLost(hold.run_id, hold.epoch)
 
 
-def release(runtime: Runtime, claimed: Claim, status: str) -> None:
+def release(home: Home, claimed: RunClaim, status: str) -> None:
     """Give a run back as it was found, unless somebody has taken it or ended it meanwhile."""
 
     def work(tx: Writing) -> None:
         tx.append(claimed.hold, [])  # the guard
-        tx.set_run_status(claimed.run.key, status, runtime.clock.now())
+        tx.set_run_status(claimed.run.key, status, home.clock.now())
         if not claimed.token:
             tx.release_lease(claimed.hold)
         else:  # who claimed it keeps the claim until the run has gone on
             hold = claimed.hold
             tx.take_lease(LeaseRow(hold.lease_key, hold.epoch, hold.head, hold.hash, None), claimed.token)
 
-    runtime.claimed.discard(claimed.run.id)
+    home.held.claimed.discard(claimed.run.id)
     with suppress(LeaseLost):
-        runtime.store.write(work)
+        home.store.write(work)
 
 
 # -- what people decided, taken under the new owner's epoch ------------------------------------------
@@ -254,19 +266,20 @@ def release(runtime: Runtime, claimed: Claim, status: str) -> None:
 class Decided(NamedTuple):
     """What was decided and nobody has taken yet: as entries, and what is used up by them."""
 
-    entries: list[Entry]
+    entries: list[JournalEntry]
     waits: list[str]
     requests: list[int]
     goes_back: bool  # what a mark calls over may have to be done again
 
 
-def decided(runtime: Runtime, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
+def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
     """What whoever goes on with the run has to take into its journal first."""
     from outlast.runs.waits.notes import notes_of
 
-    at, notes = runtime.clock.now(), notes_of(runtime, epoch, run.trace_id)
-    entries: list[Entry] = []
+    at, notes = home.clock.now(), notes_of(home, epoch, run.trace_id)
+    entries: list[JournalEntry] = []
     waits: list[str] = []
+    settled = Counter[Call]()  # attempts that these decisions are
     for wait in look.waits_of(run.key):
         refuse_damaged(wait, f"wait {wait.id}")
         call = Call(*decode(wait.call))
@@ -280,7 +293,7 @@ def decided(runtime: Runtime, look: Reading, run: RunRow, ledger: Ledger, epoch:
             entries += notes.closed(wait) if wait.id not in ledger.closed else []
             answer = decode(wait.answer) | {"by": wait.answered_by, "interrupt": wait.id}
             kind = past.kind if past else "effect"
-            entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, epoch, at))
+            entries.append(_decision(call, kind, answer, decode(wait.payload), ledger, settled, epoch, at))
             waits.append(wait.id)
         elif call.step in OF_THE_RUN:
             waits.append(wait.id)
@@ -290,16 +303,16 @@ def decided(runtime: Runtime, look: Reading, run: RunRow, ledger: Ledger, epoch:
             waits.append(wait.id)
     untaken = look.untaken(run.key)
     asked = [(kind, decode(body) | {"by": actor}) for _, kind, body, actor in untaken if kind != "pause"]
-    entries += [_request(kind, body, ledger, epoch, at) for kind, body in asked]
+    entries += [_request(kind, body, ledger, settled, epoch, at) for kind, body in asked]
     return Decided(entries, waits, [key for key, *_ in untaken], any(kind == "rewind" for kind, _ in asked))
 
 
-def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
+def take_decisions(home: Home, claimed: RunClaim, ledger: Ledger) -> bool:
     """Write answers and requests into the journal. True if there were any: the ledger is to be read again."""
     hold = claimed.hold
 
     def work(tx: Writing) -> bool:
-        made = decided(runtime, tx, claimed.run, ledger, hold.epoch)
+        made = decided(home, tx, claimed.run, ledger, hold.epoch)
         for wait in made.waits:
             tx.use_interrupt(wait)
         for key in made.requests:
@@ -309,10 +322,10 @@ def take_decisions(runtime: Runtime, claimed: Claim, ledger: Ledger) -> bool:
         tx.append(hold, made.entries)  # also when there are none: it is the guard
         return bool(made.entries)
 
-    return runtime.store.write(work)
+    return home.store.write(work)
 
 
-def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> Entry:
+def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> JournalEntry:
     """An answer that the flow itself is given, or that there will be none."""
     from outlast.runs.waits.ask import told_entry
 
@@ -339,22 +352,32 @@ def _place(call: Call) -> tuple[str, str, str, int, int]:
     return call.step, call.scope, call.inputs, call.occurrence, 1
 
 
-def _request(kind: str, body: dict[str, Any], ledger: Ledger, epoch: int, at: int) -> Entry:
+def _request(
+    kind: str, body: dict[str, Any], ledger: Ledger, settled: Counter[Call], epoch: int, at: int
+) -> JournalEntry:
     if kind == "rewind":
         return run_fact("rewound", {"to": body["to"], "by": body["by"], "why": body["why"]}, epoch=epoch, at=at)
     answer: dict[str, Any] = {name: body[name] for name in ("why", "by", "result") if name in body}
     answer["choice"] = kind
-    return _decision(Call(*body["call"]), body["kind"], answer, {}, ledger, epoch, at)
+    return _decision(Call(*body["call"]), body["kind"], answer, {}, ledger, settled, epoch, at)
 
 
 def _decision(
-    call: Call, kind: str, answer: dict[str, Any], asked: dict[str, Any], ledger: Ledger, epoch: int, at: int
-) -> Entry:
+    call: Call,
+    kind: str,
+    answer: dict[str, Any],
+    asked: dict[str, Any],
+    ledger: Ledger,
+    settled: Counter[Call],
+    epoch: int,
+    at: int,
+) -> JournalEntry:
     import msgspec
 
     choice = answer["choice"]
     past = ledger.calls.get(call)
-    tried, settles = past.attempts if past else 0, choice in ("skip", "reuse")
+    tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")
+    settled[call] += settles
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
     header = Header(
         kind if settles else "decision",

@@ -6,7 +6,7 @@ does not wait: it ends the epoch itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,14 +24,17 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.home import once as operations
+from outlast.home.find import interrupt_row
 from outlast.home.once import Operation
-from outlast.ledger.journal import CALLS, Entry, Row, decode_header
+from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal
-from outlast.runs.call import Call, Ledger, fold, labels
+from outlast.runs.call import Call, Ledger, Past, fold, labels
 from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
-from outlast.runs.look import interrupt_of
+from outlast.runs.look import interrupt_of, record_in
+from outlast.runs.outputs import flow_file_of, ids_beside
 from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
+from outlast.runs.under_way import rows_of_starts, starts_of
 from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from outlast.runs.waits.notes import append_notes, note_closed, notes_of
@@ -41,7 +44,8 @@ from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 
 T = TypeVar("T", RunRecord, Interrupt)
@@ -49,7 +53,7 @@ ASK_A_PERSON = "let a person look whether it happened, and decide: `outlast inbo
 
 
 def once(
-    runtime: Runtime,
+    home: Home,
     operation_id: str | None,
     kind: str,
     content: Any,
@@ -71,21 +75,21 @@ def once(
     def again(answer: str) -> T:
         return replace(cast(T, msgspec.json.decode(answer, type=kept_as)), replayed=True)
 
-    return operations.once(runtime, Operation(operation_id, kind, content), done, again)
+    return operations.once(home, Operation(operation_id, kind, content), done, again)
 
 
 def answer(
-    runtime: Runtime, interrupt_id: str, given: Any, operation_id: str | None, shown: str | None = None
+    caller: Caller, interrupt_id: str, given: Any, operation_id: str | None, shown: str | None = None
 ) -> Interrupt:
     """Answer a wait: one of many answers wins. `shown` is the digest of the question that was answered.
 
     Raises AlreadyAnswered (also when the deadline has passed), AnswerInvalid.
     """
     pack_small(given, "answer", SENT_BYTES)
-    whole = _whole_id(runtime, interrupt_id)
+    whole = _whole_id(caller.home, interrupt_id)
 
     def work(tx: Writing) -> None:
-        row = _open_row(runtime, tx, whole)
+        row = _open_row(caller.home, tx, whole)
         found = interrupt_of(row)
         if shown is not None and shown != found.digest:
             raise AnswerInvalid(row.id, "what it asks is not what was shown", "look at it again: `outlast inbox`")
@@ -93,38 +97,38 @@ def answer(
         said = checked if isinstance(checked, dict) and not found.by_flow else {}
         raw = encode(checked).decode()
         if said.get("choice") == "abort":
-            _abort(runtime, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
+            _abort(caller, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
         elif said.get("approved") is False and not found.payload.get("on_decline"):
-            _abort(runtime, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
+            _abort(caller, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
         else:
-            tx.answer_interrupt(row.id, raw, runtime.actor)
-            note_closed(runtime, tx, row.id)
+            tx.answer_interrupt(row.id, raw, caller.actor)
+            note_closed(caller.home, tx, row.id)
 
-    return _decide(runtime, whole, operation_id, given, work)
+    return _decide(caller.home, whole, operation_id, given, work)
 
 
-def cancel(runtime: Runtime, interrupt_id: str, why: str, operation_id: str | None) -> Interrupt:
+def cancel(caller: Caller, interrupt_id: str, why: str, operation_id: str | None) -> Interrupt:
     """End a wait without an answer: the flow is told so, and why. Raises AlreadyAnswered, AnswerInvalid."""
     if not why.strip():
         raise Invalid(detail="a wait is cancelled with a reason; say why")
     pack_small(why, "why")
-    whole = _whole_id(runtime, interrupt_id)
+    whole = _whole_id(caller.home, interrupt_id)
 
     def work(tx: Writing) -> None:
-        row = _open_row(runtime, tx, whole)
+        row = _open_row(caller.home, tx, whole)
         if not interrupt_of(row).by_flow:
             raise AnswerInvalid(
                 row.id, "it cannot be cancelled", f"an answer, or `outlast abort {row.run_id} --why WHY`"
             )
-        tx.end_interrupt(row.id, runtime.actor, why)
-        note_closed(runtime, tx, row.id)
+        tx.end_interrupt(row.id, caller.actor, why)
+        note_closed(caller.home, tx, row.id)
 
-    return _decide(runtime, whole, operation_id, {"cancel": why}, work)
+    return _decide(caller.home, whole, operation_id, {"cancel": why}, work)
 
 
-def _whole_id(runtime: Runtime, interrupt_id: str) -> str:
+def _whole_id(home: Home, interrupt_id: str) -> str:
     """The id of a wait that may be named by a prefix of it: both mean one and the same."""
-    return runtime.store.read(lambda look: runtime.interrupt_row(look, interrupt_id)).id
+    return home.store.read(lambda look: interrupt_row(look, interrupt_id)).id
 
 
 class _Late(Exception):
@@ -132,43 +136,43 @@ class _Late(Exception):
 
 
 def _decide(
-    runtime: Runtime, interrupt_id: str, operation_id: str | None, given: Any, work: Callable[[Writing], None]
+    home: Home, interrupt_id: str, operation_id: str | None, given: Any, work: Callable[[Writing], None]
 ) -> Interrupt:
     """Decide about a wait. A deadline that passes meanwhile is recorded first, and decides instead."""
     while True:
         try:
             return once(
-                runtime,
+                home,
                 operation_id,
                 "answer",
                 [interrupt_id, given],
                 work,
-                lambda tx: interrupt_of(runtime.interrupt_row(tx, interrupt_id)),
+                lambda tx: interrupt_of(interrupt_row(tx, interrupt_id)),
             )
         except _Late:
-            runtime.store.write(lambda tx: pass_deadline(runtime, tx, runtime.interrupt_row(tx, interrupt_id)))
+            home.store.write(lambda tx: pass_deadline(home, tx, interrupt_row(tx, interrupt_id)))
 
 
-def _open_row(runtime: Runtime, tx: Writing, interrupt_id: str) -> InterruptRow:
+def _open_row(home: Home, tx: Writing, interrupt_id: str) -> InterruptRow:
     """The wait, if it can still be answered here. Raises AlreadyAnswered, RunSealed, IntegrityBroken."""
-    row = runtime.interrupt_row(tx, interrupt_id)
+    row = interrupt_row(tx, interrupt_id)
     refuse_damaged(row, f"wait {row.id}")
     refuse_unproven_wait(tx, row.key)
     if row.status != "open":
         by = "its deadline" if row.answered_by == BY_DEADLINE else row.answered_by or "the run"
         raise AlreadyAnswered(row.id, row.run_id, interrupt_of(row).status, by)
     refuse_sealed(cast(RunRow, tx.run_by_id(row.run_id)))
-    if is_late(row, runtime.clock.now()):
+    if is_late(row, home.clock.now()):
         raise _Late
     return row
 
 
-def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
+def pass_deadline(home: Home, tx: Writing, wait: InterruptRow) -> bool:
     """The first commit at or after a deadline records what counts: the default, or that nobody answered.
 
     Whether this wait's deadline has passed.
     """
-    at = runtime.clock.now()
+    at = home.clock.now()
     if not is_late(wait, at):
         return False
     refuse_sealed(cast(RunRow, tx.run_by_id(wait.run_id)))
@@ -177,12 +181,12 @@ def pass_deadline(runtime: Runtime, tx: Writing, wait: InterruptRow) -> bool:
         tx.answer_interrupt(now.id, now.answer, now.answered_by)
     else:
         tx.end_interrupt(now.id, now.answered_by, now.reason)
-    note_closed(runtime, tx, now.id)
+    note_closed(home, tx, now.id)
     return True
 
 
 def ask(
-    runtime: Runtime,
+    caller: Caller,
     run_id: str,
     kind: str,
     step: str,
@@ -197,14 +201,15 @@ def ask(
     """
     pack_small(body, kind, SENT_BYTES)
     back = kind == "rewind"
-    seen = runtime.store.read(lambda look: _look_ahead(look, run_id, step, back))
+    seen = caller.home.store.read(lambda look: _look_ahead(caller, look, run_id, step, back))
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
         lease = tx.lease_of(run_id)
         assert lease is not None
-        refuse_held(runtime, tx, run_id, lease)  # a live owner would not hear of it before it is over
-        target = seen if seen is not None and seen.at == _position(tx, run) else _target(tx, run, step, back)
+        refuse_held(caller, tx, run_id, lease)  # a live owner would not hear of it before it is over
+        is_known = seen is not None and seen.at == _position(tx, run)
+        target = seen if seen is not None and is_known else _target(caller, tx, run, step, back)
         call = target.call
         if target.kind == "effect" and not effects:
             raise Forbidden(f"{step} is an effect: only who may approve can let it be tried again", ASK_A_PERSON)
@@ -213,24 +218,24 @@ def ask(
         wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
         if wait is not None and kind in interrupt_of(wait).choices:
             choice = {"choice": kind, **body}
-            tx.answer_interrupt(wait.id, encode(choice).decode(), runtime.actor)
-            note_closed(runtime, tx, wait.id)
+            tx.answer_interrupt(wait.id, encode(choice).decode(), caller.actor)
+            note_closed(caller.home, tx, wait.id)
             return
         if wait is not None and is_told(wait.type) and kind != "rewind":
             raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
         if kind == "rewind":
-            _close_questions(runtime, tx, run)
+            _close_questions(caller.home, tx, run)
         sent = {"call": list(call), "kind": target.kind, "to": target.place, **body}
-        tx.send(run.key, kind, encode(sent).decode(), runtime.actor, runtime.clock.now())
+        tx.send(run.key, kind, encode(sent).decode(), caller.actor, caller.home.clock.now())
 
-    return once(runtime, operation_id, kind, [run_id, step, body], work, lambda tx: runtime.record_in(tx, run_id))
+    return once(caller.home, operation_id, kind, [run_id, step, body], work, lambda tx: record_in(caller, tx, run_id))
 
 
-def _close_questions(runtime: Runtime, tx: Writing, run: RunRow) -> None:
+def _close_questions(home: Home, tx: Writing, run: RunRow) -> None:
     """What the flow asks, it asks again when it comes there again: nobody is to answer the old question."""
     lease = tx.lease_of(run.id)
     assert lease is not None
-    notes, told = notes_of(runtime, lease.epoch, run.trace_id), list[Entry]()
+    notes, told = notes_of(home, lease.epoch, run.trace_id), list[JournalEntry]()
     for wait in tx.waits_of(run.key):
         if wait.status == "open" and is_told(wait.type):
             tx.use_interrupt(wait.id)
@@ -249,20 +254,26 @@ class _Target(NamedTuple):
     has_succeeded: bool
 
 
-def _target(look: Reading, run: RunRow, step: str, back: bool) -> _Target:
+def _target(caller: Caller, look: Reading, run: RunRow, step: str, back: bool) -> _Target:
     rows, flaws, _ = journal.read(look, run)
+    rows = [*rows, *rows_of_starts(caller.home, look, run, rows)]
     ledger, end = fold(rows, flaws), 1 + (rows[-1].seq if rows else 0)
-    call, kind = gone_back_to(look, run, rows, step, ledger) if back else _found(look, run, rows, step)
+    call, kind = gone_back_to(caller, look, run, rows, step, ledger) if back else _found(look, run, rows, step)
     past = ledger.calls.get(call)
     done = past is not None and past.finished and past.last.status == "succeeded"
     return _Target(_position(look, run), call, kind, place_of(ledger, call, end), done)
 
 
-def _look_ahead(look: Reading, run_id: str, step: str, back: bool) -> _Target | None:
+def back_to(caller: Caller, look: Reading, run: RunRow, step: str) -> int:
+    """The place to which going back to a step leads. Raises StepNotFound, StepAmbiguous."""
+    return _target(caller, look, run, step, True).place
+
+
+def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, back: bool) -> _Target | None:
     """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
     run = look.run_by_id(run_id)
     try:
-        return _target(look, run, step, back) if run is not None else None
+        return _target(caller, look, run, step, back) if run is not None else None
     except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
         return None
 
@@ -273,49 +284,49 @@ def _position(look: Reading, run: RunRow) -> tuple[Any, ...]:
     return (lease.head if lease else 0, *((wait.id, wait.status) for wait in look.waits_of(run.key)))
 
 
-def pause(runtime: Runtime, run_id: str, operation_id: str | None) -> RunRecord:
+def pause(caller: Caller, run_id: str, operation_id: str | None) -> RunRecord:
     """Ask a live run to stop at its next step; it ends `interrupted`."""
 
     def work(tx: Writing) -> None:
         run, lease = unfinished(tx, run_id), tx.lease_of(run_id)
-        executed = run.status == "running" and lease is not None and holder_of(runtime, tx, run_id, lease)
+        executed = run.status == "running" and lease is not None and holder_of(caller, tx, run_id, lease)
         if not executed:  # also when it is only claimed: nobody would hear of it
             status = "crashed" if run.status == "running" else run.status
             why = f"run {run_id} is {status}; only a running one can be asked to stop"
             raise Invalid(detail=f"{why}; see `outlast show {run_id}`")
-        tx.send(run.key, "pause", "{}", runtime.actor, runtime.clock.now())
+        tx.send(run.key, "pause", "{}", caller.actor, caller.home.clock.now())
 
-    return once(runtime, operation_id, "pause", [run_id], work, lambda tx: runtime.record_in(tx, run_id))
+    return once(caller.home, operation_id, "pause", [run_id], work, lambda tx: record_in(caller, tx, run_id))
 
 
-def abort(runtime: Runtime, run_id: str, why: str, operation_id: str | None) -> RunRecord:
+def abort(caller: Caller, run_id: str, why: str, operation_id: str | None) -> RunRecord:
     """Give a run up: its owner, if it has one, cannot commit anything from now on."""
 
     return once(
-        runtime,
+        caller.home,
         operation_id,
         "abort",
         [run_id, why],
-        lambda tx: _abort(runtime, tx, run_id, why),
-        lambda tx: runtime.record_in(tx, run_id),
+        lambda tx: _abort(caller, tx, run_id, why),
+        lambda tx: record_in(caller, tx, run_id),
     )
 
 
-def give_up(runtime: Runtime, tx: Writing, run_id: str, why: str) -> None:
+def give_up(caller: Caller, tx: Writing, run_id: str, why: str) -> None:
     """Give a run up that nobody holds; also one that was moved away, which cannot come back then. Raises RunHeld."""
     lease = tx.lease_of(run_id)
     if lease is not None:
-        refuse_held(runtime, tx, run_id, lease)
-    _abort(runtime, tx, run_id, why, sealed=True)
+        refuse_held(caller, tx, run_id, lease)
+    _abort(caller, tx, run_id, why, sealed=True)
 
 
-def decline(runtime: Runtime, tx: Writing, run_id: str, why: str, by: str) -> None:
+def decline(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
     """End a run as a no does that its flow does not handle, in its owner's own transaction."""
-    _abort(runtime, tx, run_id, why, "declined", by=by)
+    _abort(caller, tx, run_id, why, "declined", by=by)
 
 
 def _abort(
-    runtime: Runtime,
+    caller: Caller,
     tx: Writing,
     run_id: str,
     why: str,
@@ -327,11 +338,12 @@ def _abort(
 ) -> None:
     run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
-    at = runtime.clock.now()
+    at = caller.home.clock.now()
+    starts = [] if holder_of(caller, tx, run_id, lease) else starts_of(caller.home, tx, run, lease)
     tx.take_lease(lease, None)
     hold = Hold(run.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-    facts = {"why": why, "by": by or runtime.actor}
-    told = _last_notes(runtime, tx, run, hold.epoch, facts["by"], by_answer)
+    facts = {"why": why, "by": by or caller.actor}
+    told = starts + _last_notes(caller.home, tx, run, hold.epoch, facts["by"], by_answer)
     tx.append(hold, [*told, run_fact("aborted", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
     tx.give_back_signals(run.key)
     tx.cancel_interrupts(run.key)
@@ -339,15 +351,15 @@ def _abort(
     tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
-            _abort(runtime, tx, child.id, why, sealed=sealed)
+            _abort(caller, tx, child.id, why, sealed=sealed)
 
 
 def _last_notes(
-    runtime: Runtime, tx: Writing, run: RunRow, epoch: int, by: str, answer: tuple[str, str]
-) -> list[Entry]:
+    home: Home, tx: Writing, run: RunRow, epoch: int, by: str, answer: tuple[str, str]
+) -> list[JournalEntry]:
     """What is said of the waits of a run that is given up: of the one whose answer gave it up, the answer."""
     waits = [wait for wait in tx.waits_of(run.key) if not damage_of(wait)]
-    notes, told = notes_of(runtime, epoch, run.trace_id), list[Entry]()
+    notes, told = notes_of(home, epoch, run.trace_id), list[JournalEntry]()
     is_any = any(wait.status == "answered" for wait in waits)
     closed = fold(*journal.read(tx, run)[:2]).closed if is_any else set()
     for wait in waits:
@@ -377,16 +389,20 @@ def find_call(look: Reading, run: RunRow, step: str) -> tuple[Call, str]:
     return _found(look, run, journal.read(look, run).rows, step)
 
 
-def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger: Ledger) -> tuple[Call, str]:
+def gone_back_to(
+    caller: Caller, look: Reading, run: RunRow, rows: list[Row], step: str, ledger: Ledger
+) -> tuple[Call, str]:
     """The same for who goes back to it. Raises StepNotFound, with how to go on to a step that was not reached.
 
     A name means the call that the body came to last: one that it made with other inputs since is over.
-    What is not over yet, and has no entry of its own (a `foreach`, a `repeat`, a map), begins with its first call.
+    What is not over yet, and has no entry of its own (a `foreach`, a `repeat`, a map), begins with its first call;
+    so does a `parallel`, which never has one.
     """
     try:
         call, kind = _found(look, run, rows, step)
     except StepNotFound as error:
-        if begun := min(inside(ledger, step), key=lambda past: past.first, default=None):
+        begun_inside = [*inside(ledger, step), *_in_branches(caller, run, ledger, step)]
+        if begun := min(begun_inside, key=lambda past: past.first, default=None):
             return begun.call, begun.kind
         names = labels(rows)
         undone = [past for past in ledger.calls.values() if past.kind in CALLS and not past.finished]
@@ -396,6 +412,17 @@ def gone_back_to(look: Reading, run: RunRow, rows: list[Row], step: str, ledger:
         return call, kind
     alike = [each for each in ledger.calls.values() if each.call[:2] == call[:2] and each.first < BEHIND]
     return (min(alike, key=lambda each: each.first).call if alike else call), kind
+
+
+def _in_branches(caller: Caller, run: RunRow, ledger: Ledger, step: str) -> Iterator[Past]:
+    """The calls that were made in the branches of a `parallel`, by the flow file as it is now."""
+    scope, slash, name = step.rpartition("/")
+    spec = flow_file_of(caller, run)
+    names = ids_beside(spec.recipe, name) if spec is not None and spec.recipe is not None else set[str]()
+    for call, past in ledger.calls.items():
+        is_inside = any(call.scope.startswith((f"{scope}{slash}{each}[", f"{scope}{slash}{each}/")) for each in names)
+        if not past.aside and (is_inside or (call.scope == f"{scope}{slash}" and call.step in names)):
+            yield past
 
 
 def _found(look: Reading, run: RunRow, rows: list[Row], step: str) -> tuple[Call, str]:

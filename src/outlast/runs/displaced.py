@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound
+from outlast.home.find import run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
     from outlast.store.contract import RunRow
 
 Pieces = Callable[[], Iterator[bytes]]
@@ -52,13 +53,13 @@ class Displaced:
         return write_whole(Path(path), self.read())
 
 
-def displaced(runtime: Runtime, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
     """Every file of a run that gave way, the oldest first; only those of a path or an entry.
 
     Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
     """
-    row = runtime.row(run_id)
-    found = _all(runtime, row)
+    row = run_row(home, run_id)
+    found = _all(home, row)
     alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
     if not alike and (path, seq) != (None, None):
         place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
@@ -66,21 +67,21 @@ def displaced(runtime: Runtime, run_id: str, path: str | None = None, seq: int |
     return alike
 
 
-def _all(runtime: Runtime, row: RunRow) -> list[Displaced]:
-    rows = runtime.store.read(lambda look: look.journal_of(row.key))
+def _all(home: Home, row: RunRow) -> list[Displaced]:
+    rows = home.store.read(lambda look: look.journal_of(row.key))
     return [
         one
         for entry in rows
         if entry.payload and entry.header.startswith(_DISPLACED)
-        for one in _of_entry(runtime, row.id, entry.seq, entry.header, entry.payload)
+        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
     ]
 
 
-def _of_entry(runtime: Runtime, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
+def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
     facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
     for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
 
         def read(name: str = str(blob)) -> Iterator[bytes]:
-            return runtime.blobs.pieces(name)
+            return home.blobs.pieces(name)
 
         yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)

@@ -17,7 +17,7 @@ class Happened:
     value: Any = None
 
 
-class Answer:
+class ProbeAnswer:
     """A probe's answer that carries nothing."""
 
     def __init__(self, name: str) -> None:
@@ -27,9 +27,9 @@ class Answer:
         return self._name
 
 
-NOT_DONE: Final = Answer("NOT_DONE")
-UNKNOWN: Final = Answer("UNKNOWN")
-Confirmed = Happened | Answer
+NOT_DONE: Final = ProbeAnswer("NOT_DONE")
+UNKNOWN: Final = ProbeAnswer("UNKNOWN")
+Confirmed = Happened | ProbeAnswer
 
 
 def probe_arguments(

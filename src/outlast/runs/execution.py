@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
-from outlast.flows.retry import NO_RETRY
-from outlast.flows.spec import StepSpec
-from outlast.ledger.journal import CALLS, Entry, Payload, decode_header, decode_payload, encode_header
+from outlast.flows.spec import NO_RETRY, StepSpec
+from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure, journal
-from outlast.runs.attempt import Asked, Attempt, Raised
+from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
 from outlast.runs.call import (
     FIRST,
     GOOD,
@@ -34,7 +33,6 @@ from outlast.runs.call import (
     fold,
     next_call,
 )
-from outlast.runs.context import Frame
 from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
@@ -43,17 +41,17 @@ from outlast.runs.rewind import BEHIND, NOT_REACHED, REWOUND
 from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
-from outlast.runs.undo import Endings
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
 from outlast.values.digest import identity
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
     from outlast.runs.branches import Branches
     from outlast.runs.child import Child
-    from outlast.secrets.rules import Rule
+    from outlast.runs.live import Executor
+    from outlast.runs.under_way import StepNotes
+    from outlast.secrets.rules import SecretRule
 
 SHOWN_BYTES = 4096
 
@@ -63,13 +61,13 @@ class Execution:
 
     on_receipts_only = False  # True of a replay: nothing is run and nothing written
 
-    def __init__(self, runtime: Runtime, hold: Hold, ledger: Ledger, trace_id: str, *, resumed: bool) -> None:
-        self.runtime, self.store, self.clock = runtime, runtime.store, runtime.clock
-        self.settings = runtime.settings
+    def __init__(self, executor: Executor, hold: Hold, ledger: Ledger, trace_id: str, *, resumed: bool) -> None:
+        self.executor, self.store, self.clock = executor, executor.home.store, executor.home.clock
+        self.settings = executor.home.settings
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
         self.task = self.flow = ""  # for who is told what goes wrong
-        self.pen = Pen(runtime.store, runtime.clock, hold, trace_id, runtime.project)
+        self.pen = Pen(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
         self.phase = ""
@@ -83,11 +81,11 @@ class Execution:
         self.flow_code = ""  # a digest of the body's code
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.ran: set[str] = set()  # names of the steps that ran in this execution
-        self.needs = Needs(runtime, self.pen, ledger.needs)
+        self.needs = Needs(executor, self.pen, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
         self.maps: dict[str, tuple[int, int]] = {}  # by path: how many items, and of those done before
-        self.made = Unawaited(self.id, runtime.project)
+        self.made = Unawaited(self.id, executor.home.project)
         self.paused = False  # a plain body has been ended by a wait
         self.stopping = False
         self.stopped_by = ""  # person, shutdown: who asked it to stop (`stops.py`)
@@ -101,6 +99,7 @@ class Execution:
         self._functions: dict[str, Any] = {}
         self._unfinished: set[tuple[str, str]] | None = None  # scopes and steps, as this execution found them
         self._labels = Labels(self.store, hold.run_key)
+        self._notes: StepNotes | None = None  # of this process: which plain steps it is at
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.writers: Any = None  # whose declared files are, once a step is done again that was set aside
@@ -108,7 +107,7 @@ class Execution:
         self.deadline_at = 0  # when it is to be done, if its flow says so
         self.deadline_seconds = 0.0  # after its start
         self.retry = NO_RETRY  # of the whole run, when it fails
-        self.called_off: OutlastError | None = None  # what the run fails with for that (`call_off.py`)
+        self.called_off: OutlastError | None = None  # what the run fails with for that (`stops.py`)
         self.called_off_at = 0.0  # when that was, by the clock of this process
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
@@ -148,7 +147,7 @@ class Execution:
 
     def ask(
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
-    ) -> Asked:
+    ) -> StepCall:
         """Which call this is, and what it does: replay, run, or wait."""
         if self.pen.severed is not None or self.paused or self.stopping or self.over:
             self.gate()
@@ -168,7 +167,7 @@ class Execution:
             self.come_to_new(call)
         if self._forked is not None:
             self._go_own_way(call, found)
-        asked = Asked(spec, call, seen if call_id else "", inputs, args, kwargs, found)
+        asked = StepCall(spec, call, seen if call_id else "", inputs, args, kwargs, found)
         if spec.is_effect and found is FIRST:
             self._look_elsewhere(asked)
         return asked
@@ -178,7 +177,7 @@ class Execution:
 
         What comes after one that was noted is noted too: it would else be before it.
         """
-        if past.first < self._place or past.aside:
+        if past.first < self._place or past.first >= BEHIND:
             if past.first < BEHIND and (self._beside or self.branches is not None or "~" in past.call.scope):
                 return  # of calls that are made side by side none comes first
             self.come_to_new(past.call)
@@ -186,6 +185,12 @@ class Execution:
                 self.pen.note(self.pen.fact("run", "reached", {"call": list(past.call)}))
         else:
             self._place = past.first
+
+    def stand_at(self, call: Call) -> None:
+        """The body waits at a call for a person: one that had been set aside, or left behind, has its place again."""
+        past = self.ledger.calls.get(call)
+        if past is not None and past.first >= BEHIND and not self.on_receipts_only:
+            self.pen.note(self.pen.fact("run", "reached", {"call": list(call)}))
 
     def come_to_new(self, call: Call | None = None) -> None:
         """The body has come to a call that gets a new place: what it comes to later comes after this one.
@@ -226,9 +231,9 @@ class Execution:
             with self.pen.lock:
                 self._beside -= 1
 
-    def _look_elsewhere(self, asked: Asked) -> None:
+    def _look_elsewhere(self, asked: StepCall) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
-        asked.elsewhere = equal_elsewhere(self.ledger, asked.call)
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=asked.spec.work is not None)
         if asked.elsewhere is not None and self.branches is None:
             asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
 
@@ -241,7 +246,7 @@ class Execution:
 
     def ask_all(
         self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[Asked]:
+    ) -> list[StepCall]:
         """The calls of a map: what is left over is known only when all of them have been asked for.
 
         With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken.
@@ -261,7 +266,7 @@ class Execution:
             self.maps[asked[0].call.path] = (len(asked), sum(isinstance(one.next, Replay) for one in asked))
         return asked
 
-    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> Asked:
+    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> StepCall:
         try:
             asked = self.ask(frame, spec, (given,), {}, key)
         except ValueRefused as error:  # which of the many it is
@@ -304,7 +309,7 @@ class Execution:
 
     # -- replaying -------------------------------------------------------------------------------
 
-    def recorded(self, asked: Asked, past: Past) -> Any:
+    def recorded(self, asked: StepCall, past: Past) -> Any:
         """The outcome that the flow was given before: its result, or the failure, raised again."""
         self.replayed += 1
         last = past.last
@@ -318,7 +323,7 @@ class Execution:
             return self.result_of(payload, asked.spec)
         raise self.endings.failed(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
 
-    def _apply(self, asked: Asked, wrote: Mapping[str, bytes]) -> None:
+    def _apply(self, asked: StepCall, wrote: Mapping[str, bytes]) -> None:
         if asked.held:
             asked.wrote = wrote
         else:
@@ -326,7 +331,7 @@ class Execution:
 
     def result_of(self, payload: Payload, spec: StepSpec) -> Any:
         """A recorded result, as the annotation of today names it."""
-        raw = self.runtime.blobs.get(payload.blob) if payload.blob else payload.result
+        raw = self.executor.home.blobs.get(payload.blob) if payload.blob else payload.result
         if raw is msgspec.UNSET:
             return None
         try:
@@ -337,13 +342,13 @@ class Execution:
 
     # -- the start and the end of an attempt -----------------------------------------------------
 
-    def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
+    def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         """A new attempt, unless the body must end."""
         self.gate()
         key = self.key_of(asked.call) if asked.spec.is_effect else ""
         return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
 
-    def revived(self, asked: Asked, past: Past) -> Attempt:
+    def revived(self, asked: StepCall, past: Past) -> Attempt:
         """The attempt that was left in doubt, to record what became of it."""
         last = past.last
         key = last.key or self.key_of(asked.call)  # of one that no entry is left of
@@ -365,7 +370,8 @@ class Execution:
     def begin(self, attempt: Attempt) -> Entries | None:
         """Register the start. What it gives must be on disk before the body runs.
 
-        Values the body was told (a uuid it may use as a key) are safe before any step can show them to the world.
+        Values the body was told (a uuid it may use as a key) are safe before any step can show them to the world; and
+        before it is noted: a body that is told others does not make this call again.
         """
         spec = attempt.asked.spec
         with self.pen.lock:
@@ -373,7 +379,18 @@ class Execution:
             if spec.is_effect or spec.prepares or self._sync_start:
                 self._sync_start = bool(self.suspects)
                 return self.pen.queue(self._start_entry(attempt))
-            return self.pen.queue() if self.pen.owes else None
+            if self.pen.owes:
+                return self.pen.queue()
+        self.take_note(attempt)
+        return None
+
+    def take_note(self, attempt: Attempt) -> None:
+        """Tell who finds this process dead that it was at the attempt. One whose start is written needs no note."""
+        if attempt.recorded:
+            return
+        if self._notes is None:
+            self._notes = self.executor.live.heart.notes
+        attempt.noted = self._notes.begin(self.hold, attempt)
 
     def late_starts(self) -> Entries | None:
         """At each tick: starts (and events) that have waited for a whole one for a commit to ride with."""
@@ -384,13 +401,13 @@ class Execution:
                 return None
             return self.pen.queue(*(self._start_entry(attempt) for attempt in late))
 
-    def _start_entry(self, attempt: Attempt) -> Entry:
+    def _start_entry(self, attempt: Attempt) -> JournalEntry:
         attempt.recorded = True
         if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
             attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
         return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
 
-    def previous_of(self, asked: Asked) -> Past | None:
+    def previous_of(self, asked: StepCall) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
         past = self.ledger.calls.get(asked.call)
         if past is None and asked.spec.work is not None:
@@ -407,7 +424,7 @@ class Execution:
         alike = [past for past in self.ledger.calls.values() if past.call[:2] == call[:2] and past.kind == "step"]
         return max(alike, key=lambda past: past.seq, default=None)  # one that was finished since leaves nothing
 
-    def go_back(self, rewound: Entry) -> None:
+    def go_back(self, rewound: JournalEntry) -> None:
         """Forget what was done since an earlier step. What a mark calls over may be: the journal is read anew."""
         key = self.hold.run_key
         with self.pen.lock:
@@ -429,7 +446,7 @@ class Execution:
             raw, copy = pack(value, spec.decode, f"{spec.name}()")
             blob = ""
             if len(raw) > self.settings.inline_bytes:
-                blob = self.runtime.blobs.put(raw)
+                blob = self.executor.home.blobs.put(raw)
         except Unavailable as error:  # it is not the step that failed: nothing more can be kept
             self.pen.sever(error)
         except OutlastError as error:
@@ -444,6 +461,8 @@ class Execution:
         with self.pen.lock:
             attempt.closed = True
             self.open.pop(id(attempt), None)
+            if attempt.noted >= 0:
+                self._let_go(attempt)
             self.cut_short = self.cut_short or status == "interrupted"
             if self.suspects:
                 self.suspects.discard(attempt.asked.call)
@@ -456,7 +475,13 @@ class Execution:
                 self.endings.settled()
             return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
 
-    def cancelled_late(self, asked: Asked, entries: Entries) -> None:
+    def _let_go(self, attempt: Attempt) -> None:
+        """Another attempt may be noted in its place."""
+        if self._notes is not None and attempt.noted >= 0:
+            self._notes.end(attempt.noted)
+            attempt.noted = -1
+
+    def cancelled_late(self, asked: StepCall, entries: Entries) -> None:
         """The flow cancelled a call while its entries were being written: that is what the flow was given.
 
         The entries are in the journal before this one. An effect whose outcome is known keeps it.
@@ -466,6 +491,7 @@ class Execution:
         with self.pen.lock:
             for attempt in [a for a in self.open.values() if a.asked is asked]:
                 del self.open[id(attempt)]
+                self._let_go(attempt)
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return
         if self.ending and last.status != "started":
@@ -478,7 +504,7 @@ class Execution:
             self.endings.cancelled(asked.call)
             changed |= {"status": "cancelled", "delivered": True}
         with self.pen.lock:
-            queued = self.pen.queue(Entry(encode_header(msgspec.structs.replace(last, **changed)), None))
+            queued = self.pen.queue(JournalEntry(encode_header(msgspec.structs.replace(last, **changed)), None))
         self.pen.write(queued)
 
     def cancelled_between(self, attempt: Attempt) -> None:
@@ -510,7 +536,7 @@ class Execution:
 
     def only_asks(self) -> tuple[str, float] | None:
         """The step and the seconds, of a run that does nothing but ask a probe, itself or in its children."""
-        live = self.runtime.live
+        live = self.executor.live.executions
         below = [found.only_asks() for child in self.children if (found := live.get(child.run_id)) is not None]
         asked = [*self.probing.values(), *(each for each in below if each is not None)]
         if self.open or None in below or not asked:
@@ -543,7 +569,7 @@ class Execution:
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
         """An event, without secrets. From the body it has an identity and is written once; from a step, per attempt."""
         seen = digest_inputs({"body": body}, f"emit({name!r})")
-        body, masked = _masked(body, self.runtime.secret_rules, f"emit({name!r})")
+        body, masked = _masked(body, self.executor.home.secrets.rules, f"emit({name!r})")
         if frame.attempt is not None:
             said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
             agent = said_in.asked.spec.name
@@ -583,13 +609,13 @@ class Execution:
             encode(dict(form or {})).decode(),
         )
 
-        from outlast.runs.waits import saved as saved_waits
+        from outlast.runs.waits import ask as saved_waits
         from outlast.runs.waits.notes import notes_of
 
-        notes = notes_of(self.runtime, self.hold.epoch, self.trace_id)
+        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
 
         def work(tx: Writing) -> tuple[str, str, str] | None:
-            return saved_waits.save(tx, self.hold, notes, self.runtime.ids(), wait, signal)
+            return saved_waits.save(tx, self.hold, notes, self.executor.home.ids(), wait, signal)
 
         with self.pen.lock:
             queued = self.pen.queue_work(work)
@@ -601,7 +627,7 @@ class Execution:
         for made in self.news_of(waits):
             self.pen.note(made)
 
-    def news_of(self, waits: Iterable[InterruptRow]) -> list[Entry]:
+    def news_of(self, waits: Iterable[InterruptRow]) -> list[JournalEntry]:
         """Entries about waits that others have closed, each once."""
         from outlast.runs.waits.notes import notes_of
 
@@ -609,7 +635,7 @@ class Execution:
             wait for wait in waits if wait.status == "answered" and wait.id not in self.told and not damage_of(wait)
         ]
         self.told.update(wait.id for wait in fresh)
-        notes = notes_of(self.runtime, self.hold.epoch, self.trace_id)
+        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
         return [made for wait in fresh for made in notes.closed(wait)]
 
     def write_phase(self) -> None:
@@ -622,7 +648,7 @@ class Execution:
         self,
         status: str,
         facts: dict[str, Any],
-        work: Callable[[Writing], list[Entry]],
+        work: Callable[[Writing], list[JournalEntry]],
         stored: Payload,
     ) -> Entries:
         """The end of this execution, queued: what waited, what the body wrote last, and the run's own fact.
@@ -675,7 +701,7 @@ class Execution:
         return given | self.needs.get_all(wanted, again=attempt.number > 1)
 
 
-def _masked(body: Any, rules: tuple[Rule, ...], path: str) -> tuple[Any, int]:
+def _masked(body: Any, rules: tuple[SecretRule, ...], path: str) -> tuple[Any, int]:
     """What an event says, without its secrets, and how many they were. Raises ValueRefused for what is too large."""
     if body is None or isinstance(body, bool | int | float):
         return body, 0
@@ -691,7 +717,7 @@ def event_bytes(body: Any, path: str) -> bytes:
     return raw
 
 
-def shown(asked: Asked) -> dict[str, Any]:
+def shown(asked: StepCall) -> dict[str, Any]:
     """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
     if asked.spec.work is not None:
         return {"inputs": {"run": asked.spec.work.command.run}}

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import InputsInvalid, OutlastError, RunNotFound
+from outlast.home.find import run_row
 from outlast.home.place import check_name
-from outlast.ledger.journal import CALLS, Entry, Payload, Row, decode_header, decode_payload, entry, genesis
+from outlast.ledger.journal import CALLS, JournalEntry, Payload, Row, decode_header, decode_payload, entry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import recovery
 from outlast.runs.call import Call, Ledger, Past, labels
 from outlast.runs.decisions import gone_back_to, once
-from outlast.runs.options import Options
-from outlast.runs.recovery import Found
-from outlast.runs.repeat import DoneEffect, agree, effects_of_run, effects_that
+from outlast.runs.look import record_in
+from outlast.runs.options import DoneEffect, Options, agree, effects_of_run, effects_that
+from outlast.runs.outputs import ODD
+from outlast.runs.recovery import FoundRun
 from outlast.runs.rewind import place_of
 from outlast.runs.run import FORK
+from outlast.runs.start import flow_of_run, pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.values.codec import decode, pack_json, pack_small
@@ -30,7 +33,9 @@ from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
     from outlast.runs.run import RunRecord
 
 NAMED = 480  # characters of a task's name that its forks bear
@@ -47,41 +52,43 @@ class Changes(NamedTuple):
     why: str
 
 
-class Draft(NamedTuple):
+class ForkDraft(NamedTuple):
     """A fork before it is written: of the other run as it was at a moment."""
 
     run: RunRow
     head: int
     step: str
     call: Call
-    entries: list[Entry]
+    entries: list[JournalEntry]
     to: int  # the first entry of what is kept although it comes at the step or later
     effects: list[DoneEffect]  # that the fork repeats
 
 
-def fork(runtime: Runtime, run_id: str, step: str, wanted: Changes, operation_id: str | None) -> RunRecord:
+def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_id: str | None) -> RunRecord:
     """A new run, which the next resume begins. Raises StepNotFound, RepeatsEffects, InputsInvalid, RunSealed."""
     pack_small({"state": dict(wanted.state), "why": wanted.why}, "fork")
     for name, value in wanted.state.items():
         pack_json(value, f"state[{check_name('state key', name)!r}]")
-    inputs = _inputs(runtime, run_id, wanted.inputs) if wanted.inputs else None
-    seen, new_id = runtime.store.read(lambda look: _look_ahead(look, run_id, step, wanted)), runtime.ids()
+    inputs = _inputs(executor, run_id, wanted.inputs) if wanted.inputs else None
+    seen, new_id = (
+        executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted)),
+        executor.home.ids(),
+    )
 
     def work(tx: Writing) -> None:
-        draft = seen if seen is not None and seen.head == _head(tx, run_id) else _drafted(tx, run_id, step, wanted)
+        is_new = seen is None or seen.head != _head(tx, run_id)
+        draft = _drafted(executor.caller, tx, run_id, step, wanted) if seen is None or is_new else seen
         effects = agree("fork", draft.run.task, run_id, draft.effects, wanted.options)
-        _write(runtime, tx, draft, _new_run(runtime, tx, draft, new_id, inputs), wanted, effects)
+        _write(executor.home, tx, draft, _new_run(executor.caller, tx, draft, new_id, inputs), wanted, effects)
 
     content = [run_id, step, dict(wanted.inputs), dict(wanted.state), wanted.reuse_effects]
-    return once(runtime, operation_id, "fork", content, work, lambda tx: runtime.record_in(tx, new_id))
+    return once(executor.home, operation_id, "fork", content, work, lambda tx: record_in(executor.caller, tx, new_id))
 
 
-def _inputs(runtime: Runtime, run_id: str, given: Mapping[str, Any]) -> bytes:
+def _inputs(executor: Executor, run_id: str, given: Mapping[str, Any]) -> bytes:
     """The other run's inputs with these in place of its own. Raises InputsInvalid, FlowNotFound, FlowElsewhere."""
-    from outlast.runs.start import flow, pack_inputs
-
-    run = runtime.row(run_id)
-    spec = flow(runtime, run)
+    run = run_row(executor.home, run_id)
+    spec = flow_of_run(executor, run)
     bound = spec.bind((), {**decode(run.inputs), **given})
     try:
         return pack_inputs(spec, spec.typed(bound))
@@ -92,10 +99,10 @@ def _inputs(runtime: Runtime, run_id: str, given: Mapping[str, Any]) -> bytes:
 # -- what is taken over ------------------------------------------------------------------------------
 
 
-def _look_ahead(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft | None:
+def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, wanted: Changes) -> ForkDraft | None:
     """The draft, made before the write begins: a long journal keeps nobody waiting."""
     try:
-        return _drafted(look, run_id, step, wanted)
+        return _drafted(caller, look, run_id, step, wanted)
     except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
         return None
 
@@ -105,18 +112,20 @@ def _head(look: Reading, run_id: str) -> int:
     return lease.head if lease is not None else 0
 
 
-def _drafted(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft:
+def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Changes) -> ForkDraft:
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         raise RunNotFound(run_id)
     claims.refuse_sealed(run)
     found = recovery.find(look, run._replace(mark=0), lease)
-    if found.broken is not None:
-        raise found.broken.as_error()
-    call, _ = gone_back_to(look, run, found.rows, step, found.ledger)
+    if found.unaccepted is not None:
+        raise found.unaccepted.as_error()
+    call, _ = gone_back_to(caller, look, run, found.rows, step, found.ledger)
     place = place_of(found.ledger, call, lease.head + 1)
     before = {past.call: past for past in found.ledger.calls.values() if past.first < place and _is_over(past)}
-    after = {past.call: past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted)}
+    kept_until = max((past.seq for past in before.values()), default=0)
+    later_on = (past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted))
+    after = {past.call: past for past in later_on if not _is_long_over(past, kept_until)}
     refs = _refs(look, run)
     earlier = [*_needs(found.rows), *_taken(found, before, refs)]
     steps = {call: past for call, past in after.items() if past.kind == "step"}
@@ -124,7 +133,7 @@ def _drafted(look: Reading, run_id: str, step: str, wanted: Changes) -> Draft:
     later = [*map(_without_state, _taken(found, steps, refs)), *_taken(found, kept, refs)]
     effects = list(_repeated(look, run, found.ledger, found.rows, {*before, *after}))
     label = labels(found.rows).get(call, call.path)
-    return Draft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects)
+    return ForkDraft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects)
 
 
 def _is_over(past: Past) -> bool:
@@ -140,8 +149,23 @@ _ENDED = ("succeeded", "failed")  # how a child run was given to its parent
 def _stays(past: Past, wanted: Changes) -> bool:
     """Whether a call that comes at the step or later is taken over: kept, or for the files that it left."""
     if past.kind == "step":
-        return past.last.status != "started" and past.begun is not None and b'"declared":' in past.begun
+        return past.last.status != "started" and _writes(past.begun)
     return wanted.reuse_effects and past.kind in ("effect", "spawn") and _is_over(past)
+
+
+def _writes(begun: bytes | None) -> bool:
+    """Whether a step said when it began that it writes files: by that entry a fork knows how they were before it."""
+    if begun is None or b'"declared":' not in begun:
+        return False
+    try:
+        return bool(decode_payload(begun).facts["declared"]["writes"])
+    except ODD:  # it was damaged, and somebody has accepted that
+        return False
+
+
+def _is_long_over(past: Past, kept_until: int) -> bool:
+    """A step that had been set aside before, of whose files something that is kept was made since: they are that's."""
+    return past.kind == "step" and past.aside and past.seq < kept_until
 
 
 def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
@@ -152,7 +176,7 @@ def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _taken(found: Found, calls: Mapping[Call, Past], refs: Mapping[int, tuple[str, ...]]) -> list[Entry]:
+def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple[str, ...]]) -> list[JournalEntry]:
     """The last entry of each of these calls, and its start where that says how files were; by their places."""
     places, starts = {past.seq: past.first for past in calls.values()}, dict[Call, Row]()
     for row, header in ((row, decode_header(row.header)) for row in found.rows):
@@ -162,10 +186,23 @@ def _taken(found: Found, calls: Mapping[Call, Past], refs: Mapping[int, tuple[st
             starts[call] = row
     places |= {row.seq: calls[call].first for call, row in starts.items()}
     chosen = sorted((row for row in found.rows if row.seq in places), key=lambda row: (places[row.seq], row.seq))
-    return [_entry(row, found.ledger, refs.get(row.seq, ())) for row in chosen]
+    return [
+        _in_doubt(row, calls) if row.seq in found.flaws else _entry(row, found.ledger, refs.get(row.seq, ()))
+        for row in chosen
+    ]
 
 
-def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> Entry:
+def _in_doubt(row: Row, calls: Mapping[Call, Past]) -> JournalEntry:
+    """A damaged receipt says nothing any more: that its effect was begun is all that the fork takes over."""
+    header = decode_header(row.header)
+    past = calls[Call(header.scope, header.name, header.inputs, header.occurrence)]
+    return entry(
+        msgspec.structs.replace(past.last, status="started", delivered=False, ended_at=0, epoch=1, payload=""),
+        Payload(),
+    )
+
+
+def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> JournalEntry:
     """An entry of the other run as one of the fork."""
     header = msgspec.structs.replace(decode_header(row.header), epoch=1, payload="")
     payload = decode_payload(row.payload) if row.payload is not None else Payload()
@@ -176,7 +213,7 @@ def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> Entry:
     return entry(header, payload)._replace(blobs=blobs)
 
 
-def _without_state(made: Entry) -> Entry:
+def _without_state(made: JournalEntry) -> JournalEntry:
     """The same of a step that is done anew: what it wrote is in no state."""
     if made.payload is None:
         return made
@@ -185,7 +222,7 @@ def _without_state(made: Entry) -> Entry:
     return entry(header, payload)._replace(blobs=made.blobs)
 
 
-def _needs(rows: list[Row]) -> list[Entry]:
+def _needs(rows: list[Row]) -> list[JournalEntry]:
     """What the steps of the other run asked for: a resume of the fork looks whether it is there."""
     wanted = (row for row in rows if row.header.startswith(b'["run","needs"'))
     return [_entry(row, Ledger(), ()) for row in wanted]
@@ -207,7 +244,7 @@ def _repeated(look: Reading, run: RunRow, ledger: Ledger, rows: list[Row], taken
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def _new_run(runtime: Runtime, look: Reading, draft: Draft, new_id: str, inputs: bytes | None) -> NewRun:
+def _new_run(caller: Caller, look: Reading, draft: ForkDraft, new_id: str, inputs: bytes | None) -> NewRun:
     """The fork's own row: as the other's, under a task of its own."""
     run = draft.run
     raw = run.inputs if inputs is None else inputs.decode()
@@ -222,8 +259,8 @@ def _new_run(runtime: Runtime, look: Reading, draft: Draft, new_id: str, inputs:
         session=run.session,
         trace_id=run.trace_id,
         meta=run.meta,
-        actor=runtime.actor,
-        at=runtime.clock.now(),
+        actor=caller.actor,
+        at=caller.home.clock.now(),
         named=1,
         identity=run.identity,
         source=run.source,
@@ -242,7 +279,7 @@ def _task(look: Reading, run: RunRow) -> str:
 
 
 def _write(
-    runtime: Runtime, tx: Writing, draft: Draft, new: NewRun, wanted: Changes, effects: list[dict[str, Any]]
+    home: Home, tx: Writing, draft: ForkDraft, new: NewRun, wanted: Changes, effects: list[dict[str, Any]]
 ) -> None:
     """The fork, stopped before its first step."""
     began = {"flow": new.flow, "task": new.task, "actor": new.actor}
@@ -254,12 +291,12 @@ def _write(
         "state": {name: [value] for name, value in wanted.state.items()},
     }
 
-    def fact(name: str, told: dict[str, Any]) -> Entry:
+    def fact(name: str, told: dict[str, Any]) -> JournalEntry:
         return claims.run_fact(name, told, epoch=1, at=new.at, trace_id=new.trace_id)
 
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     last = [fact("forked", facts), fact("interrupted", {"by": PERSON})]
-    claimed = claims.add(runtime, tx, new, start, {**began, "origin": origin}, [*draft.entries, *last])
-    runtime.claimed.discard(new.id)
+    claimed = claims.add(home, tx, new, start, {**began, "origin": origin}, [*draft.entries, *last])
+    home.held.claimed.discard(new.id)
     tx.set_run_status(claimed.hold.run_key, "interrupted", new.at)
     tx.release_lease(claimed.hold)

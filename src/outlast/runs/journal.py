@@ -1,16 +1,43 @@
-"""Reading the journal of a run: every entry that can be read, and what is wrong with the others."""
+"""Reading the journal of a run: every entry that can be read, and what is wrong with the others.
+
+What the chain of a run proves of the rows beside it: how it began, how it stands, what it waits for and was told.
+
+The journal is the truth. `verify` compares with it, and so does whoever takes in a run from elsewhere. The same
+digests are made here for the entries that carry them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from outlast.ledger.damage import LOST, PAYLOAD, UNDAMAGED, Flaws, breaks_of, examine, legible
-from outlast.ledger.journal import CALLS, Break, Row, check, decode_header, genesis
+import msgspec
+
+from outlast.ledger.journal import (
+    CALLS,
+    LOST,
+    PAYLOAD,
+    UNDAMAGED,
+    Break,
+    Flaws,
+    Row,
+    breaks_of,
+    check,
+    decode_header,
+    decode_payload,
+    examine,
+    genesis,
+    legible,
+)
 from outlast.runs.call import Call, labels
+from outlast.runs.run import FINISHED
+from outlast.store.contract import InterruptRow, NewRun, RunRow
+from outlast.values.codec import decode, encode
+from outlast.values.digest import digest, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.store.contract import FinishedRow, LeaseRow, Reading, RunRow
+    from outlast.store.contract import FinishedRow, LeaseRow, Reading
 
 
 class Journal(NamedTuple):
@@ -53,3 +80,125 @@ def _about(row: Row, names: dict[Call, str]) -> str:
         word = "the start" if header.status == "started" else "the receipt"
         return f"{word} of {header.kind} {label}, attempt {header.attempt}"
     return "" if header.kind == LOST else f"{header.kind} {header.name}"
+
+
+# What a row says since the run began, and when that was; the rest is in the chain's first hash. The last three also
+# since it went on in another place.
+BEGUN = ("scope", "parent", "session", "trace_id", "meta", "actor", "identity", "source", "worktree")
+RELOCATED = "relocated"  # the entry with which it went on there
+ENDS = ("waiting", "failed", "interrupted", "succeeded", "aborted")  # entries after which a run stands like that
+ASKED = ("id", "type", "call", "step", "payload", "opened_at", "due_at", "form")  # what never changes of a wait
+
+
+def row_digest(run: NewRun | RunRow) -> str:
+    """What a run's row says from its first moment on, for its first entry and for those that say where it is now."""
+    at = run.at if isinstance(run, NewRun) else run.created_at
+    return identity(encode([*(getattr(run, name) for name in BEGUN), at]))
+
+
+def wait_digest(wait: InterruptRow) -> str:
+    """What a wait asks, for the entry with which its run comes to wait."""
+    return identity(encode([getattr(wait, name) for name in ASKED]))[:32]
+
+
+def standing_digest(run: RunRow, *beside: Iterable[Sequence[Any]]) -> str:
+    """All that travels beside the chain (waits, requests, operations), for the entry with which a run leaves."""
+    changing = [run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.named]
+    return identity(encode([changing, *([list(row) for row in rows] for rows in beside)]))
+
+
+# -- comparing ---------------------------------------------------------------------------------------
+
+
+def differences(run: RunRow, rows: Sequence[Row], waits: Sequence[InterruptRow]) -> Iterator[Break]:
+    """Where rows say something else than the chain, which is whole."""
+    yield from differences_of_run(run, rows)
+    yield from _of_waits(run, rows, {wait.id: wait for wait in waits})
+
+
+def differences_of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
+    """The same of the run's own row alone."""
+    record = f"run {run.id}"
+    began = _facts(next((row for row in reversed(rows) if _name(row) == RELOCATED), rows[0])) if rows else {}
+    if "row" in began and began["row"] != row_digest(run):
+        yield Break(record, f"its {', '.join(BEGUN)} or created_at is not what it began with")
+    if began.get("named") and not run.named:  # it would happen a second time
+        yield Break(record, "a caller named its task, and its row does not say so any more")
+    ended = next((row for row in reversed(rows) if _name(row) in (*ENDS, "started", "resumed")), None)
+    name, facts = (_name(ended), _facts(ended)) if ended is not None else ("", {})
+    if run.status in ENDS and run.status != name:
+        yield Break(record, f"its journal ends {name or 'nowhere'}, not {run.status}")
+    elif run.status in FINISHED and rows[-1] is not ended:
+        yield Break(record, f"its journal ends {_name(rows[-1]) or 'with a step'}, not {run.status}")
+    elif run.status == "succeeded" and facts.get("result", "") != digest((run.result or "").encode()):
+        yield Break(record, "its result was changed")
+    elif run.status in ("failed", "aborted") and not _is_why(run, facts):
+        yield Break(record, "its error was changed")
+
+
+def _is_why(run: RunRow, facts: dict[str, Any]) -> bool:
+    error = decode(run.error) if run.error else None
+    return bool(
+        facts.get("error") == error if run.status == "failed" else facts.get("why") == (error or {}).get("message")
+    )
+
+
+def _of_waits(run: RunRow, rows: Sequence[Row], waits: dict[str, InterruptRow]) -> Iterator[Break]:
+    last = next((row for row in reversed(rows) if _name(row) == "waiting"), None)
+    asked = _facts(last).get("waits", {}) if last is not None and run.status == "waiting" else {}
+    for wait_id, proven in asked.items():
+        wait = waits.get(wait_id)
+        if wait is None or wait_digest(wait) != proven:
+            yield Break(f"wait {wait_id}", "its row is missing" if wait is None else "what it asks was changed")
+    for wait_id, answer, by in _answers(rows):
+        wait = waits.get(wait_id)
+        if wait is None:
+            yield Break(f"wait {wait_id}", "its row is missing")
+        elif wait.status != "used" and run.status not in FINISHED:
+            yield Break(f"wait {wait_id}", f"its answer was used, and its row says {wait.status}")
+        elif wait.status == "used" and not _is_told(wait, answer, by):
+            yield Break(f"wait {wait_id}", "its answer, or who gave it, is not what was used")
+
+
+def _is_told(wait: InterruptRow, answer: Any, by: str) -> bool:
+    """Whether a wait was answered like that. One that was answered by its deadline may not say so in its row."""
+    if wait.answered_by != by and wait.answered_by:
+        return False
+    if wait.answer is None:
+        return True
+    said = decode(wait.answer)
+    choice = said.get("choice") if isinstance(said, dict) else None
+    return bool(said == answer or (isinstance(answer, _Choice) and choice == answer.choice))
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """An answer that decided about a call: what was chosen."""
+
+    choice: str
+
+
+def _answers(rows: Sequence[Row]) -> Iterator[tuple[str, Any, str]]:
+    """Every answer that the journal says was used: of which wait, what, and by whom."""
+    for row in rows:
+        if row.payload is None or b'"interrupt":' not in row.payload:
+            continue
+        header, payload = decode_header(row.header), decode_payload(row.payload)
+        facts = payload.facts if isinstance(payload.facts, dict) else {}
+        if "interrupt" not in facts or header.mark not in ("decided", "reused", "") or header.kind == "emit":
+            continue
+        if header.kind == "wait":
+            told = None if payload.result is msgspec.UNSET else decode(bytes(payload.result))
+            yield str(facts["interrupt"]), told, str(facts.get("by", ""))
+        elif header.mark in ("decided", "reused"):
+            choice = {"skipped": "skip", "succeeded": "reuse"}.get(header.status, header.status)
+            yield str(facts["interrupt"]), _Choice(choice), str(facts.get("by", ""))
+
+
+def _name(row: Row) -> str:
+    """Which fact about the run an entry is; empty when it is none."""
+    return decode_header(row.header).name if row.header.startswith(b'["run",') else ""
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    facts = decode_payload(row.payload).facts if row.payload else None
+    return facts if isinstance(facts, dict) else {}

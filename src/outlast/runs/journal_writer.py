@@ -19,7 +19,7 @@ import msgspec
 from outlast.clock import Clock
 from outlast.errors import OutlastError, Severed
 from outlast.flows.loading import lasting
-from outlast.ledger.journal import Entry, Header, Payload, encode_header, encode_payload, entry
+from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
@@ -31,7 +31,7 @@ class Entries:
 
     __slots__ = ("last", "ticket", "values")
 
-    def __init__(self, ticket: Ticket, last: Entry | None, values: int) -> None:
+    def __init__(self, ticket: Ticket, last: JournalEntry | None, values: int) -> None:
         self.ticket = ticket
         self.last = last
         self.values = values
@@ -45,13 +45,13 @@ class Pen:
         self.project = project
         self.lock = threading.Lock()
         self.severed: OutlastError | None = None  # why this worker may write no more
-        self._waiting: list[Entry] = []
+        self._waiting: list[JournalEntry] = []
         self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting here
         self._placed: set[str] = set()  # codes whose place this execution has written down
 
     # -- making entries --------------------------------------------------------------------------
 
-    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entry:
+    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> JournalEntry:
         """The entry about an attempt: its start or its outcome."""
         asked = attempt.asked
         spec, call = asked.spec, asked.call
@@ -87,7 +87,7 @@ class Pen:
             f"{asked.item}#{asked.digest}" if asked.item else asked.digest,
             digest(raw) if raw else "",
         )
-        return Entry(encode_header(header), raw, names)
+        return JournalEntry(encode_header(header), raw, names)
 
     def fact(
         self,
@@ -101,7 +101,7 @@ class Pen:
         said_in: Attempt | None = None,
         masked: int = 0,
         result: Any = msgspec.UNSET,
-    ) -> Entry:
+    ) -> JournalEntry:
         """An entry that is no receipt."""
         scope, inputs, occurrence = (call.scope, call.inputs, call.occurrence) if call else ("", "", 0)
         now = self.clock.now()
@@ -125,19 +125,19 @@ class Pen:
 
     # -- what waits (the first two take the lock themselves) -------------------------------------
 
-    def note(self, made: Entry) -> None:
+    def note(self, made: JournalEntry) -> None:
         """Let an entry ride with the next commit."""
         with self.lock:
             self._waiting.append(made)
 
-    def tell(self, made: Entry) -> None:
+    def tell(self, made: JournalEntry) -> None:
         """The same for a value that the body is told: the next step waits until it is safe."""
         with self.lock:
             self._told += 1
             self._held += 1
             self._waiting.append(made)
 
-    def queue(self, *entries: Entry) -> Entries:
+    def queue(self, *entries: JournalEntry) -> Entries:
         """Queue everything that waits, and these after it. With the lock held."""
         last = entries[-1] if entries else None
         if not self._waiting:
@@ -146,7 +146,7 @@ class Pen:
         self._waiting, self._held = [], 0
         return Entries(self.store.put(self.hold, [*waited, *entries]), last, held)
 
-    def queue_work(self, work: Callable[[Writing], Any], *entries: Entry) -> Entries:
+    def queue_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Entries:
         """The same together with a piece of work, in one transaction. With the lock held."""
         waited, held = self._waiting, self._held
         self._waiting, self._held = [], 0
@@ -168,7 +168,7 @@ class Pen:
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
 
-    def _saved(self, attempt: Attempt, about: dict[str, Any]) -> Entry:
+    def _saved(self, attempt: Attempt, about: dict[str, Any]) -> JournalEntry:
         """That an artifact can be seen from now on."""
         return self.fact("artifact", "saved", about, said_in=attempt)
 

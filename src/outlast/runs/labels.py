@@ -6,8 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from outlast.ledger.damage import read_header
-from outlast.ledger.journal import Row
+from outlast.ledger.journal import Row, read_header
 from outlast.runs.call import Call, Naming, id_of, label
 from outlast.store.contract import Store
 

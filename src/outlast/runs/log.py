@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from outlast.runs.failure import record
+from outlast.secrets.find import mask
+
 if TYPE_CHECKING:
     from logging import Logger
 
-    from outlast.home.home import Runtime
-    from outlast.runs.attempt import Asked, Attempt
+    from outlast.home.home import Home
+    from outlast.runs.attempt import Attempt, StepCall
     from outlast.runs.execution import Execution
     from outlast.store.contract import RunRow
 
@@ -28,7 +31,7 @@ def say_failed(execution: Execution, kept: dict[str, Any]) -> None:
     """A run has failed: with what is recorded of the error, trace and all."""
     fields = {**_of(execution), "step": "", "attempt": 0}
     said = f"the run failed: {_told(kept['type'], kept['message'])}"
-    _say(execution.runtime, "ERROR", said, fields, str(kept.get("trace", "")).rstrip())
+    _say(execution.executor.home, "ERROR", said, fields, str(kept.get("trace", "")).rstrip())
 
 
 def say_retried(execution: Execution, attempt: Attempt, error: BaseException) -> None:
@@ -36,30 +39,30 @@ def say_retried(execution: Execution, attempt: Attempt, error: BaseException) ->
     spec = attempt.asked.spec
     said = f"attempt {attempt.number} of {spec.kind} {spec.name} failed and is retried"
     fields = {**_of(execution), "step": spec.name, "attempt": attempt.number}
-    _say(execution.runtime, "WARNING", f"{said}: {_told(type(error).__name__, _text(error))}", fields)
+    _say(execution.executor.home, "WARNING", f"{said}: {_told(type(error).__name__, _text(error))}", fields)
 
 
 def say_tried_again(execution: Execution, kept: dict[str, Any], number: int, of: int) -> None:
     """A run has failed and will go on by itself, as its flow says."""
     fields = {**_of(execution), "step": "", "attempt": number}
     said = f"the run failed and is tried again ({number} of {of}): {_told(kept['type'], kept['message'])}"
-    _say(execution.runtime, "WARNING", said, fields)
+    _say(execution.executor.home, "WARNING", said, fields)
 
 
-def say_waits(execution: Execution, asked: Asked, kind: str, attempt: int) -> None:
+def say_waits(execution: Execution, asked: StepCall, kind: str, attempt: int) -> None:
     """A call has come to wait for a person who knows, if it is of a kind that one should hear of."""
     if kind in OF_WAITS:
         said = OF_WAITS[kind].format(step=asked.spec.name)
         fields = {**_of(execution), "step": asked.spec.name, "attempt": attempt}
-        _say(execution.runtime, "WARNING", said, fields)
+        _say(execution.executor.home, "WARNING", said, fields)
 
 
-def say_taken(runtime: Runtime, run: RunRow, holder: str, why: str) -> None:
+def say_taken(home: Home, run: RunRow, holder: str, why: str) -> None:
     """A run goes on here that was another process's: it died, or the run was taken from it."""
     said = (
         f"the run is taken from {holder}: {why}" if holder else "the run is taken over: the process that ran it is gone"
     )
-    _say(runtime, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
+    _say(home, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
 
 
 def _of(execution: Execution) -> dict[str, Any]:
@@ -72,8 +75,6 @@ def _told(kind: str, message: str) -> str:
 
 
 def _text(error: BaseException) -> str:
-    from outlast.runs.failure import record
-
     return str(record(error)["message"])
 
 
@@ -86,18 +87,16 @@ def _logger() -> Logger:
     return found
 
 
-def _say(runtime: Runtime, level: str, said: str, fields: dict[str, Any], trace: str = "") -> None:
+def _say(home: Home, level: str, said: str, fields: dict[str, Any], trace: str = "") -> None:
     """One record, masked. The trace is text and no exception: that could not be masked."""
     import logging
-
-    from outlast.secrets.find import mask
 
     logger, number = _logger(), getattr(logging, level)
     if not logger.isEnabledFor(number):
         return
 
     def clean(value: Any) -> Any:
-        return mask(value, runtime.secret_rules) if isinstance(value, str) else value
+        return mask(value, home.secrets.rules) if isinstance(value, str) else value
 
     told = {name: clean(value) for name, value in fields.items()}
     text = f"{clean(said)} (run {told['run']}, task {told['task']})"

@@ -8,15 +8,15 @@ from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from outlast.clock import moment
 from outlast.errors import Paused, Refused, Stopped
 from outlast.ledger.journal import decode_payload
-from outlast.runs.attempt import Asked
+from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import Call, Doubtful, Fresh, Replay
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution
 from outlast.runs.item import Failed, Item, Ok
+from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
-from outlast.values.threads import begin
 
 _LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
@@ -97,8 +97,6 @@ def _over(execution: Execution, rest: Rest) -> None:
 
 
 def _save_timer(execution: Execution, rest: Rest) -> None:
-    from outlast.clock import moment
-
     due = moment(rest.due).isoformat(timespec="seconds")
     execution.open_wait(rest.call, "timer", {"due": due}, rest.due)
 
@@ -113,7 +111,7 @@ class Calls:
     applied in the order of the items once all of them have ended: which of them is the quickest changes nothing.
     """
 
-    def __init__(self, execution: Execution, asked: list[Asked], *, collect: bool = False) -> None:
+    def __init__(self, execution: Execution, asked: list[StepCall], *, collect: bool = False) -> None:
         self.execution, self.asked, self._collect = execution, asked, collect
         if collect:
             execution.endings.make_room(len(asked))
@@ -130,7 +128,7 @@ class Calls:
             else:
                 self.todo.append(place)
 
-    def _replay(self, place: int, one: Asked, known: Replay) -> None:
+    def _replay(self, place: int, one: StepCall, known: Replay) -> None:
         try:
             self.values[place] = self.execution.recorded(one, known.past)
         except Exception as error:
@@ -172,7 +170,7 @@ class Calls:
         """What the map gives, in the order of the items."""
         return [self._result(place, one) for place, one in enumerate(self.asked)] if self._collect else self.values
 
-    def _result(self, place: int, one: Asked) -> Item[Any]:
+    def _result(self, place: int, one: StepCall) -> Item[Any]:
         key = one.call.inputs[1:] if one.call.inputs[:1] == "=" else ""
         error = self.errors.get(place)
         if isinstance(error, Exception):
@@ -185,7 +183,7 @@ def _rank(error: BaseException) -> int:
 
 
 def map_plain(
-    execution: Execution, asked: list[Asked], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
+    execution: Execution, asked: list[StepCall], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
 ) -> list[Any]:
     """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
     calls = Calls(execution, asked, collect=collect)
@@ -273,7 +271,7 @@ class Crew:
 
 async def map_async(
     execution: Execution,
-    asked: list[Asked],
+    asked: list[StepCall],
     concurrency: int,
     drive: Callable[..., Awaitable[Any]],
     *,

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
-from outlast.values.threads import begin
-from outlast.values.user_code import CALLERS
-from outlast.values.visible import visible
+from outlast.values.ambient import CALLERS, begin
+from outlast.values.text import visible
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.runs.live import Executor
 
 T = TypeVar("T")
 DEFAULTS: dict[int, Any] = {
@@ -46,20 +45,20 @@ SHOWN_STEPS = 3
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _ASYNCIO = f"{os.path.dirname(os.__file__)}{os.sep}asyncio{os.sep}"
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
-_listening: list[Signals] = []
+_listening: list[OsSignals] = []
 _masks: dict[int, set[int | signal.Signals]] = {}  # of threads that fork
 
 
-class Signals:
+class OsSignals:
     """Listens for as long as the block lasts, then puts the handlers back that were there.
 
     A library listens over Python's own handlers only; `own_process` listens to all that is not ignored.
     """
 
-    def __init__(self, runtime: Runtime, *, own_process: bool = False) -> None:
+    def __init__(self, executor: Executor, *, own_process: bool = False) -> None:
         self.first = 0  # the first one that came
         self._by = ""  # whose wish it is: a person's, or a shutdown
-        self._runtime, self._own_process = runtime, own_process
+        self._executor, self._own_process = executor, own_process
         self._handlers: dict[int, Any] = {}
         self._now_at = 0.0  # when the step under way was to end too
         self._reached = False  # the user's code was given an exception
@@ -68,7 +67,7 @@ class Signals:
         self._news: SimpleQueue[bool] = SimpleQueue()  # a handler may put: it takes no lock
         self._thread = threading.Thread(target=self._see_to_it, name="outlast-signals", daemon=True)
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> OsSignals:
         heard = [number for number in DEFAULTS if self._may_hear(number)]
         if heard:
             begin(self._thread, "listening to signals")
@@ -112,14 +111,14 @@ class Signals:
         self.first = number
         self._news.put(True)
         if not self._over:
-            self._runtime.stop(by=self._by)
-            limit = self._runtime.settings.grace_seconds
-            told = f"finishing {under_way(self._runtime)}, up to {limit:g} s; again to stop now"
+            self._executor.live.stop(by=self._by)
+            limit = self._executor.home.settings.grace_seconds
+            told = f"finishing {under_way(self._executor)}, up to {limit:g} s; again to stop now"
             _tell(f"{told}\n{WHAT_THEN[self._by]}\n")
 
     def _insist(self, number: int, frame: FrameType | None, *, again: bool) -> None:
         """Commands are ended where they are waited for. A Python body ends by an exception, if one can be raised."""
-        if not self._runtime.stop(True, self._by):
+        if not self._executor.live.stop(True, self._by):
             return
         place = place_of(frame)
         if place == "theirs" and (again or not self._reached):
@@ -142,10 +141,10 @@ class Signals:
         """Runs that went live since are asked too; time runs out; an exception waits for a place to be raised."""
         if not self._news.get():
             return
-        until = time.monotonic() + self._runtime.settings.grace_seconds
+        until = time.monotonic() + self._executor.home.settings.grace_seconds
         while not self._is_over():
             now = bool(self._now_at) or time.monotonic() >= until
-            self._runtime.stop(now, self._by)
+            self._executor.live.stop(now, self._by)
             if now and not self._reached:
                 self._poke()
 
@@ -163,7 +162,7 @@ class Signals:
 
 
 @contextmanager
-def over_defaults(runtime: Runtime) -> Iterator[None]:
+def over_defaults(executor: Executor) -> Iterator[None]:
     """Listen while a library's run executes: only in the main thread, and only over Python's own handlers.
 
     When the run has ended the signal still counts: KeyboardInterrupt, or SystemExit(143) for SIGTERM, 129 for SIGHUP.
@@ -171,7 +170,7 @@ def over_defaults(runtime: Runtime) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    listening = Signals(runtime)
+    listening = OsSignals(executor)
     try:
         with listening:
             yield
@@ -229,9 +228,13 @@ def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
     return "theirs"
 
 
-def under_way(runtime: Runtime) -> str:
+def under_way(executor: Executor) -> str:
     """The steps under way, for the line that is written: whatever can be told without a lock."""
-    found = [attempt.asked for execution in list(runtime.live.values()) for attempt in list(execution.open.values())]
+    found = [
+        attempt.asked
+        for execution in list(executor.live.executions.values())
+        for attempt in list(execution.open.values())
+    ]
     names = [label(asked.call, asked.item, asked.item) for asked in found]
     shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
     more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""

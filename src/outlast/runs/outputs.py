@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.errors import OutlastError
-from outlast.files.changes import Seen, from_facts, text
+from outlast.files.changes import SeenFile, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_recipe, lasting, path_of
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
@@ -30,13 +32,15 @@ from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec
-    from outlast.flows.yaml.model import Command, Node
-    from outlast.home.home import Runtime
-    from outlast.runs.recovery import Found as FoundRun
+    from outlast.flows.yaml.model import Command, Node, Recipe
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.recovery import FoundRun as FoundRun
     from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
 _STARTED, _LEFT, _FAILED = b'"declared":', b'"outputs":', b'"left":'  # in the payloads of entries about attempts
+_SIGNS, _SKIPPED = (_STARTED, _LEFT, _FAILED), b'"skipped"'  # who skips a step says nothing of its files
 _UNENDED = 1 << 62  # an attempt that did not end may have written after all others
 ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
 
@@ -54,16 +58,18 @@ class Output:
     kept: bool  # its content is, so that it can be put back
     why: str  # it is not
     read_by: tuple[str, ...] = ()  # steps still to run
+    child: str = ""  # the run that this one began, if the step is one of that
 
 
-class Recorded(NamedTuple):
+class RecordedOutput(NamedTuple):
     """A file by its receipt."""
 
     step: str
     root: Path
     path: str  # from the root
     shown: str
-    seen: Seen
+    seen: SeenFile
+    run_id: str = ""  # of the run that this one began, if it is of a step of that
 
     @property
     def full(self) -> str:
@@ -76,31 +82,29 @@ class _Writer(NamedTuple):
     seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
-    before: Mapping[str, Seen]  # how the files were
-    files: Mapping[str, Seen] | None  # None: it has not succeeded
+    shared: str  # the `foreach` whose items, several at once, declare the same: the files are of no item for certain
+    before: Mapping[str, SeenFile]  # how the files were
+    files: Mapping[str, SeenFile] | None  # None: it has not succeeded
 
 
 # -- what was left -----------------------------------------------------------------------------------
 
 
-def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
-    """Every file that a finished step is the last on record to have left, by path."""
-    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]  # those speak for nothing
-    if not any(row.payload and _LEFT in row.payload for row in rows):
-        return []
-    names, place = labels(rows), _Place(runtime, found.run)
-    vouched = {row.seq for row in found.written}
-    left: dict[str, Recorded] = {}
+def recorded(caller: Caller, found: FoundRun) -> list[RecordedOutput]:
+    """Every file that a finished step is the last on record to have left, by path; also of runs that this one began."""
+    left: dict[str, RecordedOutput] = {}
     found_so: set[str] = set()  # files that were as they are before the step of which they are: an older one's
     later: dict[tuple[str, tuple[str, ...]], Patterns] = {}
-    for call, writer in sorted(_writers(runtime, rows).items(), key=lambda each: -each[1].seq):
-        root = place.of(writer.folder)
+    for each in sorted(_written(caller, found), key=lambda each: each.order, reverse=True):
+        root, writer = each.root, each.writer
         key = (os.path.normpath(root), writer.writes)
         if key in later and not found_so:
             continue
-        if writer.files is not None and (writer.seq in vouched or _is_done(found.ledger, call)):
+        if writer.files is not None and each.counts:
             for path, seen in writer.files.items():
-                one = Recorded(names[call], root, path, place.shown(root, path), seen)
+                one = RecordedOutput(
+                    writer.shared or each.step, root, path, each.place.shown(root, path), seen, each.run_id
+                )
                 is_older = one.full in found_so and left[one.full].seen.digest == seen.digest
                 if is_older or not _is_later(later, one.full):
                     left[one.full] = one
@@ -109,17 +113,52 @@ def recorded(runtime: Runtime, found: FoundRun) -> list[Recorded]:
     return sorted(left.values(), key=lambda one: one.shown)
 
 
-def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
+class _Told(NamedTuple):
+    """A call that declares files, of a run or of one that it began."""
+
+    order: tuple[int, ...]  # by the journal of the run that is looked at: of a child, where it was told of its end
+    run_id: str  # of a child; empty of the run itself
+    step: str
+    place: _Place
+    root: Path
+    writer: _Writer
+    counts: bool  # what it left is there by what the run relies on
+
+
+def _written(caller: Caller, found: FoundRun, order: tuple[int, ...] = ()) -> Iterator[_Told]:
+    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]  # those speak for nothing
+    if any(row.payload and _LEFT in row.payload for row in rows):
+        names, place = labels(rows), _Place(caller, found.run)
+        vouched = {row.seq for row in found.written}
+        for call, writer in _writers(caller.home, rows).items():
+            counts, root = writer.seq in vouched or _is_done(found.ledger, call), place.of(writer.folder)
+            run_id = found.run.id if order else ""
+            yield _Told((*order, writer.seq), run_id, names[call], place, root, writer, counts)
+    for seq, child_id in _began(found.ledger):
+        with suppress(OutlastError):  # what cannot be read is said of that run itself
+            child = find_run(caller.home, child_id)
+            if child.unaccepted is None and not child.run.seal:
+                yield from _written(caller, child, (*order, seq))
+
+
+def _began(ledger: Ledger) -> Iterator[tuple[int, str]]:
+    """The runs that this one began and that have succeeded, each with where it was told so."""
+    for past in ledger.calls.values():
+        if past.kind == "spawn" and past.finished and past.last.status == "succeeded" and past.payload:
+            yield past.seq, str(decode_payload(past.payload).facts["child"])
+
+
+def _writers(home: Home, rows: Iterable[Row]) -> dict[Call, _Writer]:
     found: dict[Call, _Writer] = {}
     for row in rows:
-        if row.payload is None or not any(sign in row.payload for sign in (_STARTED, _LEFT, _FAILED)):
+        if row.payload is None or not (any(map(row.payload.__contains__, _SIGNS)) or _SKIPPED in row.header):
             continue
         header = decode_header(row.header)
         if header.kind not in CALLS:
             continue
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         try:
-            facts, _ = facts_in(decode_payload(row.payload), runtime.blobs.get)
+            facts, _ = facts_in(decode_payload(row.payload), home.blobs.get)
             if header.status == "started" and facts["declared"]["writes"]:
                 before = from_facts(facts.get("before") or {})
                 found[call] = _Writer(_UNENDED, *_declared(facts["declared"]), before, None)
@@ -131,10 +170,10 @@ def _writers(runtime: Runtime, rows: Iterable[Row]) -> dict[Call, _Writer]:
     return found
 
 
-def _declared(facts: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def _declared(facts: Mapping[str, Any]) -> tuple[str, tuple[str, ...], str]:
     writes = tuple(map(str, facts["writes"]))
     Patterns.of(writes)
-    return str(facts["folder"]), writes
+    return str(facts["folder"]), writes, str(facts.get("shared", ""))
 
 
 def _is_as_found(writer: _Writer, path: str) -> bool:
@@ -157,9 +196,9 @@ def _is_later(later: Mapping[tuple[str, tuple[str, ...]], Patterns], full: str) 
 class _Place:
     """Where the folders of a run's steps are now: if its flow file was moved, they were moved with it."""
 
-    def __init__(self, runtime: Runtime, run: RunRow) -> None:
-        self._project = runtime.project or Path.cwd()
-        self._moved = _moved(runtime, run) if is_recipe(run.source) else None
+    def __init__(self, caller: Caller, run: RunRow) -> None:
+        self._project = caller.home.project or Path.cwd()
+        self._moved = _moved(caller, run) if is_recipe(run.source) else None
 
     def of(self, folder: str) -> Path:
         there = self._project / folder
@@ -172,13 +211,13 @@ class _Place:
         return text(lasting(os.path.normpath(f"{root}/{path}"), self._project))
 
 
-def _moved(runtime: Runtime, run: RunRow) -> tuple[str, str] | None:
+def _moved(caller: Caller, run: RunRow) -> tuple[str, str] | None:
     """The flow file's folder as it was and is, if that is another."""
     try:
-        source = whereabouts(runtime, run.source) or run.source
+        source = whereabouts(caller, run.source) or run.source
     except OutlastError:
         return None
-    before, now = (os.path.dirname(path_of(each, runtime.project)) for each in (run.flow, source))
+    before, now = (os.path.dirname(path_of(each, caller.home.project)) for each in (run.flow, source))
     return (before, now) if before and now and before != now else None
 
 
@@ -208,7 +247,7 @@ def _unnumbered(scope: str) -> str:
 # -- who reads it ------------------------------------------------------------------------------------
 
 
-class Reader(NamedTuple):
+class OutputReader(NamedTuple):
     """A step still to run that declares to read files."""
 
     step: str
@@ -219,27 +258,40 @@ class Reader(NamedTuple):
         return full.startswith(f"{self.folder}/") and self.patterns.matches(full[len(self.folder) + 1 :])
 
 
-def readers_of(runtime: Runtime, found: FoundRun) -> list[Reader]:
+def readers_of(caller: Caller, found: FoundRun) -> list[OutputReader]:
     """The steps of a flow file that are still to run and declare what they read. Python steps declare nothing."""
-    spec = flow_file_of(runtime, found.run) if found.run.status not in FINISHED else None
+    spec = flow_file_of(caller, found.run) if found.run.status not in FINISHED else None
     if spec is None or spec.recipe is None:
         return []
     done = {past.call.step for past in found.ledger.calls.values() if past.finished and past.last.status in GOOD}
     base = spec.file.parent / spec.recipe.cwd
     nodes = [node for node in _to_run(spec.recipe.steps, done) if node.reads]
-    return [Reader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
+    return [OutputReader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
 
 
-def flow_file_of(runtime: Runtime, run: RunRow) -> RecipeSpec | None:
+def flow_file_of(caller: Caller, run: RunRow) -> RecipeSpec | None:
     """The flow file of a run as it is now; None for Python, and where it cannot be read: who resumes is told so."""
     if not is_recipe(run.source):
         return None
     from outlast.flows.yaml.flow import find_recipe
 
     try:
-        return find_recipe(whereabouts(runtime, run.source) or run.source, runtime.project or Path.cwd())
+        return find_recipe(whereabouts(caller, run.source) or run.source, caller.home.project or Path.cwd())
     except OutlastError:
         return None
+
+
+def ids_beside(recipe: Recipe, parallel: str) -> set[str]:
+    """The ids of what stands in the branches of a `parallel`; nothing if there is none of that id."""
+    from outlast.flows.yaml.model import Parallel
+
+    found = [node for node in recipe.nodes() if isinstance(node, Parallel) and node.id == parallel]
+    left, names = [branch for node in found for branch in node.branches], set[str]()
+    while left:
+        node = left.pop()
+        names.add(node.id)
+        left += node.branches if isinstance(node, Parallel) else ()
+    return names
 
 
 def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
@@ -258,27 +310,27 @@ def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
 # -- how it is now -----------------------------------------------------------------------------------
 
 
-def look(runtime: Runtime, found: FoundRun) -> list[Output]:
+def look(caller: Caller, found: FoundRun) -> list[Output]:
     """Every file of a finished step, looked at. A run that only stands for one elsewhere has none here."""
     if found.run.seal:
         return []
-    left = recorded(runtime, found)
-    readers = readers_of(runtime, found) if left else []
+    left = recorded(caller, found)
+    readers = readers_of(caller, found) if left else []
     lookers: dict[Path, Looker] = {}
-    return [_looked(runtime, one, readers, lookers.setdefault(one.root, looker(one.root))) for one in left]
+    return [_looked(caller.home, one, readers, lookers.setdefault(one.root, looker(one.root))) for one in left]
 
 
-def _looked(runtime: Runtime, one: Recorded, readers: Iterable[Reader], looker: Looker) -> Output:
+def _looked(home: Home, one: RecordedOutput, readers: Iterable[OutputReader], looker: Looker) -> Output:
     read_by = tuple(reader.step for reader in readers if reader.reads(one.full))
     found: Found
     found, now = looker.compare(one.path, one.seen, whole=bool(read_by) and one.seen.size > HASH_BYTES)
-    kept, why = ("", "") if found == "same" else _kept(runtime, one.seen)
-    return Output(one.step, one.shown, found, now, one.seen.digest, one.seen.size, bool(kept), why, read_by)
+    kept, why = ("", "") if found == "same" else _kept(home, one.seen)
+    return Output(one.step, one.shown, found, now, one.seen.digest, one.seen.size, bool(kept), why, read_by, one.run_id)
 
 
-def _kept(runtime: Runtime, seen: Seen) -> tuple[str, str]:
+def _kept(home: Home, seen: SeenFile) -> tuple[str, str]:
     """The blob with what it was, or why there is none. Whoever kept the same content, it is the same."""
-    if seen.digest and seen.why != "secret" and runtime.blobs.has(seen.digest):
+    if seen.digest and seen.why != "secret" and home.blobs.has(seen.digest):
         return seen.digest, ""
     return "", NOT_KEPT.get(seen.why, NOT_KEPT[""])
 
@@ -293,47 +345,48 @@ NOT_KEPT = {
 }
 
 
-def find_run(runtime: Runtime, run_id: str) -> FoundRun:
+def find_run(home: Home, run_id: str) -> FoundRun:
     """A run with all of its journal, as it lies in the store."""
     from outlast.runs.recovery import find
 
-    row = runtime.row(run_id)
+    row = run_row(home, run_id)
 
     def read(reading: Any) -> FoundRun:
         lease = reading.lease_of(row.id)
         assert lease is not None
         return find(reading, row._replace(mark=0), lease)
 
-    return runtime.store.read(read)
+    return home.store.read(read)
 
 
-def outputs(runtime: Runtime, run_id: str) -> list[Output]:
+def outputs(caller: Caller, run_id: str) -> list[Output]:
     """The files that the finished steps of a run left, by path. Raises RunNotFound, IntegrityBroken."""
-    found = find_run(runtime, run_id)
+    found = find_run(caller.home, run_id)
     if found.unaccepted is not None:
         raise found.unaccepted.as_error()
-    return look(runtime, found)
+    return look(caller, found)
 
 
 # -- reasons -----------------------------------------------------------------------------------------
 
 
-def reasons_of(runtime: Runtime, found: FoundRun) -> list[Reason]:
+def reasons_of(caller: Caller, found: FoundRun) -> list[Reason]:
     """A reason for each finished step whose files are gone, or are not what it left."""
     try:
-        changed = [one for one in look(runtime, found) if one.found != "same"]
+        changed = [one for one in look(caller, found) if one.found != "same"]
     except (OSError, msgspec.MsgspecError):  # there is no folder to look in, or a record that cannot be read
         return []
-    groups: dict[tuple[str, str], list[Output]] = {}
+    groups: dict[tuple[str, str, str], list[Output]] = {}
     for one in sorted(changed, key=lambda one: not one.read_by):
-        groups.setdefault((one.step, one.found), []).append(one)
+        groups.setdefault((one.child, one.step, one.found), []).append(one)
     return [_reason(found.run.id, *key, files) for key, files in groups.items()]
 
 
-def _reason(run_id: str, step: str, how: str, files: list[Output]) -> Reason:
+def _reason(run_id: str, child: str, step: str, how: str, files: list[Output]) -> Reason:
     code, contests = f"output_{how}", how == "missing" and any(one.read_by for one in files)
-    advice = "; ".join(_ways(run_id, step, f"{code}:{step}" if contests else "", files))
-    return Reason(code, step, "as it left them", _listed(files), advice, "contests" if contests else "")
+    subject = f"{step} of run {child}" if child else step
+    ways = [_again(run_id, child, step), *_ways(run_id, child, step, f"{code}:{subject}" if contests else "", files)]
+    return Reason(code, subject, "as it left them", _listed(files), "; ".join(ways), "contests" if contests else "")
 
 
 def _told(one: Output) -> str:
@@ -351,13 +404,20 @@ def _listed(files: list[Output]) -> str:
     return f"{', '.join(names[:SHOWN])} and {len(rest):,} more ({identity(repr(rest).encode())[:6]})"
 
 
-def _ways(run_id: str, step: str, accept: str, files: list[Output]) -> Iterator[str]:
+def _again(run_id: str, child: str, step: str) -> str:
+    """How to do it again. A run that has ended stays as it is: another one does that."""
     name = shlex.quote(step)
-    yield f"do it again: outlast resume {run_id} --from {name}"
+    if child:
+        return f"do it again in a fork of that run, which has ended: outlast fork {child} --from {name} --resume"
+    return f"do it again: outlast resume {run_id} --from {name}"
+
+
+def _ways(run_id: str, child: str, step: str, accept: str, files: list[Output]) -> Iterator[str]:
+    name = shlex.quote(step)
     kept = sum(one.kept for one in files)
     if kept:
         some = "" if kept == len(files) else f" ({kept:,} of {len(files):,} are kept)"
-        yield f"put back what was kept{some}: outlast outputs {run_id} --restore --step {name}"
+        yield f"put back what was kept{some}: outlast outputs {child or run_id} --restore --step {name}"
     if accept:
         yield f"or go on without: outlast resume {run_id} --accept {shlex.quote(accept)} --why WHY"
     else:

@@ -11,8 +11,19 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
-from outlast.ledger.damage import SOUND, UNDAMAGED, Flaws
-from outlast.ledger.journal import CALLS, NOTES, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
+from outlast.ledger.journal import (
+    CALLS,
+    NOTES,
+    SOUND,
+    TESTIMONY,
+    UNDAMAGED,
+    Flaws,
+    Header,
+    Payload,
+    Row,
+    decode_header,
+    decode_payload,
+)
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
 from outlast.store.contract import RunRow, Store

@@ -10,8 +10,18 @@ from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_recipe
-from outlast.ledger.damage import BEYOND, OTHER_END, UNDAMAGED, Flaws
-from outlast.ledger.journal import Break, Row, check, decode_header, decode_payload, print_of
+from outlast.ledger.journal import (
+    BEYOND,
+    OTHER_END,
+    UNDAMAGED,
+    Break,
+    Flaws,
+    Row,
+    check,
+    decode_header,
+    decode_payload,
+    print_of,
+)
 from outlast.ledger.verdict import Reason
 from outlast.runs import journal, outputs
 from outlast.runs.call import Call, Ledger, Past, fold, labels, spoil
@@ -23,14 +33,16 @@ from outlast.values.digest import digest, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 
 GONE = "no step"  # of that id is in the flow file
 _MARK, _REWOUND = b'["run","mark"', b'["run","rewound"'  # how the headers of such entries begin
 
 
-class Found(NamedTuple):
+class FoundRun(NamedTuple):
     """A run as it lies in the store."""
 
     run: RunRow
@@ -53,14 +65,14 @@ class Found(NamedTuple):
         return next((one for one in self.breaks if _broken(one).fingerprint not in known), None)
 
 
-def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
+def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:
     """Read and check a run's journal: all of it, or what matters since its newest mark.
 
     The number of the mark is no part of the chain. Where no mark is that a resume may start from, or something since
     it is damaged, all is read; the run is then given back without one.
     """
     if why := damage_of(run) or damage_of(lease):
-        return Found(run, lease, [], (Break(f"run {run.id}", why),), Ledger())
+        return FoundRun(run, lease, [], (Break(f"run {run.id}", why),), Ledger())
     newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
     rows, written, broken = _since_mark(look, run, lease, newer) if is_mark(newer, run.mark) else ([], [], None)
     breaks: tuple[Break, ...] = ()
@@ -70,7 +82,7 @@ def find(look: Reading, run: RunRow, lease: LeaseRow) -> Found:
         rows, flaws, breaks = journal.read(look, run, lease)
     if identity(run.inputs.encode()) != run.inputs_digest:
         breaks = (*breaks, Break(f"run {run.id}", "its inputs were changed"))
-    return Found(run, lease, rows, breaks, folded(run, rows, flaws), tuple(written), flaws)
+    return FoundRun(run, lease, rows, breaks, folded(run, rows, flaws), tuple(written), flaws)
 
 
 def folded(run: RunRow, rows: list[Row], flaws: Flaws) -> Ledger:
@@ -120,27 +132,27 @@ def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
     return None
 
 
-class Source(NamedTuple):
+class BodySource(NamedTuple):
     """Where the body of a Python flow is: its file, and its qualified name in there."""
 
     file: Path
     name: str
 
 
-def reasons(runtime: Runtime, found: Found, source: Source | None, *, loaded: bool) -> list[Reason]:
+def reasons(executor: Executor, found: FoundRun, source: BodySource | None, *, loaded: bool) -> list[Reason]:
     """Every reason that a run's records, its code and its resources give.
 
     `source` is where its body is, if that is Python; `loaded`: its module is, so what it provides is known.
     """
-    given = broken_reasons(found) + _blobs(runtime, found)
+    given = broken_reasons(found) + _blobs(executor.home, found)
     if _interesting(found.ledger):
         given += reasons_of(found.ledger, labels(found.rows), found.run.id)
-    given += changed_code(runtime, found) + _changed_body(found, source) + _workspace(runtime, found.run)
-    given += outputs.reasons_of(runtime, found)
-    return given + _imported(found) + _resources(runtime, found, source, loaded)
+    given += changed_code(executor.caller, found) + _changed_body(found, source) + _workspace(executor.home, found.run)
+    given += outputs.reasons_of(executor.caller, found)
+    return given + _imported(found) + _resources(executor, found, source, loaded)
 
 
-def broken_reasons(found: Found) -> list[Reason]:
+def broken_reasons(found: FoundRun) -> list[Reason]:
     """The records that are not what was stored. Who accepts one has what it was about done again, or asked about."""
     return list(map(_broken, found.breaks))
 
@@ -153,14 +165,14 @@ def _broken(broken: Break) -> Reason:
     return Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)
 
 
-def refuse_unknown_end(found: Found) -> None:
+def refuse_unknown_end(found: FoundRun) -> None:
     """Nobody goes on with a run whose journal ends elsewhere: what is written next would follow nothing known."""
     for broken in found.breaks:
         if broken.why.startswith((BEYOND, OTHER_END)):
             raise broken.as_error()
 
 
-def _imported(found: Found) -> list[Reason]:
+def _imported(found: FoundRun) -> list[Reason]:
     """A run that came in as a file: proven to be whole, and not by whom it was written. It is never trusted."""
     moves = sum(name == "moved" for name, _ in found.ledger.endings)
     if moves <= (found.run.seal == "moved") and found.run.seal not in ("copy", "testimony"):
@@ -173,18 +185,18 @@ def _interesting(ledger: Ledger) -> bool:
     return any(not past.finished for past in ledger.calls.values())
 
 
-def changed_code(runtime: Runtime, found: Found) -> list[Reason]:
+def changed_code(caller: Caller, found: FoundRun) -> list[Reason]:
     """Code of finished steps that is not what it was, read from the source without importing it."""
     changed = []
     for code, step in found.ledger.codes.items():
         place = found.ledger.places.get(code)
-        now = _code_now(file_now(runtime, found.run, place[0]), place[1]) if place else ""
+        now = _code_now(file_now(caller, found.run, place[0]), place[1]) if place else ""
         if now is not None and now != code and now != "":
             changed.append(Reason("code_changed", step, code[:12], now[:12], _about(step, now)))
     return changed
 
 
-def _changed_body(found: Found, source: Source | None) -> list[Reason]:
+def _changed_body(found: FoundRun, source: BodySource | None) -> list[Reason]:
     """That the body of a Python flow is not what it was: which calls it makes is known only when it runs."""
     now = _code_now(source.file, source.name) if source is not None and found.ledger.body else None
     if not source or not now or now == found.ledger.body:
@@ -221,13 +233,13 @@ def _command_now(path: Path, step: str) -> str | None:
         return None
 
 
-def _blobs(runtime: Runtime, found: Found) -> list[Reason]:
+def _blobs(home: Home, found: FoundRun) -> list[Reason]:
     """Results that live in blobs and are not what was stored. What only people read is left to `verify`.
 
     Such a receipt is of no use to a resume: its step is done again, an effect is in doubt, once that is accepted.
     """
     holding = [past for past in found.ledger.calls.values() if past.payload and b'"blob":"' in past.payload]
-    spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(runtime, past)]
+    spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(home, past)]
     names = labels(found.rows) if spoilt else {}
     for past, _ in spoilt:
         spoil(past)
@@ -238,45 +250,45 @@ def _subject(call: Call, names: dict[Call, str]) -> str:
     return names.get(call, call.path)
 
 
-def _blob(runtime: Runtime, past: Past) -> list[Reason]:
+def _blob(home: Home, past: Past) -> list[Reason]:
     name = decode_payload(past.payload or b"{}").blob
     if not name:
         return []
     then = "is asked about" if past.kind == "effect" else "is done again"
     advice = f"restore blob {name[:12]} from a copy; accepted, {past.call.step} {then}"
-    if not runtime.blobs.has(name):
+    if not home.blobs.has(name):
         return [Reason("artifact_missing", past.call.step, name, f"no blob {name[:12]}", advice)]
     try:
-        runtime.blobs.get(name)
+        home.blobs.get(name)
     except IntegrityBroken as error:
         return [Reason("artifact_corrupt", past.call.step, name, f"blob {name[:12]}: {error.why}", advice)]
     return []
 
 
-def _workspace(runtime: Runtime, run: RunRow) -> list[Reason]:
+def _workspace(home: Home, run: RunRow) -> list[Reason]:
     """What others say against what the run saved and pinned, and content of it that is not what was saved."""
 
     def something(look: Reading) -> bool:
         pinned = look.checkpoints_of_run(run.id, 0, 1) or look.artifacts_of_run(run.id, 0, 1)
         return bool(pinned or look.links_after(0, 1))
 
-    if not runtime.store.read(something):
+    if not home.store.read(something):
         return []
-    from outlast.workspace.standing import against_run
+    from outlast.workspace.why import against_run
 
-    return against_run(runtime, run)
+    return against_run(home, run)
 
 
-def needs_of(found: Found, source: Source | None) -> set[str]:
+def needs_of(found: FoundRun, source: BodySource | None) -> set[str]:
     """The resources that a run has asked for, and those that its flow will ask for by its source."""
     return found.ledger.needs | (needs.needs_of(source.file, source.name) if source else set())
 
 
-def _resources(runtime: Runtime, found: Found, source: Source | None, loaded: bool) -> list[Reason]:
+def _resources(executor: Executor, found: FoundRun, source: BodySource | None, loaded: bool) -> list[Reason]:
     """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
-    missing = runtime.resources.missing(needs_of(found, source))
+    missing = executor.live.resources.missing(needs_of(found, source))
     if missing and not loaded:
-        missing = _not_in_source(runtime, found, source, missing)
+        missing = _not_in_source(executor, found, source, missing)
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
     return [
         Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
@@ -284,7 +296,9 @@ def _resources(runtime: Runtime, found: Found, source: Source | None, loaded: bo
     ]
 
 
-def _not_in_source(runtime: Runtime, found: Found, source: Source | None, missing: dict[str, str]) -> dict[str, str]:
+def _not_in_source(
+    executor: Executor, found: FoundRun, source: BodySource | None, missing: dict[str, str]
+) -> dict[str, str]:
     """Those of them that no function of the flow's modules provides; and what such a function needs and nobody has."""
     provided = needs.provided_by(source.file) if source else {}
     left, still, seen = dict(missing), dict[str, str](), set[str]()
@@ -292,9 +306,9 @@ def _not_in_source(runtime: Runtime, found: Found, source: Source | None, missin
         key, needed_by = left.popitem()
         seen.add(key)
         if key in provided:
-            below = runtime.resources.missing(provided[key])
+            below = executor.live.resources.missing(provided[key])
             left |= {each: by or key for each, by in below.items() if each not in seen}
-        elif not _is_made_by_code(runtime, found.run, key, found.ledger.makers.get(key)):
+        elif not _is_made_by_code(executor.caller, found.run, key, found.ledger.makers.get(key)):
             still[key] = needed_by
     return still
 
@@ -303,6 +317,6 @@ def _for(needed_by: str) -> str:
     return f" (resource {needed_by!r} needs it)" if needed_by else ""
 
 
-def _is_made_by_code(runtime: Runtime, run: RunRow, key: str, place: list[str] | None) -> bool:
+def _is_made_by_code(caller: Caller, run: RunRow, key: str, place: list[str] | None) -> bool:
     """Whether the file that registered it does so still: whoever resumes will load it."""
-    return place is not None and needs.registers(file_now(runtime, run, place[0]), key)
+    return place is not None and needs.registers(file_now(caller, run, place[0]), key)

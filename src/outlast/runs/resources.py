@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from outlast.flows.loading import lasting
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
     from outlast.runs.journal_writer import Pen
+    from outlast.runs.live import Executor
 
 
 class Needs:
     """What an execution needs. One that is open already is looked after when this execution first asks for it."""
 
-    def __init__(self, runtime: Runtime, pen: Pen, known: Iterable[str]) -> None:
-        self._runtime, self._resources, self._pen = runtime, runtime.resources, pen
+    def __init__(self, executor: Executor, pen: Pen, known: Iterable[str]) -> None:
+        self._home, self._resources, self._pen = executor.home, executor.live.resources, pen
         self._known = set(known)
         self._met: set[str] = set()  # by this execution
         self._turns: dict[str, threading.Lock] = {}
@@ -63,4 +63,4 @@ class Needs:
         provider = self._resources.provider(key)
         if provider is None or not provider.is_registered:
             return {"resource": key}
-        return {"resource": key, "made_by": [lasting(provider.file, self._runtime.project), provider.qualname]}
+        return {"resource": key, "made_by": [lasting(provider.file, self._home.project), provider.qualname]}

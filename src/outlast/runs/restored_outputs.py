@@ -14,20 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
-from outlast.files.changes import Seen, text
+from outlast.files.changes import SeenFile, text
 from outlast.files.restore import put_back
 from outlast.flows.loading import lasting
-from outlast.ledger.journal import Entry, decode_header
+from outlast.home.find import run_row
+from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
-from outlast.runs.outputs import Output, Recorded, find_run, flow_file_of, look, recorded
+from outlast.runs.outputs import Output, RecordedOutput, find_run, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.runs.recovery import Found
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.recovery import FoundRun
 
 _NAMED = 20  # that many files are spelled out in an error
 
@@ -42,46 +44,44 @@ class RestoredOutputs:
     displaced: tuple[str, ...] = ()  # paths whose content gave way: `displaced` has it
 
 
-def restore_outputs(runtime: Runtime, run_id: str, step: str | None, paths: Collection[str]) -> RestoredOutputs:
+def restore_outputs(caller: Caller, run_id: str, step: str | None, paths: Collection[str]) -> RestoredOutputs:
     """Put back what finished steps left and is missing; of what was changed only `paths`.
 
     Raises OutputNotFound for a path or step that left none, OutputNotKept when nothing of it is kept, NotRestorable
     when something is in the way, RunHeld while somebody executes the run.
     """
-    row = runtime.row(run_id)
+    row = run_row(caller.home, run_id)
     claims.refuse_sealed(row)
-    runtime.store.read(lambda reading: _refuse_held(runtime, reading, row.id))
-    found = find_run(runtime, row.id)
+    caller.home.store.read(lambda reading: _refuse_held(caller, reading, row.id))
+    found = find_run(caller.home, row.id)
     if found.unaccepted is not None:
         raise found.unaccepted.as_error()
-    wanted = _wanted(runtime, row.id, look(runtime, found), step, paths)
+    wanted = _wanted(caller.home, row.id, look(caller, found), step, paths)
     kept, lost = [one for one in wanted if one.kept], [one for one in wanted if not one.kept]
     if lost and (paths or not kept):
         raise OutputNotKept(row.id, lost[0].step, _listed(f"{one.path} ({one.why})" for one in lost))
     chosen = {one.path for one in kept}
-    by_root: dict[Path, list[Recorded]] = {}
-    for one in recorded(runtime, found):
+    by_root: dict[Path, list[RecordedOutput]] = {}
+    for one in recorded(caller, found):
         if one.shown in chosen:
             by_root.setdefault(one.root, []).append(one)
-    _refuse_outside(runtime, found, by_root)
-    displaced = [path for root, files in by_root.items() for path in _put_back(runtime, found, root, files)]
+    _refuse_outside(caller.home, found, by_root)
+    displaced = [path for root, files in by_root.items() for path in _put_back(caller, found, root, files)]
     return RestoredOutputs(row.id, tuple(kept), tuple(lost), tuple(displaced))
 
 
-def _refuse_held(runtime: Runtime, reading: Reading, run_id: str) -> None:
+def _refuse_held(caller: Caller, reading: Reading, run_id: str) -> None:
     lease = reading.lease_of(run_id)
     assert lease is not None
-    claims.refuse_held(runtime, reading, run_id, lease)
+    claims.refuse_held(caller, reading, run_id, lease)
 
 
-def _wanted(
-    runtime: Runtime, run_id: str, known: Sequence[Output], step: str | None, paths: Collection[str]
-) -> list[Output]:
+def _wanted(home: Home, run_id: str, known: Sequence[Output], step: str | None, paths: Collection[str]) -> list[Output]:
     files = [one for one in known if step in (None, one.step)]
     if step is not None and not files:
         raise OutputNotFound(run_id, f"of step {step}", _listed(dict.fromkeys(one.step for one in known)) or "none")
     if paths:
-        here, named = {one.path for one in files}, {lasting(path, runtime.project) for path in paths}
+        here, named = {one.path for one in files}, {lasting(path, home.project) for path in paths}
         for path in sorted(named - here):
             raise OutputNotFound(run_id, repr(path), _listed(sorted(here)) or "none")
         return [one for one in files if one.path in named and one.found != "same"]
@@ -94,12 +94,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(found[:_NAMED]) + more
 
 
-def _refuse_outside(runtime: Runtime, found: Found, roots: Iterable[Path]) -> None:
+def _refuse_outside(home: Home, found: FoundRun, roots: Iterable[Path]) -> None:
     """Raises NotRestorable for a folder that only the record of another place names: it writes nowhere here."""
     if not any(_is_from_elsewhere(row.header) for row in found.rows):
         return
     for root in roots:
-        if runtime.project is None or not root.resolve().is_relative_to(runtime.project.resolve()):
+        if home.project is None or not root.resolve().is_relative_to(home.project.resolve()):
             raise NotRestorable(f"{str(root)!r} (the run came from elsewhere, and it is not inside of this project)")
 
 
@@ -107,29 +107,29 @@ def _is_from_elsewhere(header: bytes) -> bool:
     return header.startswith(b'["run",') and decode_header(header).name == "moved"
 
 
-def _put_back(runtime: Runtime, found: Found, root: Path, files: Sequence[Recorded]) -> list[str]:
+def _put_back(caller: Caller, found: FoundRun, root: Path, files: Sequence[RecordedOutput]) -> list[str]:
     """Put files below one folder back; gives the paths of those that gave way."""
-    wanted: dict[str, Seen] = {one.path: replace(one.seen, kept=one.seen.digest) for one in files}
+    wanted: dict[str, SeenFile] = {one.path: replace(one.seen, kept=one.seen.digest) for one in files}
     names = {one.path: one for one in files}
     gave_way: list[str] = []
 
     def record(saved: Mapping[str, str]) -> None:
         if saved:
-            _note(runtime, found.run.id, {names[path]: blob for path, blob in saved.items()})
+            _note(caller, found.run.id, {names[path]: blob for path, blob in saved.items()})
             gave_way.extend(names[path].shown for path in saved)
 
-    put_back(root, wanted, runtime.blobs, secrets=_secrets(runtime, found), record=record)
+    put_back(root, wanted, caller.home.blobs, secrets=_secrets(caller, found), record=record)
     return gave_way
 
 
-def _secrets(runtime: Runtime, found: Found) -> list[str]:
+def _secrets(caller: Caller, found: FoundRun) -> list[str]:
     """What the flow file names as secrets, as far as it is known here: files with them are never kept."""
-    spec = flow_file_of(runtime, found.run)
+    spec = flow_file_of(caller, found.run)
     names = spec.recipe.secrets if spec is not None and spec.recipe is not None else ()
     return [value for name in names if (value := os.environ.get(name))]
 
 
-def _note(runtime: Runtime, run_id: str, saved: Mapping[Recorded, str]) -> None:
+def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> None:
     """What gives way is on the record before any file is touched, in an entry for each step."""
 
     def work(tx: Writing) -> None:
@@ -139,18 +139,18 @@ def _note(runtime: Runtime, run_id: str, saved: Mapping[Recorded, str]) -> None:
         if run.status in (*FINISHED, "running"):
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
-        claims.refuse_held(runtime, tx, run_id, lease)
-        append_notes(tx, run, lease, [_entry(runtime, run, lease.epoch, step, saved) for step in _steps(saved)])
+        claims.refuse_held(caller, tx, run_id, lease)
+        append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in _steps(saved)])
 
-    runtime.store.write(work)
+    caller.home.store.write(work)
 
 
-def _steps(saved: Iterable[Recorded]) -> list[str]:
+def _steps(saved: Iterable[RecordedOutput]) -> list[str]:
     return list(dict.fromkeys(one.step for one in saved))
 
 
-def _entry(runtime: Runtime, run: RunRow, epoch: int, step: str, saved: Mapping[Recorded, str]) -> Entry:
+def _entry(caller: Caller, run: RunRow, epoch: int, step: str, saved: Mapping[RecordedOutput, str]) -> JournalEntry:
     files = {text(one.path): blob for one, blob in saved.items() if one.step == step}
-    facts = {"step": step, "files": files, "by": runtime.actor}
-    made = claims.run_fact("displaced", facts, epoch=epoch, at=runtime.clock.now(), trace_id=run.trace_id)
+    facts = {"step": step, "files": files, "by": caller.actor}
+    made = claims.run_fact("displaced", facts, epoch=epoch, at=caller.home.clock.now(), trace_id=run.trace_id)
     return made._replace(blobs=tuple(files.values()))

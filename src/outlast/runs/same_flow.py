@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from outlast.errors import FlowElsewhere, FlowNotFound
-from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, path_of
+from outlast.files import repository
+from outlast.flows.code import is_equal_code
+from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, lasting, path_of
 from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
@@ -24,7 +26,9 @@ from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 Answer = Literal["same", "other", "other_code", "other_worktree"]
 WHY = {
@@ -44,7 +48,7 @@ class Located(Protocol):
     def worktree(self) -> str: ...
 
 
-class Recorded(Located, Protocol):
+class RecordedFlow(Located, Protocol):
     """The same of a run."""
 
     @property
@@ -55,10 +59,10 @@ class Recorded(Located, Protocol):
     def status(self) -> str: ...
 
 
-R = TypeVar("R", bound=Recorded)
+R = TypeVar("R", bound=RecordedFlow)
 
 
-class Known(NamedTuple):
+class FlowFacts(NamedTuple):
     """What a run records of a flow."""
 
     identity: str
@@ -66,16 +70,14 @@ class Known(NamedTuple):
     worktree: str
 
 
-def known(runtime: Runtime, spec: FlowSpec) -> Known:
+def known(home: Home, spec: FlowSpec) -> FlowFacts:
     """A flow as a run of this home records it."""
-    return Known(spec.identity, runtime.name_of(spec), worktree_of(spec.folder or str(here())))
+    return FlowFacts(spec.identity, lasting(spec.source, home.project), worktree_of(spec.folder or str(here())))
 
 
 @lru_cache(maxsize=256)
 def worktree_of(folder: str) -> str:
     """The top of the linked work tree that a folder is in; empty in the main one, and outside of git."""
-    from outlast.files import repository
-
     top = repository.top_of(folder)
     try:
         found = repository.find(top) if top is not None else None
@@ -101,24 +103,24 @@ def in_worktree(task: str, worktree: str) -> str:
 # -- whether it is the same --------------------------------------------------------------------------
 
 
-def unfinished_run(runtime: Runtime, look: Reading, run: NewRun) -> RunRow | None:
+def unfinished_run(home: Home, look: Reading, run: NewRun) -> RunRow | None:
     """The task's unfinished run of this flow, if there is one. Raises FlowElsewhere."""
-    return of_flow(runtime.project, look.unfinished_of_task(run.scope, run.task), run)
+    return of_flow(home.project, look.unfinished_of_task(run.scope, run.task), run)
 
 
-def finished_runs(runtime: Runtime, look: Reading, run: NewRun) -> list[FinishedRow]:
+def finished_runs(home: Home, look: Reading, run: NewRun) -> list[FinishedRow]:
     """The finished runs of this flow in a named task, the newest first; those that were removed too.
 
     Raises FlowElsewhere.
     """
     rows = look.finished_of_task(run.scope, run.task)
-    of_flow(runtime.project, rows, run)
-    return [row for row in rows if is_same(runtime, row, run)]
+    of_flow(home.project, rows, run)
+    return [row for row in rows if is_same(home, row, run)]
 
 
-def is_same(runtime: Runtime, recorded: Located, asked: Located) -> bool:
+def is_same(home: Home, recorded: Located, asked: Located) -> bool:
     """Whether the flow that a run recorded is, beyond doubt, the one that is asked for."""
-    return compared(runtime.project, recorded, asked) == "same"
+    return compared(home.project, recorded, asked) == "same"
 
 
 def of_flow(project: Path | None, runs: Iterable[R], asked: Located) -> R | None:
@@ -180,12 +182,10 @@ def is_same_place(project: Path | None, one: str, other: str) -> bool:
 
 
 def _has_equal_code(project: Path | None, recorded: Located, asked: Located) -> bool:
-    from outlast.flows.code import is_equal_code
-
     return is_equal_code(path_of(recorded.source, project), path_of(asked.source, project))
 
 
-def elsewhere(project: Path | None, run: Recorded, asked: Located, answer: Answer) -> FlowElsewhere:
+def elsewhere(project: Path | None, run: RecordedFlow, asked: Located, answer: Answer) -> FlowElsewhere:
     """That only a person can say whether a run goes on with this flow."""
     before, now = (full_source(project, flow.source) for flow in (run, asked))
     why = WHY[answer]
@@ -203,37 +203,37 @@ def full_source(project: Path | None, source: str) -> str:
 # -- where it is now ---------------------------------------------------------------------------------
 
 
-def whereabouts(runtime: Runtime, source: str) -> str:
+def whereabouts(caller: Caller, source: str) -> str:
     """The source by which a flow is found now: as recorded, or from this folder when its file is gone. Else nothing."""
-    if not is_gone(source, runtime.project):
+    if not is_gone(source, caller.home.project):
         return source
-    return found_in(source, runtime.project, here()) if runtime.looks_here else ""
+    return found_in(source, caller.home.project, here()) if caller.looks_here else ""
 
 
-def file_now(runtime: Runtime, run: RunRow, file: str) -> Path:
+def file_now(caller: Caller, run: RunRow, file: str) -> Path:
     """Where a file with code of a run is now: if its flow was moved, that was moved with it."""
-    source = whereabouts(runtime, run.source) or run.source
-    before, now = path_of(run.flow, runtime.project), path_of(source, runtime.project)
+    source = whereabouts(caller, run.source) or run.source
+    before, now = path_of(run.flow, caller.home.project), path_of(source, caller.home.project)
     if is_recipe(source):
         return Path(now)
-    path = (runtime.project or Path()) / file
+    path = (caller.home.project or Path()) / file
     if not before or not now or before == now:
         return path
     moved = Path(os.path.dirname(now), os.path.relpath(path, os.path.dirname(before)))
     return moved if moved.is_file() else path
 
 
-def is_found(runtime: Runtime, run: Recorded) -> bool:
+def is_found(executor: Executor, run: RecordedFlow) -> bool:
     """Whether a resume finds the flow of a run now, from here."""
     with suppress(FlowElsewhere):
-        return bool(whereabouts(runtime, run.source) or given(runtime, run))
+        return bool(whereabouts(executor.caller, run.source) or given(executor, run))
     return False
 
 
-def given(runtime: Runtime, run: Recorded) -> FlowSpec | None:
+def given(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
     """The flow that a run is one of, among those that the caller gave. Raises FlowElsewhere."""
-    project = runtime.project
-    asked = [(spec, known(runtime, spec)) for spec in runtime.given]
+    project = executor.home.project
+    asked = [(spec, known(executor.home, spec)) for spec in executor.live.flows]
     asked.sort(key=lambda each: _distance(project, run, each[1]))
     found = [(spec, flow, compared(project, run, flow)) for spec, flow in asked]
     same = next((spec for spec, _, answer in found if answer == "same"), None)
@@ -243,20 +243,22 @@ def given(runtime: Runtime, run: Recorded) -> FlowSpec | None:
     return same
 
 
-def refuse_other_worktree(runtime: Runtime, run: Recorded, source: str) -> None:
+def refuse_other_worktree(home: Home, run: RecordedFlow, source: str) -> None:
     """Raises FlowElsewhere for a flow that was found in a run's stead, in another work tree: whatever it is."""
-    file = path_of(source, runtime.project)
-    now = Known(run.identity, source, worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree)
+    file = path_of(source, home.project)
+    now = FlowFacts(
+        run.identity, source, worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree
+    )
     if source != run.source and now.worktree != run.worktree:
-        raise elsewhere(runtime.project, run, now, "other_worktree")
+        raise elsewhere(home.project, run, now, "other_worktree")
 
 
-def refuse_other(runtime: Runtime, run: Recorded, spec: FlowSpec) -> None:
+def refuse_other(home: Home, run: RecordedFlow, spec: FlowSpec) -> None:
     """Raises FlowElsewhere, or FlowNotFound, for a flow that was found in a run's stead and is not its own."""
-    now = known(runtime, spec)
-    answer = compared(runtime.project, run, now)
+    now = known(home, spec)
+    answer = compared(home.project, run, now)
     if answer == "other":
-        where = full_source(runtime.project, now.source)
+        where = full_source(home.project, now.source)
         raise FlowNotFound(run.source, f"there is no such file, and {where} is another flow")
     if answer != "same":
-        raise elsewhere(runtime.project, run, now, answer)
+        raise elsewhere(home.project, run, now, answer)

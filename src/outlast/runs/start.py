@@ -1,4 +1,4 @@
-"""Going on with a claimed run: made ready, run until it ends or waits. `Runtime` delegates to this.
+"""Going on with a claimed run: made ready, run until it ends or waits.
 
 It is loaded when a run is first started or taken up: whoever only looks needs nothing of what executes.
 """
@@ -13,29 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
-from outlast.flows.loading import here, is_recipe, load, loaded_module
-from outlast.flows.source import why_missing
+from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.home.home import NOTHING_ACCEPTED, refuse_loop
-from outlast.home.restored import restoration_of
+from outlast.home.acceptance import NOTHING_ACCEPTED
+from outlast.home.find import run_row
+from outlast.home.home import refuse_loop
+from outlast.home.place import restoration_of
+from outlast.runs import body as retrying
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
-from outlast.runs import retrying, same_flow
+from outlast.runs import same_flow
 from outlast.runs.begin import standing
-from outlast.runs.call_off import set_deadline
-from outlast.runs.claim import Claim
+from outlast.runs.claim import RunClaim
+from outlast.runs.journal import RELOCATED, row_digest
+from outlast.runs.look import outcome_now
 from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.standing import RELOCATED, row_digest
+from outlast.runs.stops import set_deadline
 from outlast.store.contract import RunRow, Writing
+from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
-from outlast.values.user_code import calls_user_code
 
 if TYPE_CHECKING:
     from outlast.home.acceptance import Acceptance
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs.execution import Execution
+    from outlast.runs.live import Executor
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
@@ -46,102 +51,110 @@ def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
     return encode(dict(inputs))
 
 
-def go_on(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+def go_on(
+    executor: Executor, claimed: RunClaim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+) -> Outcome[Any]:
     """Run a claimed run's body until it ends or waits; one that failed and is soon tried again, until that ends."""
-    spec, inputs = _ready(runtime, claimed, spec, blocking=True)
+    spec, inputs = _ready(executor, claimed, spec, blocking=True)
     if spec.is_async:
-        return signals.run_on_loop(_go_on_own_loop(runtime, claimed, spec, accept))
-    outcome = _run(runtime, claimed, spec, inputs, accept)
+        return signals.run_on_loop(_go_on_own_loop(executor, claimed, spec, accept))
+    outcome = _run(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(runtime, outcome)) is not None and retrying.wait(runtime, left):
-            again = _claimed_again(runtime, outcome)
-            if not isinstance(again, Claim):
+        while (left := retrying.seconds_left(executor.home, outcome)) is not None and retrying.wait(executor, left):
+            again = _claimed_again(executor.caller, outcome)
+            if not isinstance(again, RunClaim):
                 return again
-            outcome = _run(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+            outcome = _run(executor, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
         return outcome
     finally:
         del outcome  # the trace of its error keeps this frame: the outcome is its caller's alone
 
 
-def _claimed_again(runtime: Runtime, before: Outcome[Any]) -> Claim | Outcome[Any]:
+def _claimed_again(caller: Caller, before: Outcome[Any]) -> RunClaim | Outcome[Any]:
     """The run, to be tried again; or how it stands, when somebody else has taken it or ended it meanwhile."""
     try:
-        return claims.claim(runtime, before.run_id)
+        return claims.claim(caller, before.run_id)
     except (RunHeld, RunFinished):
-        return runtime.outcome(runtime.row(before.run_id))
+        return outcome_now(caller, run_row(caller.home, before.run_id))
 
 
-def _run(runtime: Runtime, claimed: Claim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance) -> Outcome[Any]:
-    execution, verdict = _execution(runtime, claimed, spec, accept)
-    run = runtime._facade(execution, False)
+def _run(
+    executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
+) -> Outcome[Any]:
+    execution, verdict = _execution(executor, claimed, spec, accept)
+    run = executor.live.facade(execution, False)
 
     @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 
-    outcome = runner.run_plain(runtime, execution, body, spec.decode)
+    outcome = runner.run_plain(executor, execution, body, spec.decode)
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
-def go_on_here(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+def go_on_here(
+    executor: Executor, claimed: RunClaim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+) -> Outcome[Any]:
     """The same for a caller who waits for it: signals that ask this process to end let the step finish first."""
-    with heard(runtime, claimed):
-        return runtime.go_on(claimed, spec, accept)
+    with heard(executor, claimed):
+        return go_on(executor, claimed, spec, accept)
 
 
-async def go_on_async(runtime: Runtime, claimed: Claim, spec: FlowSpec | None, accept: Acceptance) -> Outcome[Any]:
+async def go_on_async(
+    executor: Executor, claimed: RunClaim, spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+) -> Outcome[Any]:
     """The same on the running event loop. A plain flow runs in a thread."""
-    spec, inputs = _ready(runtime, claimed, spec)
+    spec, inputs = _ready(executor, claimed, spec)
     if not spec.is_async:
-        return await _go_on_in_thread(runtime, claimed, spec, accept)
-    outcome = await _run_async(runtime, claimed, spec, inputs, accept)
+        return await _go_on_in_thread(executor, claimed, spec, accept)
+    outcome = await _run_async(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(runtime, outcome)) is not None and await retrying.wait_async(
-            runtime, left
+        while (left := retrying.seconds_left(executor.home, outcome)) is not None and await retrying.wait_async(
+            executor, left
         ):
-            again = _claimed_again(runtime, outcome)
-            if not isinstance(again, Claim):
+            again = _claimed_again(executor.caller, outcome)
+            if not isinstance(again, RunClaim):
                 return again
-            outcome = await _run_async(runtime, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
+            outcome = await _run_async(executor, again._replace(notes=claimed.notes), spec, inputs, NOTHING_ACCEPTED)
         return outcome
     finally:
         del outcome  # the trace of its error keeps this frame: the outcome is its caller's alone
 
 
 def _execution(
-    runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance
+    executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance
 ) -> tuple[Execution, Verdict | None]:
     """A claimed run made ready, with what its flow says about it."""
-    with _taken_up(runtime, claimed):
-        execution, verdict = runner.prepare(runtime, claimed, accept, spec)
+    with _taken_up(executor.home, claimed):
+        execution, verdict = runner.prepare(executor, claimed, accept, spec)
         execution.retry = spec.retry
         set_deadline(execution, claimed.run.created_at, spec.deadline)
     return execution, verdict
 
 
 async def _run_async(
-    runtime: Runtime, claimed: Claim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
+    executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
-    execution, verdict = _execution(runtime, claimed, spec, accept)
-    run = runtime._facade(execution, True)
+    execution, verdict = _execution(executor, claimed, spec, accept)
+    run = executor.live.facade(execution, True)
 
     @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 
-    outcome = await runner.run_async(runtime, execution, body, spec.decode)
+    outcome = await runner.run_async(executor, execution, body, spec.decode)
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
-async def _go_on_own_loop(runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
     """The same on a loop that ends with the run: so does what was opened on it."""
     try:
-        return await runtime.go_on_async(claimed, spec, accept)
+        return await go_on_async(executor, claimed, spec, accept)
     finally:
-        await runtime.resources.close_loop()
+        await executor.live.resources.close_loop()
 
 
-async def _go_on_in_thread(runtime: Runtime, claimed: Claim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
+async def _go_on_in_thread(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
     """Cancelling this asks the flow to stop, and waits until it has."""
     import asyncio
 
@@ -151,14 +164,14 @@ async def _go_on_in_thread(runtime: Runtime, claimed: Claim, spec: FlowSpec, acc
 
     def body() -> Outcome[Any]:
         begun.set()
-        return runtime.go_on(claimed, spec, accept)
+        return go_on(executor, claimed, spec, accept)
 
     work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(body))
     try:
-        with given_back(runtime, claimed, begun.is_set):
+        with given_back(executor.home, claimed, begun.is_set):
             return await asyncio.shield(work)
     except asyncio.CancelledError:
-        execution = runtime.live.get(claimed.run.id)
+        execution = executor.live.executions.get(claimed.run.id)
         if execution is not None:
             execution.stopping = True
         await asyncio.wait({work})
@@ -166,74 +179,74 @@ async def _go_on_in_thread(runtime: Runtime, claimed: Claim, spec: FlowSpec, acc
 
 
 @contextmanager
-def given_back(runtime: Runtime, claimed: Claim, has_begun: Callable[[], bool] = lambda: False) -> Iterator[None]:
+def given_back(home: Home, claimed: RunClaim, has_begun: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """A claimed run for which there is no thread is given back as it was found; a new one is interrupted."""
     try:
         yield
     except NoThread:
         if has_begun():
             raise
-        claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        claims.release(home, claimed, claimed.found if claimed.found != "new" else "interrupted")
         raise
 
 
 @contextmanager
-def heard(runtime: Runtime, claimed: Claim) -> Iterator[None]:
+def heard(executor: Executor, claimed: RunClaim) -> Iterator[None]:
     """Signals are heard while a claimed run goes on here. Raises NoThread, giving it back."""
     with ExitStack() as stack:
-        with given_back(runtime, claimed):
-            stack.enter_context(signals.over_defaults(runtime))
+        with given_back(executor.home, claimed):
+            stack.enter_context(signals.over_defaults(executor))
         yield
 
 
 @contextmanager
-def _taken_up(runtime: Runtime, claimed: Claim) -> Iterator[None]:
+def _taken_up(home: Home, claimed: RunClaim) -> Iterator[None]:
     """From its claim to its body a run is held; if it gets no further, it is not."""
     try:
         yield
     except BaseException:
-        runtime.claimed.discard(claimed.run.id)
+        home.held.claimed.discard(claimed.run.id)
         raise
 
 
 def _ready(
-    runtime: Runtime, claimed: Claim, spec: FlowSpec | None, *, blocking: bool = False
+    executor: Executor, claimed: RunClaim, spec: FlowSpec | None, *, blocking: bool = False
 ) -> tuple[FlowSpec, dict[str, Any]]:
     """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, FlowElsewhere, InputsInvalid."""
     try:
-        found = spec or runtime.flow(claimed.run)
+        found = spec or flow_of_run(executor, claimed.run)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
-            _tell_restored(runtime, claimed)
+            _tell_restored(executor.home, claimed)
             inputs = refuse_unfit(claimed.run, found)
         else:
             inputs = found.typed(decode(claimed.run.inputs))
-        _relocate(runtime, claimed, found)
+        _relocate(executor.caller, claimed, found)
         return found, inputs
     except BaseException:
-        claims.release(runtime, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        claims.release(executor.home, claimed, claimed.found if claimed.found != "new" else "interrupted")
         raise
 
 
-def _relocate(runtime: Runtime, claimed: Claim, spec: FlowSpec) -> None:
+def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     """From now on the run is found where it goes on: on the record, and once for each place."""
-    run, now = claimed.run, same_flow.known(runtime, spec)
-    if same_flow.is_same_place(runtime.project, run.source, now.source):
+    run, now = claimed.run, same_flow.known(caller.home, spec)
+    if same_flow.is_same_place(caller.home.project, run.source, now.source):
         now = now._replace(source=run.source)
     if claimed.found == "new" or now == (run.identity, run.source, run.worktree):
         return
-    facts = {"from": run.source, "to": now.source, "by": runtime.actor}
+    facts = {"from": run.source, "to": now.source, "by": caller.actor}
 
     def work(tx: Writing) -> None:
         taken = tx.unfinished_run(run.scope, run.task, now.identity)
         known = now if taken is None else now._replace(identity=run.identity)
         moved = facts | {"row": row_digest(run._replace(**known._asdict()))}
-        epoch, at = claimed.hold.epoch, runtime.clock.now()
+        epoch, at = claimed.hold.epoch, caller.home.clock.now()
         tx.append(claimed.hold, [claims.run_fact(RELOCATED, moved, epoch=epoch, at=at, trace_id=run.trace_id)])
         tx.set_run_flow(run.key, *known)
 
-    runtime.store.write(work)
+    caller.home.store.write(work)
 
 
 def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
@@ -245,45 +258,45 @@ def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
         raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
 
 
-def _tell_restored(runtime: Runtime, claimed: Claim) -> None:
+def _tell_restored(home: Home, claimed: RunClaim) -> None:
     """Say so before a run goes on that came out of a backup: what it did after that is not known here."""
-    came = restoration_of(runtime.home)
+    came = restoration_of(home.path)
     if came is not None and claimed.run.created_at <= came.made_at:
         at = f"{moment(came.made_at):%Y-%m-%d %H:%M:%S} UTC"
-        runtime.warn(
+        home.warn(
             f"run {claimed.run.id} is as a backup of {came.home} had it at {at}; what it did there later is not known "
             "here and is done again, effects too: see that it does not go on in both homes"
         )
 
 
-def flow(runtime: Runtime, run: same_flow.Recorded) -> FlowSpec:
+def flow_of_run(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec:
     """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
 
     Raises FlowNotFound, FlowElsewhere.
     """
-    if (given := same_flow.given(runtime, run)) is not None:
+    if (given := same_flow.given(executor, run)) is not None:
         return given
-    source = same_flow.whereabouts(runtime, run.source)
-    found = _loaded(runtime, source or run.source)
+    source = same_flow.whereabouts(executor.caller, run.source)
+    found = _loaded(executor.home, source or run.source)
     if source not in ("", run.source):
-        same_flow.refuse_other(runtime, run, found)
+        same_flow.refuse_other(executor.home, run, found)
     return found
 
 
-def flow_if_known(runtime: Runtime, run: same_flow.Recorded) -> FlowSpec | None:
+def flow_if_known(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec | None:
     """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
 
     Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
     """
-    source = same_flow.whereabouts(runtime, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source) or same_flow.given(runtime, run) is not None:
-        return flow(runtime, run)
-    (place, _, name), folder = source.rpartition(":"), runtime.project or here()
+    source = same_flow.whereabouts(executor.caller, run.source) or run.source
+    if source.startswith("script:") or is_recipe(source) or same_flow.given(executor, run) is not None:
+        return flow_of_run(executor, run)
+    (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
     if loaded_module(place, folder) is not None:
-        return flow(runtime, run)
+        return flow_of_run(executor, run)
     if why := why_missing(place, name, folder):
         raise FlowNotFound(source, why)
-    same_flow.refuse_other_worktree(runtime, run, source)
+    same_flow.refuse_other_worktree(executor.home, run, source)
     return None
 
 
@@ -293,11 +306,11 @@ def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
     return spec.typed(decode(run.inputs))
 
 
-def _loaded(runtime: Runtime, source: str) -> FlowSpec:
+def _loaded(home: Home, source: str) -> FlowSpec:
     """A flow by its source. Raises FlowNotFound."""
     if source.startswith("script:"):
         raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
-    folder = runtime.project or here()
+    folder = home.project or here()
     if is_recipe(source):
         from outlast.flows.yaml.flow import find_recipe
 
@@ -308,17 +321,17 @@ def _loaded(runtime: Runtime, source: str) -> FlowSpec:
     return spec
 
 
-def continue_child(runtime: Runtime, run_id: str, spec: FlowSpec) -> Outcome[Any]:
+def continue_child(executor: Executor, run_id: str, spec: FlowSpec) -> Outcome[Any]:
     """A child run as it ended, or run on to its end: with the flow that its parent spawns now."""
-    row = runtime.row(run_id)
+    row = run_row(executor.home, run_id)
     if row.status in FINISHED:
-        return runtime.outcome(row)
-    return standing(runtime, row) or runtime.go_on(claims.claim(runtime, run_id), spec)
+        return outcome_now(executor.caller, row)
+    return standing(executor.home, row) or go_on(executor, claims.claim(executor.caller, run_id), spec)
 
 
-def claim(runtime: Runtime, run_id: str, take: str = "") -> Claim:
+def claim_run(caller: Caller, run_id: str, take: str = "") -> RunClaim:
     """Take a run over; `take` says why, of one that somebody holds. Raises RunFinished, RunHeld."""
-    row = runtime.row(run_id)
+    row = run_row(caller.home, run_id)
     if row.status in FINISHED:
         raise RunFinished(row.id, row.status)
-    return claims.claim(runtime, row.id, take)
+    return claims.claim(caller, row.id, take)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from outlast.errors import NameInvalid, Refused, StateTooLarge
-from outlast.runs.attempt import Attempt
-from outlast.runs.context import CURRENT
+from outlast.runs.attempt import CURRENT, Attempt
 from outlast.values.codec import decode, pack_json
 
 _GONE = b""

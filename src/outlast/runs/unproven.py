@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken
-from outlast.runs.standing import differences_of_run
+from outlast.runs.journal import differences_of_run
 
 if TYPE_CHECKING:
     from outlast.ledger.journal import Break

@@ -14,10 +14,9 @@ from typing import Any, NoReturn
 import msgspec
 
 from outlast.errors import SecretFound
-from outlast.secrets.colours import without_colours
-from outlast.secrets.logins import is_login
-from outlast.secrets.real import LOOKED_AT, looks_real
-from outlast.secrets.rules import RULES, Rule, by_pattern, has_secret_word, is_password, name_kind
+from outlast.secrets.placed import LOOKED_AT, is_login, looks_real
+from outlast.secrets.rules import RULES, SecretRule, by_pattern, has_secret_word, is_password, name_kind
+from outlast.secrets.text import without_colours
 from outlast.secrets.tokens import WORD
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
@@ -25,8 +24,8 @@ from outlast.values.frozen import NamedTuple, dataclass
 __all__ = [
     "MASK",
     "RULES",
-    "Found",
-    "Rule",
+    "FoundSecret",
+    "SecretRule",
     "by_pattern",
     "check",
     "counted",
@@ -42,7 +41,7 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
 Place = str | tuple["Place", str | int]  # a path in parts: most are never shown, and showing takes time
 
 
-class Found(NamedTuple):
+class FoundSecret(NamedTuple):
     """Where a secret is in a text, and what kind it looks like."""
 
     start: int
@@ -50,7 +49,7 @@ class Found(NamedTuple):
     kind: str
 
 
-def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
+def find(text: str, rules: tuple[SecretRule, ...] = RULES) -> Iterator[FoundSecret]:
     """Every secret in a text, in order; those that overlap are one."""
     near = _near(text, rules)
     if not near:
@@ -62,26 +61,26 @@ def find(text: str, rules: tuple[Rule, ...] = RULES) -> Iterator[Found]:
     yield from _joined(sorted(spans))
 
 
-def _spans(text: str, rules: tuple[Rule, ...]) -> list[tuple[int, int, str]]:
+def _spans(text: str, rules: tuple[SecretRule, ...]) -> list[tuple[int, int, str]]:
     """Where each secret begins, where it ends (below zero: the longest comes first), and its kind."""
     return [(start, -end, rule.kind) for rule in rules for start, end in rule.look(text)]
 
 
-def _joined(spans: list[tuple[int, int, str]]) -> Iterator[Found]:
+def _joined(spans: list[tuple[int, int, str]]) -> Iterator[FoundSecret]:
     """Those that overlap are one."""
-    open_: Found | None = None
+    open_: FoundSecret | None = None
     for start, negative, kind in spans:
         if open_ is not None and start < open_.end:
             open_ = open_._replace(end=max(open_.end, -negative))
             continue
         if open_ is not None:
             yield open_
-        open_ = Found(start, -negative, kind)
+        open_ = FoundSecret(start, -negative, kind)
     if open_ is not None:
         yield open_
 
 
-def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
     hints = _hints_of(rules)
     text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
@@ -98,32 +97,32 @@ def _near(text: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
 class _Hints(NamedTuple):
     """Every hint with its rule: as it is written, in large or small letters, as it is written in a long word."""
 
-    cased: list[tuple[str, Rule]]
-    other: list[tuple[str, Rule]]
-    in_words: list[tuple[str, Rule]]
+    cased: list[tuple[str, SecretRule]]
+    other: list[tuple[str, SecretRule]]
+    in_words: list[tuple[str, SecretRule]]
 
 
 @lru_cache(maxsize=64)
-def _hints_of(rules: tuple[Rule, ...]) -> _Hints:
+def _hints_of(rules: tuple[SecretRule, ...]) -> _Hints:
     hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
     in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
     cased = [(hint, rule) for hint, rule in hints if rule.cased and not rule.in_word]
     return _Hints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
 
 
-def mask(text: str, rules: tuple[Rule, ...] = RULES) -> str:
+def mask(text: str, rules: tuple[SecretRule, ...] = RULES) -> str:
     """The text with `***` for every secret in it."""
     return _mask_at(text, find(text, rules))
 
 
-def check(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> None:
+def check(value: Any, path: str, rules: tuple[SecretRule, ...] = RULES) -> None:
     """Nothing, if no secret is in a JSON value. Raises SecretFound with the path of the first one."""
     near = _near_value(value, rules)
     if near is not None:
         _clean(value, path, "", _Looking(near, lambda place, kind, _: _refuse(place, kind, near)))
 
 
-def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any, list[str]]:
+def masked(value: Any, path: str, rules: tuple[SecretRule, ...] = RULES) -> tuple[Any, list[str]]:
     """The value with every secret masked, and the paths of the values that had one. Raw JSON is masked in its text."""
     near = _near_value(value, rules)
     if near is None:
@@ -133,7 +132,7 @@ def masked(value: Any, path: str, rules: tuple[Rule, ...] = RULES) -> tuple[Any,
     return clean, list(paths)
 
 
-def counted(value: Any, rules: tuple[Rule, ...] = RULES) -> tuple[Any, int]:
+def counted(value: Any, rules: tuple[SecretRule, ...] = RULES) -> tuple[Any, int]:
     """The value with every secret masked, and how many they were."""
     near = _near_value(value, rules)
     if near is None:
@@ -143,11 +142,11 @@ def counted(value: Any, rules: tuple[Rule, ...] = RULES) -> tuple[Any, int]:
     return clean, sum(numbers)
 
 
-def _refuse(place: Place, kind: str, rules: tuple[Rule, ...]) -> NoReturn:
+def _refuse(place: Place, kind: str, rules: tuple[SecretRule, ...]) -> NoReturn:
     raise SecretFound(_shown(place, rules), kind)
 
 
-def _mask_at(text: str, found: Iterator[Found]) -> str:
+def _mask_at(text: str, found: Iterator[FoundSecret]) -> str:
     parts, at = [], 0
     for each in found:
         parts += [text[at : each.start], MASK]
@@ -158,7 +157,7 @@ def _mask_at(text: str, found: Iterator[Found]) -> str:
 # -- values ------------------------------------------------------------------------------------------
 
 
-def _near_value(value: Any, rules: tuple[Rule, ...]) -> tuple[Rule, ...] | None:
+def _near_value(value: Any, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...] | None:
     """The rules that may find something in one of a value's texts; None: nothing in it is secret, by rule or by name.
 
     All texts are looked at as one, which may show too much and never too little.
@@ -196,7 +195,7 @@ def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Looking:
-    rules: tuple[Rule, ...]
+    rules: tuple[SecretRule, ...]
     report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
 
 
@@ -264,7 +263,7 @@ class _Names:
         return name
 
 
-def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
+def _shown(place: Place, rules: tuple[SecretRule, ...]) -> str:
     """The path in one text: `state.env[0]['odd key']`. It never tells a secret."""
     parts: list[str] = []
     while isinstance(place, tuple):
@@ -273,7 +272,7 @@ def _shown(place: Place, rules: tuple[Rule, ...]) -> str:
     return "".join([place, *reversed(parts)]).removeprefix(".")
 
 
-def _shown_key(key: str, rules: tuple[Rule, ...]) -> str:
+def _shown_key(key: str, rules: tuple[SecretRule, ...]) -> str:
     shown = mask(key, rules)
     if len(shown) > 100:
         return f"[{shown[:100]!r}…]"

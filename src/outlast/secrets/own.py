@@ -6,37 +6,44 @@ They are read and checked once, when a home is opened: a rule that cannot be use
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import SecretPatternInvalid
-from outlast.home.settings import Settings
-from outlast.values.json_text import doubled
+from outlast.values.codec import doubled
 from outlast.values.plain import read_plain
 
 if TYPE_CHECKING:
-    from outlast.flows.yaml.tree import Tree
-    from outlast.home.home import Runtime
-    from outlast.secrets.rules import Rule
+    from outlast.secrets.rules import SecretRule
+    from outlast.values.yaml_tree import Tree
 
 FILE = "secrets.yaml"
 
 
 class SecretRules:
-    """What secrets look like for a runtime: the rules built in, those of its settings and those of its home."""
+    """What secrets look like in a home: the rules built in, those of its settings and those of its own file."""
 
-    def __get__(self, runtime: Runtime, owner: type[Runtime]) -> tuple[Rule, ...]:
-        from outlast.secrets.rules import RULES  # late: most commands look for no secret
+    def __init__(self, own: tuple[SecretRule, ...]) -> None:
+        self.own = own
+        self._rules: tuple[SecretRule, ...] | None = None
 
-        found = (*RULES, *runtime.own_secrets)
-        vars(runtime)["secret_rules"] = found  # from now on it is found there
-        return found
+    @property
+    def rules(self) -> tuple[SecretRule, ...]:
+        """All of them."""
+        if self._rules is None:
+            from outlast.secrets.rules import RULES  # late: most commands look for no secret
+
+            self._rules = (*RULES, *self.own)
+        return self._rules
 
 
-def read_own(home: Path, settings: Settings) -> tuple[Rule, ...]:
-    """The rules of one's own; most homes have none. Raises SecretPatternInvalid with the place of the first mistake."""
+def read_own(home: Path, given: Mapping[str, Any]) -> tuple[SecretRule, ...]:
+    """The rules of one's own: those `given`, and those of the file; most homes have none.
+
+    Raises SecretPatternInvalid with the place of the first mistake.
+    """
     path = home / FILE
-    given = settings.secret_patterns
     if not given and not os.path.lexists(path):
         return ()
     from outlast.secrets.own_patterns import own_rules
@@ -47,7 +54,7 @@ def read_own(home: Path, settings: Settings) -> tuple[Rule, ...]:
     return found
 
 
-def _in_file(path: Path) -> tuple[Rule, ...]:
+def _in_file(path: Path) -> tuple[SecretRule, ...]:
     from outlast.secrets.own_patterns import MOST_RULES, own_rule
 
     pairs = _pairs(path)
@@ -58,7 +65,7 @@ def _in_file(path: Path) -> tuple[Rule, ...]:
 
 def _pairs(path: Path) -> list[tuple[Tree, Tree]]:
     """The names of the file with what stands behind each."""
-    from outlast.flows.yaml.tree import Unreadable, read_tree
+    from outlast.values.yaml_tree import UnreadableFlowFile, read_tree
 
     data = _content(path)
     lines = (line.strip() for line in data.splitlines())
@@ -66,7 +73,7 @@ def _pairs(path: Path) -> list[tuple[Tree, Tree]]:
         return []
     try:
         tree = read_tree(data)
-    except Unreadable as error:
+    except UnreadableFlowFile as error:
         why, line = error.problem.why, error.problem.line
         raise SecretPatternInvalid(f"{path}, line {line}" if line else str(path), why, error.problem.advice) from error
     return _checked_pairs(tree, path)

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from outlast.errors import SecretPatternInvalid
-from outlast.secrets.rules import RULES, Rule, by_pattern
+from outlast.secrets.rules import RULES, SecretRule, by_pattern
 
 MOST_WAYS = 1000  # in which a pattern may match at one place
 SHORTEST_FOUND = 4  # characters: what finds less would mask half of any text
@@ -26,7 +26,7 @@ _parser: Any = import_module("re._parser")
 _NO_END = int(_parser.MAXREPEAT)
 
 
-def own_rules(given: Mapping[str, Any], where: str) -> tuple[Rule, ...]:
+def own_rules(given: Mapping[str, Any], where: str) -> tuple[SecretRule, ...]:
     """Rules by name, each a pattern or `{"pattern": …, "kind": …}`. Raises SecretPatternInvalid with the place."""
     if not isinstance(given, Mapping):
         raise SecretPatternInvalid(where, "it is no mapping of names to patterns", "write `NAME: PATTERN`")
@@ -35,7 +35,7 @@ def own_rules(given: Mapping[str, Any], where: str) -> tuple[Rule, ...]:
     return tuple(own_rule(name, rule, f"{where}: {str(name)[:100]}") for name, rule in given.items())
 
 
-def own_rule(name: Any, given: Any, where: str) -> Rule:
+def own_rule(name: Any, given: Any, where: str) -> SecretRule:
     """One rule: what it finds is always a secret, whatever it looks like. Raises SecretPatternInvalid."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SecretPatternInvalid(where, "this is no name for a rule", "use 1 to 100 letters, digits, `_`, `-`, `.`")

@@ -11,25 +11,30 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from outlast.secrets.logins import (
+from outlast.secrets.placed import (
     BASIC_HINTS,
     COOKIE_HINTS,
+    LOOKED_AT,
+    SHORTEST,
     SIGNED_HINTS,
+    is_passphrase,
+    is_sent,
+    is_url_password,
     look_for_basic,
     look_for_cookies,
     look_for_logins,
     look_for_signed,
+    looks_real,
 )
-from outlast.secrets.real import LOOKED_AT, SHORTEST, is_passphrase, is_sent, is_url_password, looks_real
+from outlast.secrets.text import places
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
-from outlast.secrets.words import places
 
 Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class SecretRule:
     """One kind of secret. `look` gives where each begins and ends in a text."""
 
     name: str
@@ -42,7 +47,9 @@ class Rule:
     offsets: tuple[int, ...] = (0,)  # how many characters of a token come before the hint
 
 
-def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[str], bool] | None = None) -> Rule:
+def by_pattern(
+    name: str, kind: str, pattern: str, *hints: str, real: Callable[[str], bool] | None = None
+) -> SecretRule:
     """A rule that looks for a pattern; the secret is its group 1, else all of it."""
     compiled = re.compile(pattern)
     group, judge = min(compiled.groups, 1), real or _is_no_filler
@@ -51,10 +58,10 @@ def by_pattern(name: str, kind: str, pattern: str, *hints: str, real: Callable[[
         if not hints or any(hint in text for hint in hints):
             yield from (found.span(group) for found in compiled.finditer(text) if judge(found[group]))
 
-    return Rule(name, kind, look, hints, cased=True)
+    return SecretRule(name, kind, look, hints, cased=True)
 
 
-def by_token(token: Token) -> Rule:
+def by_token(token: Token) -> SecretRule:
     """A rule that looks for a kind of token where its hints are, and nowhere else."""
 
     def look(text: str) -> Iterator[Span]:
@@ -69,7 +76,7 @@ def by_token(token: Token) -> Rule:
             if _is_no_filler(found[group]):
                 yield found.span(group)
 
-    made = Rule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
+    made = SecretRule(token.name, token.kind, look, token.hints, cased=True, in_word=True)
     return replace(made, pattern=token.pattern, offsets=token.offsets)
 
 
@@ -208,15 +215,15 @@ _SENT = r"(?i:authorization)\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?i:bearer|basic|t
 _IN_URL = r"://[^\s/?#:@\"'<>]{0,128}:([^\s/?#\"'<>]{1,256})@(?!sha\d)"
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",), cased=True),
+RULES: tuple[SecretRule, ...] = (
+    SecretRule("private_key", "a private key", _look_for_pem, ("PRIVATE KEY",), cased=True),
     *map(by_token, (*TOKENS, *more_tokens())),
     by_pattern("authorization", "an Authorization header", _SENT, "uthorization", "UTHORIZATION", real=is_sent),
     by_pattern("bearer", "a bearer token", r"\b[Bb]earer[ \t]+([\w.~+/=-]{20,})", "earer", real=is_sent),
     by_pattern("url_password", "a password in a URL", _IN_URL, "://", real=is_url_password),
-    Rule("basic", "a login in base64", look_for_basic, BASIC_HINTS, cased=True),
-    Rule("login", "a login", look_for_logins, ("curl", "password"), cased=True),
-    Rule("cookie", "a cookie", look_for_cookies, COOKIE_HINTS, cased=True),
-    Rule("signed_url", "a signature", look_for_signed, SIGNED_HINTS, cased=True),
-    Rule("named", "a password, token or key", _look_for_named, _WORDS),
+    SecretRule("basic", "a login in base64", look_for_basic, BASIC_HINTS, cased=True),
+    SecretRule("login", "a login", look_for_logins, ("curl", "password"), cased=True),
+    SecretRule("cookie", "a cookie", look_for_cookies, COOKIE_HINTS, cased=True),
+    SecretRule("signed_url", "a signature", look_for_signed, SIGNED_HINTS, cased=True),
+    SecretRule("named", "a password, token or key", _look_for_named, _WORDS),
 )

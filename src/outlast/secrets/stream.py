@@ -13,11 +13,13 @@ from functools import lru_cache
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
-from outlast.secrets.colours import without_colours
+from outlast.secrets.find import find
+from outlast.secrets.rules import RULES
+from outlast.secrets.text import without_colours
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.secrets.rules import Rule
+    from outlast.secrets.rules import SecretRule
 
 Span = tuple[int, int]
 
@@ -26,7 +28,7 @@ NEAR_BYTES = 16 * 1024  # of a longer one: a secret of this length is seen whole
 BEFORE_BYTES = 256  # of what was let through in the same line: the name of a value may be there
 LONG_WORD = 16  # characters of a word that may become a token, whatever it begins with
 SIEVED_BYTES = 8 * 1024  # from here on it pays to look for hints first
-_UNSIEVED = (b"-----BEGIN ", "\u212a".encode(), "İ".encode())  # a key has many lines; these have odd small letters
+_ODD_LETTERS = ("\u212a".encode(), "İ".encode())  # whose small letters are others'
 _MASK = b"***"
 _SETS_APART = (":", "=", "--")  # a value from its name
 _OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-\x1b[;"  # characters that tokens have, and colours within them
@@ -37,21 +39,24 @@ _OPEN_KEY = re.compile(
 )
 
 
-def spans_in(data: bytes, rules: tuple[Rule, ...] | None = None) -> Iterator[Span]:
+def spans_in(data: bytes, rules: tuple[SecretRule, ...] | None = None) -> Iterator[Span]:
     """Where secrets are in bytes. What is no text is passed over; of much text only lines with a hint are read."""
-    from outlast.secrets.rules import RULES
-
     rules = rules or RULES
-    if len(data) < SIEVED_BYTES or any(map(data.__contains__, _UNSIEVED)):
+    if len(data) < SIEVED_BYTES or not _can_be_sieved(data):
         return iter(_spans_of(data, rules))
-    from outlast.secrets.suspects import spans_of_suspects
+    from outlast.secrets.sieve import spans_of_suspects
 
     return iter(spans_of_suspects(data, rules, _spans_of))
 
 
-def _spans_of(data: bytes, rules: tuple[Rule, ...]) -> list[Span]:
-    from outlast.secrets.find import find
+def _can_be_sieved(data: bytes) -> bool:
+    """Whether all of its secrets are near their hints: a private key has many lines."""
+    if data.rfind(_KEY_BEGINS) >= 0:  # from the end: that passes over more at a time than from the begin
+        return False
+    return data.isascii() or not any(map(data.__contains__, _ODD_LETTERS))
 
+
+def _spans_of(data: bytes, rules: tuple[SecretRule, ...]) -> list[Span]:
     text = data.decode("utf-8", "surrogateescape")
     if text.isascii():
         return [(found.start, found.end) for found in find(text, rules)]
@@ -67,7 +72,7 @@ def _spans_of(data: bytes, rules: tuple[Rule, ...]) -> list[Span]:
 class Masking:
     """Masks a stream as if it came in one piece. `feed` it, say when it pauses, and ask for the `rest`."""
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, rules: tuple[SecretRule, ...]) -> None:
         self.count = 0  # secrets that were masked
         self._rules = rules
         self._held = b""
@@ -125,7 +130,7 @@ class Masking:
         return [_MASK]
 
 
-def _open_bytes(line: str, rules: tuple[Rule, ...]) -> int:
+def _open_bytes(line: str, rules: tuple[SecretRule, ...]) -> int:
     """How many bytes at the end of a line have to be seen with what follows: all of it once a value may be secret by
     what stands before it; else a word that may be one, or the beginning of one. A name alone can be shown."""
     hints, lowered = _hints(rules), line.lower()
@@ -157,7 +162,7 @@ class _Hints(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _hints(rules: tuple[Rule, ...]) -> _Hints:
+def _hints(rules: tuple[SecretRule, ...]) -> _Hints:
     all_ = [(rule, hint) for rule in rules for hint in rule.hints or ("",)]
     cased = (_KEY_BEGINS.decode(), *(hint for rule, hint in all_ if rule.cased and not rule.in_word))
     other = tuple(hint.lower() for rule, hint in all_ if not rule.cased)

@@ -20,7 +20,7 @@ _JSON = "give text, or JSON values (dict with text keys, list, str, int, float, 
 _ELSEWHERE = "keep it in a file, and a reference to it here"
 
 
-class Draft(NamedTuple):
+class MessageDraft(NamedTuple):
     """A message before it has its number; content and meta are JSON."""
 
     role: str
@@ -29,13 +29,13 @@ class Draft(NamedTuple):
     run_id: str
 
 
-def draft(role: str, content: Any, meta: Mapping[str, Any] | None, run_id: str, path: str = "") -> Draft:
+def draft(role: str, content: Any, meta: Mapping[str, Any] | None, run_id: str, path: str = "") -> MessageDraft:
     """A message that can be stored as it is. Raises NameInvalid, ValueRefused."""
     raw = _json(content, f"{path}content", CONTENT_BYTES, _ELSEWHERE)
-    return Draft(_role(role, path), raw, meta_of(meta, f"{path}meta"), _run_id(run_id, path))
+    return MessageDraft(_role(role, path), raw, meta_of(meta, f"{path}meta"), _run_id(run_id, path))
 
 
-def drafts(given: Sequence[Mapping[str, Any]]) -> list[Draft]:
+def drafts(given: Sequence[Mapping[str, Any]]) -> list[MessageDraft]:
     """Messages to append at once. Raises NameInvalid, ValueRefused."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
         raise ValueRefused("messages", f"{type(given).__qualname__} is no list", "give a list of messages")
@@ -49,7 +49,7 @@ def drafts(given: Sequence[Mapping[str, Any]]) -> list[Draft]:
     return found
 
 
-def _draft(given: Mapping[str, Any], path: str) -> Draft:
+def _draft(given: Mapping[str, Any], path: str) -> MessageDraft:
     form = '{"role": …, "content": …}, and if you like "meta" and "run_id"'
     if not isinstance(given, Mapping):
         raise ValueRefused(path, f"{type(given).__qualname__} is no message", f"give {form}")

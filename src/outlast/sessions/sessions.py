@@ -19,26 +19,28 @@ from outlast.sessions.session import (
     Memo,
     Message,
     Session,
+    TokensOf,
     Window,
     digest_of,
     genesis_of_session,
     memo_header,
     message_header,
+    window_of,
 )
-from outlast.sessions.window import TokensOf, window_of
-from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing
+from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.tokenizer import counter
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.sessions.drafts import Draft
+    from outlast.home.home import Home
+    from outlast.sessions.drafts import MessageDraft
 
 PAGE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SessionCall:
     """Which session is meant, and who asks."""
 
     scope: str
@@ -55,43 +57,43 @@ class _Before(NamedTuple):
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def open_(runtime: Runtime, asked: Asked, meta: str | None, operation_id: str | None) -> Session:
+def open_(home: Home, asked: SessionCall, meta: str | None, operation_id: str | None) -> Session:
     """The session, made if there is none. Raises SessionExists when it was made with other meta, OperationConflict."""
     operation = Operation(operation_id, "session_open", [asked.scope, asked.session_id, meta])
 
     def work(tx: Writing) -> tuple[str | _Before, str]:
-        named = asked if asked.session_id else replace(asked, session_id=runtime.ids())
-        row = _made(runtime, tx, named, meta or "{}")
+        named = asked if asked.session_id else replace(asked, session_id=home.ids())
+        row = _made(home, tx, named, meta or "{}")
         if meta is not None and decode(row.meta) != decode(meta):
             raise SessionExists(row.id, row.meta)
         return row.id, row.id
 
-    done = operations.once(runtime, operation, work, _Before)
+    done = operations.once(home, operation, work, _Before)
     session_id = done.answer if isinstance(done, _Before) else done
-    found = get(runtime, replace(asked, session_id=session_id))
+    found = get(home, replace(asked, session_id=session_id))
     return replace(found, replayed=True) if isinstance(done, _Before) else found
 
 
-def append(runtime: Runtime, asked: Asked, drafts: Sequence[Draft], operation_id: str | None) -> list[Message]:
+def append(home: Home, asked: SessionCall, drafts: Sequence[MessageDraft], operation_id: str | None) -> list[Message]:
     """Append messages, all or none, durable when this returns. The first one makes the session."""
     prints = [[draft.role, digest_of(draft.content).hex(), draft.meta, draft.run_id] for draft in drafts]
     operation = Operation(operation_id, "session_append", [asked.scope, asked.session_id, asked.actor, prints])
 
     def work(tx: Writing) -> tuple[list[MessageRow] | _Before, str]:
-        session = _made(runtime, tx, asked)
-        rows = list(_chained(session, drafts, asked.actor, runtime.clock.now()))
+        session = _made(home, tx, asked)
+        rows = list(_chained(session, drafts, asked.actor, home.clock.now()))
         tx.add_messages(session, rows)
         return rows, encode([rows[0].seq, len(rows)]).decode()
 
-    done = operations.once(runtime, operation, work, _Before)
+    done = operations.once(home, operation, work, _Before)
     if not isinstance(done, _Before):
         return [_message(asked, row) for row in done]
     first, count = decode(done.answer)
-    return [replace(each, replayed=True) for each in messages(runtime, asked, first - 1, count)]
+    return [replace(each, replayed=True) for each in messages(home, asked, first - 1, count)]
 
 
 def set_memo(
-    runtime: Runtime, asked: Asked, text: str, upto: int | None, expected: int | None, operation_id: str | None
+    home: Home, asked: SessionCall, text: str, upto: int | None, expected: int | None, operation_id: str | None
 ) -> Memo:
     """The memo from now on (`text` is JSON). Raises SessionNotFound, MemoConflict, ValueRefused, OperationConflict."""
     asks = [asked.scope, asked.session_id, asked.actor, text, upto, expected]
@@ -102,28 +104,28 @@ def set_memo(
         if expected is not None and expected != session.memos:
             raise MemoConflict(session.id, expected, session.memos)
         stands_for = _upto(session, before, text, upto)
-        row = _following(session, text, stands_for, asked.actor, runtime.clock.now())
+        row = _following(session, text, stands_for, asked.actor, home.clock.now())
         tx.add_memo(session, row)
         return row, str(row.version)
 
-    done = operations.once(runtime, operation, work, _Before)
+    done = operations.once(home, operation, work, _Before)
     if not isinstance(done, _Before):
         return _memo(asked, done)
     version = int(done.answer)
-    (row,) = runtime.store.read(lambda look: look.memos_after(_found(look, asked)[0].key, version - 1, 1))
+    (row,) = home.store.read(lambda look: look.memos_after(_found(look, asked)[0].key, version - 1, 1))
     return replace(_memo(asked, row), replayed=True)
 
 
-def _made(runtime: Runtime, tx: Writing, asked: Asked, meta: str = "{}") -> SessionRow:
+def _made(home: Home, tx: Writing, asked: SessionCall, meta: str = "{}") -> SessionRow:
     found = tx.session_of(asked.scope, asked.session_id)
     if found is not None:
         return found
-    at = runtime.clock.now()
+    at = home.clock.now()
     starts = genesis_of_session(asked.scope, asked.session_id, meta, asked.actor, at)
     return tx.add_session(NewSession(asked.scope, asked.session_id, meta, asked.actor, *starts, at))
 
 
-def _chained(session: SessionRow, drafts: Sequence[Draft], actor: str, at: int) -> Iterator[MessageRow]:
+def _chained(session: SessionRow, drafts: Sequence[MessageDraft], actor: str, at: int) -> Iterator[MessageRow]:
     before = session.hash
     for seq, (role, content, meta, run_id) in enumerate(drafts, session.head + 1):
         digest = digest_of(content)
@@ -153,72 +155,62 @@ def _upto(session: SessionRow, before: MemoRow | None, text: str, upto: int | No
 # -- looking -----------------------------------------------------------------------------------------
 
 
-def get(runtime: Runtime, asked: Asked) -> Session:
+def get(home: Home, asked: SessionCall) -> Session:
     """A session with its memo and its runs. Raises SessionNotFound."""
-    return runtime.store.read(lambda look: _session(look, *_found(look, asked)))
+    return home.store.read(lambda look: _session(look, *_found(look, asked)))
 
 
-def listed(runtime: Runtime, scope: str, limit: int, before: str | None = None) -> list[Session]:
+def listed(home: Home, scope: str, limit: int, before: str | None = None) -> list[Session]:
     """The sessions of a scope, those that were written to last first; after the one named `before`."""
 
     def look_at(look: Reading) -> list[Session]:
-        place = _found(look, Asked(scope, before, ""))[0] if before is not None else None
+        place = _found(look, SessionCall(scope, before, ""))[0] if before is not None else None
         rows = look.newest_sessions(scope, limit, place)
         return [_session(look, row, _newest_memo(look, row)) for row in rows]
 
-    return runtime.store.read(look_at)
+    return home.store.read(look_at)
 
 
-def messages(runtime: Runtime, asked: Asked, after: int, limit: int) -> list[Message]:
+def messages(home: Home, asked: SessionCall, after: int, limit: int) -> list[Message]:
     """Messages in order, from the one after `after` on. Raises SessionNotFound."""
-    rows = runtime.store.read(lambda look: look.messages_after(_found(look, asked)[0].key, after, limit))
+    rows = home.store.read(lambda look: look.messages_after(_found(look, asked)[0].key, after, limit))
     return [_message(asked, row) for row in rows]
 
 
-def last(runtime: Runtime, asked: Asked, count: int) -> list[Message]:
+def last(home: Home, asked: SessionCall, count: int) -> list[Message]:
     """The newest messages, oldest first. Raises SessionNotFound."""
 
     def look_at(look: Reading) -> list[MessageRow]:
         session = _found(look, asked)[0]
         return look.messages_before(session.key, session.head + 1, count)
 
-    return [_message(asked, row) for row in reversed(runtime.store.read(look_at))]
+    return [_message(asked, row) for row in reversed(home.store.read(look_at))]
 
 
-def memo(runtime: Runtime, asked: Asked) -> Memo | None:
+def memo(home: Home, asked: SessionCall) -> Memo | None:
     """The newest memo; None when none was ever set. Raises SessionNotFound."""
-    row = runtime.store.read(lambda look: _found(look, asked)[1])
+    row = home.store.read(lambda look: _found(look, asked)[1])
     return _memo(asked, row) if row else None
 
 
-def window(runtime: Runtime, asked: Asked, limit: int, tokens_of: TokensOf | None) -> Window:
+def window(home: Home, asked: SessionCall, limit: int, tokens_of: TokensOf | None) -> Window:
     """What of the session, as it is at one moment, fits in that many tokens. Raises SessionNotFound."""
-    session, row = runtime.store.read(lambda look: _found(look, asked))
+    session, row = home.store.read(lambda look: _found(look, asked))
     memo = _memo(asked, row) if row else None
-    system, newest = _system(runtime, asked, session), _newest(runtime, asked, session)
-    return window_of(session.id, limit, session.head, memo, system, newest, tokens_of or _estimate())
+    system, newest = _system(home, asked, session), _newest(home, asked, session)
+    return window_of(session.id, limit, session.head, memo, system, newest, counter(tokens_of))
 
 
-def _estimate() -> TokensOf:
-    from outlast.handoffs.reading import tokens_of
-
-    return tokens_of
-
-
-def _system(runtime: Runtime, asked: Asked, session: SessionRow) -> Iterator[Message]:
+def _system(home: Home, asked: SessionCall, session: SessionRow) -> Iterator[Message]:
     """The system messages, oldest first. What was appended meanwhile is not among them."""
-    seq = 0
-    while rows := runtime.store.read(_system_page(session.key, seq)):
-        yield from (_message(asked, row) for row in rows if row.seq <= session.head)
-        seq = rows[-1].seq
+    rows = every_row(lambda seq: home.store.read(_system_page(session.key, seq)), lambda row: row.seq)
+    return (_message(asked, row) for row in rows if row.seq <= session.head)
 
 
-def _newest(runtime: Runtime, asked: Asked, session: SessionRow) -> Iterator[Message]:
+def _newest(home: Home, asked: SessionCall, session: SessionRow) -> Iterator[Message]:
     """All messages, newest first. Each page is a look of its own: no caller's code runs while the store is held."""
-    seq = session.head + 1
-    while rows := runtime.store.read(_page(session.key, seq)):
-        yield from (_message(asked, row) for row in rows)
-        seq = rows[-1].seq
+    rows = every_row(lambda seq: home.store.read(_page(session.key, seq)), lambda row: row.seq, session.head + 1)
+    return (_message(asked, row) for row in rows)
 
 
 def _system_page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
@@ -232,7 +224,7 @@ def _page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
 # -- rows as values ----------------------------------------------------------------------------------
 
 
-def _found(look: Reading, asked: Asked) -> tuple[SessionRow, MemoRow | None]:
+def _found(look: Reading, asked: SessionCall) -> tuple[SessionRow, MemoRow | None]:
     row = look.session_of(asked.scope, asked.session_id)
     if row is None:
         raise SessionNotFound(asked.session_id, asked.scope)
@@ -248,7 +240,7 @@ def _session(look: Reading, row: SessionRow, memo: MemoRow | None) -> Session:
         id=row.id,
         scope=row.scope,
         messages=row.head,
-        memo=_memo(Asked(row.scope, row.id), memo) if memo else None,
+        memo=_memo(SessionCall(row.scope, row.id), memo) if memo else None,
         runs=tuple(look.runs_of_session(row.scope, row.id)),
         meta=decode(row.meta),
         actor=row.actor,
@@ -257,7 +249,7 @@ def _session(look: Reading, row: SessionRow, memo: MemoRow | None) -> Session:
     )
 
 
-def _message(asked: Asked, row: MessageRow) -> Message:
+def _message(asked: SessionCall, row: MessageRow) -> Message:
     return Message(
         session_id=asked.session_id,
         seq=row.seq,
@@ -271,5 +263,5 @@ def _message(asked: Asked, row: MessageRow) -> Message:
     )
 
 
-def _memo(asked: Asked, row: MemoRow) -> Memo:
+def _memo(asked: SessionCall, row: MemoRow) -> Memo:
     return Memo(asked.session_id, decode(row.text), row.upto, row.version, row.actor, moment(row.at))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -29,11 +30,24 @@ def schema(dialect: str) -> str:
     return (_FOLDER / dialect / "schema.sql").read_text()
 
 
-@cache  # asked by whoever looks at a file, and by whoever brings it up to date
+@cache  # asked by whoever looks at a file
+def newest_version(dialect: str) -> int:
+    """The number of the schema that this program knows."""
+    return max((_number(file) for file in _later(dialect)), default=1)
+
+
 def migrations(dialect: str) -> list[tuple[int, str]]:
-    """Numbered, up-only migrations, in order."""
-    files = sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"))
-    return [(int(file.name.split("_")[0]), file.read_text()) for file in files]
+    """Numbered, up-only migrations, in order. The first is the whole schema of version 1, without its comments."""
+    first = re.sub(r"(?<! ) *--.*", "", schema(dialect))
+    return [(1, first), *((_number(file), file.read_text()) for file in _later(dialect))]
+
+
+def _later(dialect: str) -> list[Path]:
+    return sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"))
+
+
+def _number(file: Path) -> int:
+    return int(file.name.split("_")[0])
 
 
 def _read(folder: Path) -> dict[str, str]:

@@ -26,19 +26,27 @@ from outlast.errors import (
 from outlast.handoffs import recover as recovering
 from outlast.handoffs import store as storing
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.find import Asked
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.recover import Recovering
+from outlast.handoffs.recovered import TaskRun
+from outlast.handoffs.run_summary import command_of
 from outlast.handoffs.store import Storing
-from outlast.handoffs.task_state import Entry, refuse_completed, unfinished
+from outlast.handoffs.task_state import TaskEntry, refuse_completed, unfinished
+from outlast.handoffs.unfinished import of_scope as runs_of_tasks
 from outlast.home import once as operations
 from outlast.home.once import Operation, check_id
-from outlast.store.contract import Reading, TaskEventRow, TaskRow, Writing
-from outlast.tasks.task import State, Task, TaskEvent, TaskPaused, TaskResumed, anchor_of
+from outlast.runs import decisions
+from outlast.runs.look import record_now
+from outlast.secrets import find as secrets
+from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
+from outlast.tasks.task import FIRST, State, Task, TaskEvent, TaskPaused, TaskResumed, anchor_of
 from outlast.values.codec import decode, pack_json
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
     from outlast.runs.run import RunRecord
 
 BODY_BYTES = 1 << 16
@@ -62,8 +70,8 @@ class Of:
         return anchor_of(self.task)
 
     @property
-    def asked(self) -> Asked:
-        return Asked(self.scope, self.anchor, repo_root=self.repo_root)
+    def asked(self) -> HandoffQuery:
+        return HandoffQuery(self.scope, self.anchor, repo_root=self.repo_root)
 
 
 class _Before(NamedTuple):
@@ -75,33 +83,33 @@ class _Before(NamedTuple):
 # -- opening and looking -----------------------------------------------------------------------------
 
 
-def open_(runtime: Runtime, of: Of, *, session: str, meta: str | None, reopen: bool, operation_id: str | None) -> Task:
+def open_(home: Home, of: Of, *, session: str, meta: str | None, reopen: bool, operation_id: str | None) -> Task:
     """The task, opened if it was not; a completed one is opened again only if that is said. Raises TaskExists."""
     check_id(operation_id)
     operation = Operation(operation_id, "task_open", [of.scope, of.task, of.actor, session, meta, reopen])
 
     def work(tx: Writing) -> tuple[TaskRow, str]:
-        at, row = runtime.clock.now(), tx.task_of(of.scope, of.task)
+        at, row = home.clock.now(), tx.task_of(of.scope, of.task)
         said = {"session": session} if session else {}
         if row is None:
             return task_states.made(
-                tx, of.scope, of.task, Entry("opened", of.actor, said), at, session, meta or "{}"
+                tx, of.scope, of.task, TaskEntry("opened", of.actor, said), at, session, meta or "{}"
             ), ""
         if meta is not None and decode(meta) != decode(row.meta):
             raise TaskExists(of.task, row.meta)
         again = reopen and row.state == "completed"
         if again or (session and session != row.session):
-            entry = Entry("reopened" if again else "opened", of.actor, said)
+            entry = TaskEntry("reopened" if again else "opened", of.actor, said)
             row = task_states.write(tx, row, entry, at, session or row.session)
         return row, ""
 
-    done = operations.once(runtime, operation, work, _Before)
-    return _task(done) if isinstance(done, TaskRow) else replace(get(runtime, of), replayed=True)
+    done = operations.once(home, operation, work, _Before)
+    return _task(done) if isinstance(done, TaskRow) else replace(get(home, of), replayed=True)
 
 
-def get(runtime: Runtime, of: Of) -> Task:
+def get(home: Home, of: Of) -> Task:
     """How a task stands. One that nobody opened is active while it has runs or a handoff. Raises TaskNotFound."""
-    return runtime.store.read(lambda look: _known(look, of))
+    return home.store.read(lambda look: _known(look, of))
 
 
 def _known(look: Reading, of: Of) -> Task:
@@ -115,19 +123,44 @@ def _known(look: Reading, of: Of) -> Task:
     return Task(of.task, of.scope, state, "", {}, "", None, None)
 
 
-def listed(runtime: Runtime, scope: str, state: str | None, limit: int, before: str | None = None) -> list[Task]:
-    """The tasks that somebody opened, those that something happened to last first; after the one named `before`."""
+def listed(executor: Executor, scope: str, state: str | None, limit: int, before: str | None = None) -> list[Task]:
+    """Tasks that nobody opened and whose run is unfinished, then those that somebody opened; after the one `before`.
 
-    def look_at(look: Reading) -> list[TaskRow]:
+    Those come first whose run began last, or that something happened to last.
+    """
+
+    def look_at(look: Reading) -> tuple[list[RunRow], list[TaskRow]]:
+        runs = runs_of_tasks(look, scope)
         place = look.task_of(scope, before) if before is not None else None
+        unopened = [row for row in runs if state in (None, FIRST) and look.task_of(scope, row.task) is None]
         if before is not None and place is None:
-            raise TaskNotFound(before, scope)
-        return look.newest_tasks(scope, state, limit, place)
+            last = next((row.key for row in look.runs_of_task(scope, before, 1)), None)
+            if last is None:
+                raise TaskNotFound(before, scope)
+            unopened = [row for row in unopened if row.key < last]
+        elif before is not None:
+            unopened = []
+        left = limit - len(unopened[:limit])
+        opened = look.newest_tasks(scope, state, left, place) if left > 0 else []
+        return [*unopened[:limit], *(row for row in runs if row.task in {each.task for each in opened})], opened
 
-    return [_task(row) for row in runtime.store.read(look_at)]
+    rows, opened = executor.home.store.read(look_at)
+    runs = {row.task: _run(executor, row) for row in rows}
+    known = {row.task for row in opened}
+    unopened = [_unopened(row, runs[row.task]) for row in rows if row.task not in known]
+    return [*unopened, *(replace(_task(row), run=runs.get(row.task)) for row in opened)]
 
 
-def events(runtime: Runtime, of: Of, after: int, limit: int) -> list[TaskEvent]:
+def _run(executor: Executor, row: RunRow) -> TaskRun:
+    status = record_now(executor.caller, row).status
+    return TaskRun(row.id, row.flow, status, command_of(executor, row, status))
+
+
+def _unopened(row: RunRow, run: TaskRun) -> Task:
+    return Task(row.task, row.scope, FIRST, "", {}, row.actor, None, moment(row.updated_at), run=run)
+
+
+def events(home: Home, of: Of, after: int, limit: int) -> list[TaskEvent]:
     """What happened to a task, in order, from the event after `after` on. Raises TaskNotFound."""
 
     def look_at(look: Reading) -> list[TaskEventRow]:
@@ -137,14 +170,14 @@ def events(runtime: Runtime, of: Of, after: int, limit: int) -> list[TaskEvent]:
             return []
         return look.task_events_after(row.key, after, limit)
 
-    return [_event(of, row) for row in runtime.store.read(look_at)]
+    return [_event(of, row) for row in home.store.read(look_at)]
 
 
 # -- pausing and resuming ----------------------------------------------------------------------------
 
 
 def pause(
-    runtime: Runtime, of: Of, given: Mapping[str, Any], *, stop_run: bool, operation_id: str | None
+    executor: Executor, of: Of, given: Mapping[str, Any], *, stop_run: bool, operation_id: str | None
 ) -> TaskPaused:
     """Store what whoever resumes the task needs, and give the claim back: one transaction.
 
@@ -160,27 +193,25 @@ def pause(
         scope=of.scope, actor=of.actor, claim_id=of.claim_id, operation_id=operation_id, pause=True, **options
     )
     if operation_id is None:
-        runtime.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "pause"))
-    handoff = storing.store(runtime, fields, how)
-    running = [record for record in unfinished_runs(runtime, of) if record.status == "running"]
-    stopping = [record.id for record in running if stop_run and _asked_to_stop(runtime, record, operation_id)]
+        executor.home.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "pause"))
+    handoff = storing.store(executor, fields, how)
+    running = [record for record in unfinished_runs(executor.caller, of) if record.status == "running"]
+    stopping = [record.id for record in running if stop_run and _asked_to_stop(executor.caller, record, operation_id)]
     return TaskPaused(of.task, handoff, tuple(stopping), _notes(running, stopping))
 
 
-def unfinished_runs(runtime: Runtime, of: Of) -> list[RunRecord]:
+def unfinished_runs(caller: Caller, of: Of) -> list[RunRecord]:
     """The runs of a task that could go on here, as they stand now."""
     found = []
-    for row in runtime.store.read(lambda look: unfinished(look, of.scope, of.task)):
+    for row in caller.home.store.read(lambda look: unfinished(look, of.scope, of.task)):
         with suppress(RunNotFound):  # removed since
-            found.append(runtime.record(row))
+            found.append(record_now(caller, row))
     return found
 
 
-def _asked_to_stop(runtime: Runtime, run: RunRecord, operation_id: str | None) -> bool:
-    from outlast.runs import decisions
-
+def _asked_to_stop(caller: Caller, run: RunRecord, operation_id: str | None) -> bool:
     try:
-        decisions.pause(runtime, run.id, f"{operation_id}:stop:{run.id}" if operation_id is not None else None)
+        decisions.pause(caller, run.id, f"{operation_id}:stop:{run.id}" if operation_id is not None else None)
     except (Invalid, RunNotFound):  # it has stopped by itself
         return False
     return True
@@ -197,7 +228,7 @@ def _notes(running: Sequence[RunRecord], stopping: Sequence[str]) -> tuple[str, 
 
 
 def resume(
-    runtime: Runtime,
+    executor: Executor,
     of: Of,
     *,
     run_checks: bool,
@@ -224,9 +255,9 @@ def resume(
         task=True,
     )
     if operation_id is None:
-        runtime.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "resume"))
+        executor.home.store.read(lambda look: refuse_completed(look.task_of(of.scope, of.task), "resume"))
     try:
-        got = recovering.recover(runtime, of.asked, how)
+        got = recovering.recover(executor, of.asked, how)
     except (HandoffNotFound, Finished) as error:
         why = NOTHING if isinstance(error, HandoffNotFound) else f"{error.detail}, and nothing was handed over since"
         raise TaskRefused(of.task, "resume", why, "go on with it; pause_task(…) hands it over") from error
@@ -235,42 +266,40 @@ def resume(
     return TaskResumed(of.task, got, got.claim, got.run.command if got.run else "")
 
 
-def claims_run(runtime: Runtime, of: Of) -> bool:
+def claims_run(home: Home, of: Of) -> bool:
     """Whether the claim that is shown holds a run of the task rather than its handoff."""
 
     def look_at(look: Reading) -> bool:
         runs = [look.lease_of(row.id) for row in unfinished(look, of.scope, of.task)]
         return of.claim_id in [run.holder for run in runs if run]
 
-    return runtime.store.read(look_at)
+    return home.store.read(look_at)
 
 
 # -- recording ---------------------------------------------------------------------------------------
 
 
-def record(runtime: Runtime, of: Of, name: str, body: Any, operation_id: str | None) -> TaskEvent:
+def record(home: Home, of: Of, name: str, body: Any, operation_id: str | None) -> TaskEvent:
     """Append an event to a task, durable and in order. Secrets in it are masked, and counted. Raises TaskRefused."""
-    from outlast.secrets import find as secrets
-
     raw = pack_json(body, "body")
     if len(raw) > BODY_BYTES:
         why = f"it is {len(raw):,} bytes of JSON; the limit is {BODY_BYTES:,}"
         raise ValueRefused("body", why, "keep it in a file, and a reference to it here")
     check_id(operation_id)
     operation = Operation(operation_id, "task_event", [of.scope, of.task, of.actor, name, body])
-    kept, masked = secrets.counted(decode(raw), runtime.secret_rules)
-    entry = Entry("event", of.actor, kept, name, masked)
+    kept, masked = secrets.counted(decode(raw), home.secrets.rules)
+    entry = TaskEntry("event", of.actor, kept, name, masked)
 
     def work(tx: Writing) -> tuple[int | _Before, str]:
-        at, row = runtime.clock.now(), tx.task_of(of.scope, of.task)
+        at, row = home.clock.now(), tx.task_of(of.scope, of.task)
         refuse_completed(row, "record an event of")
-        row = row or task_states.made(tx, of.scope, of.task, Entry("opened", of.actor, {}), at)
+        row = row or task_states.made(tx, of.scope, of.task, TaskEntry("opened", of.actor, {}), at)
         row = task_states.write(tx, row, entry, at)
         return row.head, str(row.head)
 
-    done = operations.once(runtime, operation, work, _Before)
+    done = operations.once(home, operation, work, _Before)
     seq = int(done.answer) if isinstance(done, _Before) else done
-    (event,) = events(runtime, of, seq - 1, 1)
+    (event,) = events(home, of, seq - 1, 1)
     return replace(event, replayed=isinstance(done, _Before))
 
 

@@ -6,28 +6,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outlast.errors import HandoffNotFound, IntegrityBroken, RunNotFound
+from outlast.errors import Finished, HandoffNotFound, IntegrityBroken, RunNotFound
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import recover as recovering
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.contract import rule_of
 from outlast.handoffs.handoff import key_of
+from outlast.handoffs.musts import prose_in
 from outlast.handoffs.recover import Recovering
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
 from outlast.handoffs.verdict import label_of
+from outlast.home.find import run_row
 from outlast.ledger.verdict import Reason, unaccepted
-from outlast.runs.look import interrupt_of
+from outlast.runs.look import interrupt_of, record_now
 from outlast.store.contract import Reading
 from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of
 from outlast.tasks.complete import shown_by
 from outlast.tasks.task import AllowedAction, Task, TaskContext
-from outlast.workspace import checkpoints, records
+from outlast.workspace import checkpoint, records
 
 if TYPE_CHECKING:
     from outlast.handoffs.recovered import Recovered
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
     from outlast.runs.run import RunRecord
     from outlast.runs.waits.interrupt import Interrupt
 
@@ -38,20 +41,20 @@ RECORDS = 20
 REOPEN = "open it again: open(task, reopen=True) (--reopen)"
 
 
-def inspect(runtime: Runtime, of: Of, history: int = HISTORY) -> TaskContext:
+def inspect(executor: Executor, of: Of, history: int = HISTORY) -> TaskContext:
     """How a task stands, looked at here and now. Raises TaskNotFound."""
-    task = tasks.get(runtime, of)
-    handoff, trouble = _handoff(runtime, of)
+    task = tasks.get(executor.home, of)
+    handoff, trouble = _handoff(executor, of)
     return TaskContext(
         task=of.task,
         scope=of.scope,
         state=task.state,
         handoff=handoff,
-        runs=tuple(_runs(runtime, of)),
-        waits=tuple(_waits(runtime, of)),
-        checkpoints=tuple(checkpoints.of_task(runtime, of.scope, of.task, CHECKPOINTS)),
-        history=tuple(tasks.events(runtime, of, max(task.events - history, 0), history)),
-        allowed_actions=_allowed(runtime, of, task, handoff, trouble),
+        runs=tuple(_runs(executor.caller, of)),
+        waits=tuple(_waits(executor.home, of)),
+        checkpoints=tuple(checkpoint.of_task(executor.home, of.scope, of.task, CHECKPOINTS)),
+        history=tuple(tasks.events(executor.home, of, max(task.events - history, 0), history)),
+        allowed_actions=_allowed(executor.caller, of, task, handoff, trouble),
         events=task.events,
         session=task.session,
         meta=task.meta,
@@ -59,22 +62,22 @@ def inspect(runtime: Runtime, of: Of, history: int = HISTORY) -> TaskContext:
         opened_at=task.opened_at,
         updated_at=task.updated_at,
         trouble=trouble,
-        records=tuple(records.listed(runtime, of.scope, records.Wanted(task=of.task), RECORDS)),
+        records=tuple(records.listed(executor.home, of.scope, records.RecordQuery(task=of.task), RECORDS)),
     )
 
 
-def _handoff(runtime: Runtime, of: Of) -> tuple[Recovered | None, str]:
+def _handoff(executor: Executor, of: Of) -> tuple[Recovered | None, str]:
     """What whoever resumes would be given; or why that cannot be read."""
     try:
         how = Recovering(actor=of.actor, include_finished=True, task=True)
-        return recovering.recover(runtime, of.asked, how), ""
-    except HandoffNotFound:
+        return recovering.recover(executor, of.asked, how), ""
+    except (HandoffNotFound, Finished):  # nothing was handed over; or it was completed without
         return None, ""
     except IntegrityBroken as error:
         return None, str(error)
 
 
-def _runs(runtime: Runtime, of: Of) -> list[RunRecord]:
+def _runs(caller: Caller, of: Of) -> list[RunRecord]:
     """Unfinished runs first, then the newest others."""
 
     def look_at(look: Reading) -> dict[str, None]:
@@ -82,35 +85,33 @@ def _runs(runtime: Runtime, of: Of) -> list[RunRecord]:
         return dict.fromkeys(row.id for row in rows)
 
     found = []
-    for run_id in runtime.store.read(look_at):
+    for run_id in caller.home.store.read(look_at):
         with suppress(RunNotFound):  # removed since
-            found.append(runtime.record(runtime.row(run_id)))
+            found.append(record_now(caller, run_row(caller.home, run_id)))
     return found
 
 
-def _waits(runtime: Runtime, of: Of) -> list[Interrupt]:
+def _waits(home: Home, of: Of) -> list[Interrupt]:
     def look_at(look: Reading) -> list[Interrupt]:
         rows = [wait for run in unfinished(look, of.scope, of.task) for wait in look.waits_of(run.key)]
         return [interrupt_of(row) for row in rows if row.status == "open"]
 
-    return runtime.store.read(look_at)
+    return home.store.read(look_at)
 
 
 # -- what may be done --------------------------------------------------------------------------------
 
 
-def _allowed(
-    runtime: Runtime, of: Of, task: Task, handoff: Recovered | None, trouble: str
-) -> tuple[AllowedAction, ...]:
+def _allowed(caller: Caller, of: Of, task: Task, handoff: Recovered | None, trouble: str) -> tuple[AllowedAction, ...]:
     if task.state == "completed":
-        row = runtime.store.read(lambda look: look.task_of(of.scope, of.task))
+        row = caller.home.store.read(lambda look: look.task_of(of.scope, of.task))
         why = f"{completed(row) if row else 'its handoff was settled as completed'}; {REOPEN}"
         refused = [AllowedAction(name, False, why) for name in ("pause", "resume", "complete", "record_event")]
         return (*refused, AllowedAction("reopen", True))
     return (
         _said("pause", [trouble, _held(of, handoff)]),
         _said("resume", [trouble] if trouble else _against(handoff)),
-        _complete(runtime, of, handoff, trouble),
+        _complete(caller, of, handoff, trouble),
         AllowedAction("record_event", True),
         AllowedAction("reopen", False, f"it is {task.state}; only a completed task is opened again"),
     )
@@ -146,33 +147,36 @@ def _words(reason: Reason) -> str:
     return f"contested by {reason.code} ({reason.subject}: {reason.found})"
 
 
-def _complete(runtime: Runtime, of: Of, handoff: Recovered | None, trouble: str) -> AllowedAction:
+def _complete(caller: Caller, of: Of, handoff: Recovered | None, trouble: str) -> AllowedAction:
     """Whether completing could do, and what it needs: it runs the checks itself."""
     if trouble:
         return AllowedAction("complete", False, trouble)
-    found = runtime.store.read(lambda look: _open_handoff(look, of))
+    found = caller.home.store.read(lambda look: _open_handoff(look, of))
     if found is None:
-        row = runtime.store.read(lambda look: look.task_of(of.scope, of.task))
-        return _said("complete", [*runtime.store.read(lambda look: shown_by(runtime, look, of, row))[1]])
-    running = runtime.store.read(lambda look: task_states.words_of(runtime, look, unfinished(look, of.scope, of.task)))
+        row = caller.home.store.read(lambda look: look.task_of(of.scope, of.task))
+        return _said("complete", [*caller.home.store.read(lambda look: shown_by(caller, look, of, row))[1]])
+    running = caller.home.store.read(
+        lambda look: task_states.words_of(caller, look, unfinished(look, of.scope, of.task))
+    )
     root = Path(handoff.root) if handoff and handoff.root else None
-    prose = [label_of(form) for _, form in found.handoff.musts if rule_of(form) is None]
-    musts = musts_lacking(runtime, found.handoff, root, prose)
-    against = [_held(of, handoff), *running, *_unlooked(found, root), *musts]
+    prose = prose_in(found.handoff, found.handoff.binding)
+    musts = musts_lacking(caller, found.handoff, root, prose)
+    against = [_held(of, handoff), *running, *_unlooked(caller.home, found, root), *musts]
     checks = [f"check {label_of(form)!r} must pass" for form in found.handoff.acceptance_checks]
     return _said("complete", against, "; ".join([*checks, *(f"acknowledge {text!r}" for text in prose)]))
 
 
-def _open_handoff(look: Reading, of: Of) -> anchors.Found | None:
+def _open_handoff(look: Reading, of: Of) -> anchors.FoundHandoff | None:
     anchor = look.anchor_of(of.scope, of.anchor)
     revision = look.handoff_at(anchor.key, anchor.revision) if anchor and anchor.status == "open" else None
     return anchors.find(look, anchor, revision) if anchor and revision else None
 
 
-def _unlooked(found: anchors.Found, root: Path | None) -> list[str]:
+def _unlooked(home: Home, found: anchors.FoundHandoff, root: Path | None) -> list[str]:
     """Checks that no runner has passed, where they cannot be run."""
     if root is not None:
         return []
-    passed = {each.key for each in anchors.evidence_since(found) if each.runner == "runner" and each.passed}
+    ran = [each for each in anchors.believed(home, anchors.evidence_since(found)) if each.runner != "self"]
+    passed = {each.key for each in ran if each.passed}
     forms = [form for form in found.handoff.acceptance_checks if key_of(form) not in passed]
     return [f"check {label_of(form)!r} was not run by a runner, and the files are not here" for form in forms]

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from outlast.handoffs.handoff import Handoff, HandoffClaim
-from outlast.handoffs.recovered import Recovered, Settlement
+from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
 from outlast.handoffs.task_anchor import PREFIX as PREFIX
 from outlast.handoffs.task_anchor import anchor_of as anchor_of
 from outlast.handoffs.task_anchor import task_of as task_of
@@ -75,7 +75,10 @@ class TaskEvent:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff."""
+    """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff.
+
+    `run` is its unfinished run, in a list: of several the one that was heard of last.
+    """
 
     task: str
     scope: str
@@ -87,6 +90,7 @@ class Task:
     updated_at: datetime | None
     events: int = 0  # how many there are
     replayed: bool = field(default=False, compare=False)
+    run: TaskRun | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Header, decode_header
 from outlast.runs.call import Call
 from outlast.runs.run import RunRecord
@@ -21,7 +22,7 @@ _ALL = 1_000_000
 
 
 @dataclass(slots=True)
-class Told:
+class CallRecord:
     """One call as its journal tells it."""
 
     name: str
@@ -54,9 +55,9 @@ def every_run(outlast: Outlast) -> list[RunRecord]:
 
 def entries(outlast: Outlast, run: RunRecord) -> Iterator[tuple[int, str, Header, Call]]:
     """The entries of a run that concern its calls: seq, hash, header, call."""
-    runtime = outlast._runtime
-    key = runtime.row(run.id).key
-    for row in runtime.store.read(lambda look: look.journal_of(key)):
+    home = outlast._executor.home
+    key = run_row(home, run.id).key
+    for row in home.store.read(lambda look: look.journal_of(key)):
         header = decode_header(row.header)
         if header.kind in (*CALLS, "decision"):
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
@@ -73,11 +74,11 @@ def delivered(outlast: Outlast) -> list[list[Any]]:
     ]
 
 
-def calls_of(outlast: Outlast, run: RunRecord) -> dict[Call, Told]:
+def calls_of(outlast: Outlast, run: RunRecord) -> dict[Call, CallRecord]:
     """Every step and effect of a run, as its journal tells it."""
-    found: dict[Call, Told] = {}
+    found: dict[Call, CallRecord] = {}
     for seq, _, header, call in entries(outlast, run):
-        found.setdefault(call, Told(f"{header.scope}{header.name}")).hear(header, seq)
+        found.setdefault(call, CallRecord(f"{header.scope}{header.name}")).hear(header, seq)
     return found
 
 

@@ -3,6 +3,8 @@
 A case is one JSON file to keep in a repository. Checking it runs the flow's body on the frozen outcomes, in a home that
 is thrown away: no step, effect, probe or command is executed. Values are in the file as they are in the receipts: one
 that must not be in a repository must not be in a case.
+
+An Outlast for tests: its clock moves when told to, and its waits are answered from a script.
 """
 
 from __future__ import annotations
@@ -15,24 +17,87 @@ from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from outlast.clock import ManualClock
 from outlast.errors import Invalid
 from outlast.flows.loading import is_recipe, load
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import find_recipe
+from outlast.home.find import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
 from outlast.runs.call import Call, Past, fold, labels
+from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.plan import state_of
 from outlast.runs.replay.model import Divergence, differences
-from outlast.runs.replay.replay import Came, Recorded, come_to, compared, recorded_run
+from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
+from outlast.runs.run import Outcome
+from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import stored
 from outlast.values.codec import decode, encode
 from outlast.values.digest import digest
+
+T = TypeVar("T")
+Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer
+
+
+class ScriptedOutlast(Outlast):
+    """What the fixture `outlast` is. `clock.advance(seconds)` lets time pass; `script` answers waits."""
+
+    def __init__(self, home: str | Path, **options: Any) -> None:
+        self.clock = ManualClock()
+        self._answers: dict[str, list[Reply]] = {}
+        super().__init__(home, clock=self.clock, **options)
+
+    def script(self, answers: Mapping[str, Reply | list[Reply]]) -> None:
+        """Answer waits by the name of their step, each answer once, in order.
+
+        About an effect an answer is `Happened(result)` or `NOT_DONE`, as a probe would give it, a choice such as
+        `"retry"`, or the whole answer, `{"choice": "skip", "result": …}`. What a flow asks by `pause_for("approval")`
+        is answered under that name, by whatever fits; what it waits for by `wait_for("paid")` is a signal's body. Give
+        a list to answer several times. A wait without an answer stays open.
+        """
+        for step, given in answers.items():
+            self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
+
+    def run(self, flow: Flow[..., T] | FlowFile, *args: Any, **options: Any) -> Outcome[T]:
+        """Run a flow, answering its waits from the script, until it ends or waits for something else."""
+        outcome = super().run(flow, *args, **options)
+        while outcome.status == "waiting" and self._answer(outcome):
+            outcome = super().resume(outcome.run_id)
+        return outcome
+
+    def _answer(self, outcome: Outcome[Any]) -> bool:
+        answerable = [wait for wait in outcome.interrupts if wait.choices or is_told(wait.type)]
+        scripted = [wait for wait in answerable if self._answers.get(wait.name)]
+        for wait in scripted:
+            self._give(wait, self._answers[wait.name].pop(0))
+        return bool(scripted)
+
+    def _give(self, wait: Interrupt, reply: Reply) -> None:
+        if wait.type == "signal":
+            self.signal(wait.payload["name"], reply, run_id=wait.run_id)
+        else:
+            self.answer(wait.id, _answer(wait, reply) if wait.choices else reply)
+
+
+def _answer(wait: Interrupt, given: Reply) -> dict[str, Any]:
+    match given:
+        case Happened(value=value):
+            return {"choice": "skip", "result": value}
+        case str():
+            return {"choice": given}
+        case Mapping():
+            return dict(given)
+        case _ if given is NOT_DONE:
+            return {"choice": "retry"}
+        case _:
+            raise TypeError(f"{given!r} answers nothing: {wait.step} needs one of {', '.join(wait.choices)}")
+
 
 FORMAT = "outlast case 1"
 RULES = ("status", "result", "error", "state", "phase", "effects", "waits")
@@ -83,13 +148,13 @@ class Case:
         recorded = self._recorded()
         with tempfile.TemporaryDirectory(prefix="outlast-case-") as home, closing(Outlast(home)) as outlast:
             for name, kept in self.blobs.items():
-                if outlast._runtime.blobs.put(base64.b64decode(kept)) != name:
+                if outlast._executor.home.blobs.put(base64.b64decode(kept)) != name:
                     raise Invalid(detail=f"blob {name[:12]} of the case was changed; make it anew: case_from_run(RUN)")
             try:
                 stored.thaw(outlast, self.run_id, self.flow, encode(self.inputs).decode(), self.stored)
             except (KeyError, TypeError, ValueError) as error:
                 raise Invalid(detail=f"what the case has stored cannot be read: {error!r}; make it anew") from error
-            came = come_to(outlast._runtime, recorded, spec)
+            came = come_to(outlast._executor, recorded, spec)
         found = [one for one in compared(recorded, spec, came).divergences if self._asks_for(one, code)]
         return (*found, *self._effects(came, {one.subject for one in found}))
 
@@ -108,12 +173,12 @@ class Case:
 
     # -- what is asked for -----------------------------------------------------------------------
 
-    def _recorded(self) -> Recorded:
+    def _recorded(self) -> RecordedRun:
         """The run as the rules have it: they are compared, not what the journal ends with."""
         rules = self.accept
         waits = tuple(Call(*call) for call in rules.get("waits", ()))
         rows = [_row(one) for one in self.entries]
-        return Recorded(
+        return RecordedRun(
             self.run_id,
             self.flow,
             rules["status"],
@@ -160,11 +225,11 @@ def case_from_run(run_id: str, home: str | Path | Outlast | None = None, *, tena
     """
     opened = nullcontext(home) if isinstance(home, Outlast) else closing(Outlast(home, tenant=tenant))
     with opened as outlast:
-        runtime = outlast._runtime
-        recorded = recorded_run(runtime, run_id)
-        beside = stored.freeze(outlast, runtime.row(recorded.run_id), recorded.rows)
+        caller = outlast._executor.caller
+        recorded = recorded_run(caller, run_id)
+        beside = stored.freeze(outlast, run_row(caller.home, recorded.run_id), recorded.rows)
         spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)} | stored.blobs_of(beside)
-        kept = {name: base64.b64encode(runtime.blobs.get(name)).decode() for name in sorted(spare)}
+        kept = {name: base64.b64encode(caller.home.blobs.get(name)).decode() for name in sorted(spare)}
     entries = [_told(row) for row in recorded.rows if decode_header(row.header).kind != "testimony"]
     answers, rules = _answers(recorded), _rules(recorded)
     return Case(recorded.flow, recorded.run_id, recorded.inputs, answers, entries, kept, beside, rules)
@@ -173,7 +238,7 @@ def case_from_run(run_id: str, home: str | Path | Outlast | None = None, *, tena
 # -- freezing ----------------------------------------------------------------------------------------
 
 
-def _rules(recorded: Recorded) -> dict[str, Any]:
+def _rules(recorded: RecordedRun) -> dict[str, Any]:
     names, ledger = labels(recorded.rows), fold(recorded.rows)
     done = sorted((past for each in ledger.effects.values() for past in each), key=lambda past: past.first)
     rules: dict[str, Any] = {"status": recorded.status, "phase": recorded.phase, "state": state_of(recorded.rows)}
@@ -190,7 +255,7 @@ def _effect(past: Past, label: str) -> dict[str, Any]:
     return {"label": label, "inputs": past.call.inputs, "status": past.last.status}
 
 
-def _answers(recorded: Recorded) -> list[dict[str, Any]]:
+def _answers(recorded: RecordedRun) -> list[dict[str, Any]]:
     """What was said from outside: to the flow's questions, and about its calls."""
     found = []
     for row in recorded.rows:

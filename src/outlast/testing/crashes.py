@@ -2,14 +2,21 @@
 
 Every trial has a home of its own and real processes, forked and killed by SIGKILL. The parent opens a home only
 after the last fork that uses it: SQLite's files do not survive a fork.
+
+Forked processes that may be killed, and what they said before they ended.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
 import signal
 import tempfile
+import time
+import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,17 +29,78 @@ from outlast.python.decorators import Flow
 from outlast.python.outlast import Outlast
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call
-from outlast.runs.effect import NOT_DONE, Answer, Happened
+from outlast.runs.effect import NOT_DONE, Happened, ProbeAnswer
 from outlast.runs.execution import Execution
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import audit
-from outlast.testing.children import Ended, Tell, in_child
 from outlast.values.codec import decode, encode
 
+Tell = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child ended: by SIGKILL, or not; and everything it told."""
+
+    killed: bool
+    said: list[tuple[str, Any]]
+
+    def told(self, name: str) -> list[Any]:
+        """What it told under that name, in order; under `error`, the traceback of what it raised."""
+        return [what for said, what in self.said if said == name]
+
+
+def in_child(work: Callable[[Tell], None], seconds: float) -> ChildEnd:
+    """Run `work(tell)` in a forked process and wait for its end. Raises TimeoutError, having killed it.
+
+    The child leaves by `os._exit`: nothing of the parent's (exit handlers, buffers, fixtures) runs twice.
+    """
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads: the child starts none of them
+        pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _work(work, writing)
+    os.close(writing)
+    try:
+        said = _heard(reading, pid, seconds)
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(pid, 0)
+    return ChildEnd(os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, said)
+
+
+def _work(work: Callable[[Tell], None], writing: int) -> None:
+    def tell(name: str, what: Any) -> None:
+        os.write(writing, json.dumps([name, what]).encode() + b"\n")
+
+    try:
+        work(tell)
+    except BaseException:
+        tell("error", traceback.format_exc())
+    finally:
+        os._exit(0)
+
+
+def _heard(reading: int, pid: int, seconds: float) -> list[tuple[str, Any]]:
+    """Everything said until the child's end closes the pipe."""
+    text, deadline = b"", time.monotonic() + seconds
+    while True:
+        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            raise TimeoutError(f"a process did not end within {seconds:g} s")
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return [tuple(json.loads(line)) for line in text.splitlines()]
+        text += part
+
+
 T = TypeVar("T")
-Settle = Callable[[Receipt], Happened | Answer]
+Settle = Callable[[Receipt], Happened | ProbeAnswer]
 _MOST_RESUMES = 20
 TASK = "crash-everywhere"
 
@@ -89,7 +157,7 @@ def crash_everywhere(
     below `home`.
     """
     base = Path(tempfile.mkdtemp(prefix="outlast-crashes-", dir=home))
-    subject = Subject(
+    subject = CrashSubject(
         flow, args, {"task": TASK} | kwargs, settle or _no_settle, resources or {}, seconds, answers or {}
     )
     trying = Trying(base, subject, check or _nothing, reset or _nothing)
@@ -104,7 +172,7 @@ def _nothing(*_: Any) -> None:
     """The default of what need not be done."""
 
 
-def _no_settle(receipt: Receipt) -> Happened | Answer:
+def _no_settle(receipt: Receipt) -> Happened | ProbeAnswer:
     raise AssertionError(
         f"effect {receipt.label} was killed between its intent and its outcome, and nobody knows whether it happened: "
         f"give it a probe, @effect(confirm=…), or answer for it by crash_everywhere(…, settle=…)"
@@ -140,7 +208,7 @@ class Hurried(SystemClock):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CrashSubject:
     """What is tried: a flow with its inputs, and how a process of it goes on."""
 
     flow: Flow[..., Any]
@@ -240,7 +308,7 @@ class Trying:
     """The trials of one flow, and what they came to."""
 
     base: Path
-    subject: Subject
+    subject: CrashSubject
     check: Callable[[Any], object]
     reset: Callable[[], object]
     result: Any = None
@@ -285,10 +353,10 @@ class Trial:
     """One home, and the processes that worked on it one after the other."""
 
     home: Path
-    subject: Subject
+    subject: CrashSubject
     where: str
     number: int = 0
-    parts: list[Ended] = field(default_factory=list)
+    parts: list[ChildEnd] = field(default_factory=list)
 
     @property
     def kills(self) -> int:
@@ -298,7 +366,7 @@ class Trial:
         if not holds:
             raise AssertionError(f"{self.subject.flow.spec.name}, {self.where}: {else_} (kept in {self.home})")
 
-    def go_on(self, hook: Callable[[str], None] | None = None) -> Ended:
+    def go_on(self, hook: Callable[[str], None] | None = None) -> ChildEnd:
         """Let one process work until it ends or is killed. None of it may compute what was delivered before."""
         by_id = (self.number + len(self.parts)) % 2 == 1
         try:

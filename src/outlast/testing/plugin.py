@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outlast.testing.scripted import ScriptedOutlast
+    from outlast.testing.cases import ScriptedOutlast
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,7 +23,7 @@ def outlast(tmp_path: Path) -> Iterator[ScriptedOutlast]:
     """On a temporary home. `outlast.clock.advance(3600)` lets time pass, `outlast.script({…})` answers waits."""
     from contextlib import closing
 
-    from outlast.testing.scripted import ScriptedOutlast
+    from outlast.testing.cases import ScriptedOutlast
 
     with closing(ScriptedOutlast(tmp_path / ".outlast")) as opened:
         yield opened

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.ledger.journal import Row, decode_header, decode_payload, genesis
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
-from outlast.store.contract.artifacts import ArtifactRow, CheckpointRow
-from outlast.store.contract.records import LinkRow, RecordRow
+from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow
 from outlast.values.codec import decode
 from outlast.workspace.artifact import PREFIX, parse_ref
 from outlast.workspace.record import PREFIX as RECORD
@@ -35,7 +34,7 @@ def freeze(outlast: Outlast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]
         saved = _artifacts(reading, run, [*named, *_pinned(pinned)])
         return saved, pinned, _records(reading, run, named), _links(reading, run, rows)
 
-    artifacts, checkpoints, records, links = outlast._runtime.store.read(look)
+    artifacts, checkpoints, records, links = outlast._executor.home.store.read(look)
     kept = {name: getattr(run, name) for name in ("scope", "task", "actor")}
     return kept | {
         "artifacts": [_plain(row) for row in artifacts],
@@ -98,12 +97,12 @@ def blobs_of(stored: Mapping[str, Any]) -> set[str]:
 
 def thaw(outlast: Outlast, run_id: str, flow: str, inputs: str, stored: Mapping[str, Any]) -> None:
     """Put what was frozen into a home. Its blobs are there already."""
-    runtime = outlast._runtime
-    at = runtime.clock.now()
+    home = outlast._executor.home
+    at = home.clock.now()
     mine = (stored["scope"], flow, stored["task"], inputs, "", "", "", "", "{}", stored["actor"], at)
 
     def work(tx: Writing) -> None:
-        tx.add_run(NewRun(run_id, *mine), genesis(run_id, flow, stored["task"], ""), runtime.process.id)
+        tx.add_run(NewRun(run_id, *mine), genesis(run_id, flow, stored["task"], ""), home.process.id)
         for row in stored["artifacts"]:
             tx.add_artifact(ArtifactRow(**_with_proof(row)), decode(row["tags"]))
         for row in stored["checkpoints"]:
@@ -113,7 +112,7 @@ def thaw(outlast: Outlast, run_id: str, flow: str, inputs: str, stored: Mapping[
         for row in stored.get("links", ()):
             tx.add_link(LinkRow(**_with_proof(row)))
 
-    runtime.store.write(work)
+    home.store.write(work)
     for bundle in stored["handoffs"].values():
         with tempfile.TemporaryDirectory(prefix="outlast-case-") as folder:
             file = Path(folder) / "handoff"

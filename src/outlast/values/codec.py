@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -245,3 +246,8 @@ def _tells_itself_apart(value: Any) -> bool:
 def jsonable(value: Any) -> Any:
     """A value of ours as plain JSON data, for the doors."""
     return cast(Any, msgspec.to_builtins(value, enc_hook=_to_json))
+
+
+def doubled(names: Iterable[str]) -> str | None:
+    """The first of the names that is there twice."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)

@@ -6,10 +6,11 @@ where it was before. What a text means, and which fields it may have, is for who
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NoReturn
+
+from outlast.values.codec import doubled
 
 _STEPS = tuple({"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in range(256))
 _OTHERS = bytes(byte for byte in range(256) if not _STEPS[byte])
@@ -33,11 +34,6 @@ def check(raw: bytes, most: int) -> None:
         raise NotStrict(f"it is not UTF-8 (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
         raise NotStrict(f"it is no JSON ({error})") from error
-
-
-def doubled(names: Iterable[str]) -> str | None:
-    """The first of the names that is there twice."""
-    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def _single(pairs: list[tuple[str, Any]]) -> None:

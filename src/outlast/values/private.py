@@ -2,8 +2,8 @@
 
 Everything that a home holds is made here. What is made is as private as the folder it is made in: 0700 and 0600, in a
 folder of 0770 (`shared: group`) 0770 and 0660 with that folder's group, in a folder that another user owns as open as
-that one made it. Root gives what it makes there to that user. What is there already is left as it is: `home/privacy.py`
-closes what stands open.
+that one made it. Root gives what it makes there to that user. What is there already is left as it is:
+`home/settings.py` closes what stands open.
 """
 
 from __future__ import annotations

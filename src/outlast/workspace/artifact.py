@@ -30,7 +30,7 @@ _REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
 _VERSIONED = re.compile(r"@[0-9]+\Z")
 
 
-class Place(NamedTuple):
+class ArtifactPlace(NamedTuple):
     """Where an artifact is: its scope, its name and its version."""
 
     scope: str
@@ -43,21 +43,21 @@ class Place(NamedTuple):
         return f"{PREFIX}{scope}/{self.name}@{self.version}"
 
 
-def parse_ref(ref: str) -> Place | None:
+def parse_ref(ref: str) -> ArtifactPlace | None:
     """What a ref names; None when it is no ref of an artifact."""
     found = _REF.fullmatch(ref)
     if found is None:
         return None
-    return Place(found[1].replace("%2F", "/").replace("%25", "%"), found[2], int(found[3]))
+    return ArtifactPlace(found[1].replace("%2F", "/").replace("%25", "%"), found[2], int(found[3]))
 
 
-def version_of(scope: str, asked: str) -> Place | None:
+def version_of(scope: str, asked: str) -> ArtifactPlace | None:
     """What `name@2` means; None when it ends in no version."""
     name, _, version = asked.rpartition("@")
-    return Place(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
+    return ArtifactPlace(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
 
 
-class Content(Protocol):
+class ArtifactContent(Protocol):
     """Where an artifact's content is read from."""
 
     def pieces(self) -> Iterator[bytes]: ...
@@ -66,7 +66,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArtifactSource:
     """Who saved an artifact, and where: outside of any run, in the body of one, or in a step."""
 
     actor: str
@@ -89,7 +89,7 @@ class Artifact:
     media_type: str
     summary: str
     tags: tuple[str, ...]
-    source: Source
+    source: ArtifactSource
     stored_at: datetime
     replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
 
@@ -127,13 +127,13 @@ class Artifact:
         """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
         return write_whole(Path(path), self._reach().pieces())
 
-    def opened(self, content: Content) -> Artifact:
+    def opened(self, content: ArtifactContent) -> Artifact:
         """The same, with the way to its content."""
         object.__setattr__(self, "_content", content)
         return self
 
-    def _reach(self) -> Content:
-        content: Content | None = self.__dict__.get("_content")
+    def _reach(self) -> ArtifactContent:
+        content: ArtifactContent | None = self.__dict__.get("_content")
         if content is None:
             raise Refused(
                 detail=f"this is a copy of {self.ref} without its content; get it by its ref from the workspace"

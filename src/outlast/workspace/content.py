@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from outlast.errors import ValueRefused
-from outlast.store.blobs.folder import PIECE_BYTES
-from outlast.store.blobs.intake import Intake, Taken, content, content_between
+from outlast.store.blobs.content import content, content_between
+from outlast.store.contract.blobs import Intake, TakenContent
+from outlast.store.disk import PIECE_BYTES
 
 if TYPE_CHECKING:
-    from outlast.store.blobs.folder import Blobs
+    from outlast.store.contract.blobs import Blobs
 
 Given = bytes | bytearray | memoryview | str | os.PathLike[str] | IO[bytes] | Iterable[bytes] | Intake
 
@@ -157,7 +158,7 @@ def may_shrink(media_type: str) -> bool:
 class StoredContent:
     """The way to an artifact's content."""
 
-    def __init__(self, blobs: Blobs, taken: Taken, ref: str) -> None:
+    def __init__(self, blobs: Blobs, taken: TakenContent, ref: str) -> None:
         self._blobs, self._taken, self._ref = blobs, taken, ref
 
     def pieces(self) -> Iterator[bytes]:

@@ -54,7 +54,7 @@ class Cause(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RefStanding:
     """How a ref stands, and why if it does not stand."""
 
     state: str = STANDS  # stands, contested, superseded
@@ -80,15 +80,15 @@ class Graph:
         self.whole = True  # every link that bears on them was followed
         self._next: dict[str, str] | None = None
 
-    def standing(self, ref: str) -> Standing:
+    def standing(self, ref: str) -> RefStanding:
         """How a ref stands that the graph was made for, or that one of them rests on."""
         causes = (*self.hits.get(ref, ()), *self._inherited(ref))
         if not self.whole:
             causes = (*causes, Cause("too_far", ref, ""))
         if not causes:
-            return Standing()
+            return RefStanding()
         superseded = any(cause.what == "superseded" and not cause.through for cause in causes)
-        return Standing(SUPERSEDED if superseded else CONTESTED, causes)
+        return RefStanding(SUPERSEDED if superseded else CONTESTED, causes)
 
     def _inherited(self, ref: str) -> Iterator[Cause]:
         """For each thing that it rests on and that does not stand: the nearest cause, unless that is its own."""

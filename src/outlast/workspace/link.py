@@ -1,14 +1,36 @@
-"""Links: typed edges between whatever has a ref."""
+"""Links: typed edges between whatever has a ref.
+
+Links: say how two things with refs bear on each other. The same link again is the same link.
+"""
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from outlast.clock import moment
 from outlast.errors import ValueRefused
-from outlast.values.frozen import dataclass
-from outlast.workspace.artifact import Source
+from outlast.home import once as operations
+from outlast.home.find import run_row
+from outlast.home.once import Operation
+from outlast.runs.saves import NOTHING, keep, kept_by, refuse_over, remember, source_in, told, write_in_step
+from outlast.store.contract import Reading, Writing, every_row
+from outlast.store.contract.workspace import LinkRow, WorkspaceKeys
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple, dataclass
+from outlast.workspace import refs
+from outlast.workspace.artifact import ArtifactSource, check_text, proof_of
+from outlast.workspace.records import without_secrets
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
+    from outlast.runs.attempt import Attempt, Frame
+    from outlast.runs.execution import Execution
+
 
 RELATIONS = ("supports", "contradicts", "derived_from", "supersedes", "produced_by")
 NOTE_LENGTH = 10_000
@@ -24,7 +46,7 @@ class Link:
     relation: str  # supports, contradicts, derived_from, supersedes, produced_by
     target: str  # a ref
     note: str
-    by: Source
+    by: ArtifactSource
     stored_at: datetime
     masked: tuple[str, ...] = ()
     replayed: bool = field(default=False, compare=False)
@@ -42,3 +64,186 @@ def check_ends(source: str, target: str) -> None:
     """Two ends: nothing supports, contradicts or replaces itself."""
     if source == target:
         raise ValueRefused("target", f"both ends are {source}", "link it with something else")
+
+
+LINK = "run.workspace.link"
+PAGE = 500
+
+
+class LinkDraft(NamedTuple):
+    """A link that is to be made, checked. Its ends are as they were given."""
+
+    scope: str
+    source: str
+    relation: str
+    target: str
+    note: str
+    by: ArtifactSource
+    masked: tuple[str, ...]
+
+
+class AddedLink(NamedTuple):
+    """The row of a link, and whether it is new."""
+
+    row: LinkRow
+    is_new: bool
+
+
+class LinkFields(NamedTuple):
+    """What a caller gives."""
+
+    source: Any
+    relation: Any
+    target: Any
+    note: Any = ""
+    redact: bool = False
+
+
+def draft(home: Home, scope: str, said: LinkFields, actor: str) -> LinkDraft:
+    """What was given, checked before anything is written. Raises ValueRefused, SecretFound."""
+    note = check_text("note", said.note, NOTE_LENGTH)
+    plain, masked = without_secrets(home, {"note": note}, said.redact)
+    return LinkDraft(
+        scope, said.source, check_relation(said.relation), said.target, plain["note"], ArtifactSource(actor), masked
+    )
+
+
+# -- linking -----------------------------------------------------------------------------------------
+
+
+def link(home: Home, given: LinkDraft, operation_id: str | None) -> Link:
+    """Make a link outside of a run, durable when this returns. Both ends must exist."""
+    operation = Operation(operation_id, "link", list(given))
+
+    def work(tx: Writing) -> tuple[Link, str]:
+        added = _add(home, tx, _whole(tx, given))
+        return link_of(added.row, replayed=not added.is_new), added.row.id
+
+    return operations.once(home, operation, work, lambda answer: get(home, answer, replayed=True))
+
+
+def link_from_run(execution: Execution, frame: Frame, said: LinkFields) -> Link:
+    """The link that this call made. On replay it is the first one; in a step others see it with the receipt."""
+    home, attempt = execution.executor.home, frame.attempt
+    run = run_row(home, execution.id)
+    given = draft(home, run.scope, said, run.actor)
+    kept = kept_by(attempt)
+    if attempt is not None:
+        refuse_over(attempt, "a link")
+        return _link_in_step(execution, attempt, home.store.read(lambda look: _whole(look, given, kept)))
+    call, answer = told(execution, frame, LINK, f"{given.source} {given.relation} {given.target}")
+    if answer is not None:
+        return get(home, answer)
+    whole = home.store.read(lambda look: _whole(look, given))
+    whole = whole._replace(by=replace(whole.by, run_id=execution.id))
+
+    def work(tx: Writing) -> tuple[AddedLink, str]:
+        added = _add(home, tx, whole)
+        return added, added.row.id
+
+    added = remember(execution, call, work)
+    return link_of(added.row, replayed=not added.is_new)
+
+
+def _link_in_step(execution: Execution, attempt: Attempt, given: LinkDraft) -> Link:
+    given = given._replace(by=source_in(execution, attempt, given.by))
+
+    def work(tx: Writing) -> AddedLink:
+        return _add(execution.executor.home, tx, given, execution.hold.epoch, kept_by(attempt))
+
+    added = write_in_step(execution, work)
+    keep(execution, attempt, WorkspaceKeys(links=(added.row.key,)) if added.is_new else NOTHING, "a link")
+    return link_of(added.row, replayed=not added.is_new)
+
+
+def _whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> LinkDraft:
+    """With ends that exist, by their whole refs."""
+    source = refs.whole(look, given.source, "source", given.scope, kept)
+    target = refs.whole(look, given.target, "target", given.scope, kept)
+    check_ends(source, target)
+    return given._replace(source=source, target=target)
+
+
+def _add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: WorkspaceKeys = NOTHING) -> AddedLink:
+    before = tx.link_between(given.source, given.relation, given.target) or _own(tx, given, kept)
+    if before is not None:
+        return AddedLink(before, is_new=False)
+    row = LinkRow(
+        key=0,
+        id=home.ids(),
+        scope=given.scope,
+        source=given.source,
+        relation=given.relation,
+        target=given.target,
+        note=given.note,
+        by=encode(given.by).decode(),
+        run_id=given.by.run_id,
+        stored_at=home.clock.now(),
+        masked=encode(given.masked).decode(),
+        pending=pending,
+        proof=b"",
+    )
+    row = row._replace(proof=proof_of_row(row))
+    return AddedLink(row._replace(key=tx.add_link(row)), is_new=True)
+
+
+def _own(look: Reading, given: LinkDraft, kept: WorkspaceKeys) -> LinkRow | None:
+    """The same link, made before in this attempt."""
+    rows = (look.link_by_key(key) for key in kept.links)
+    return next((row for row in rows if row and row[3:6] == given[1:4]), None)
+
+
+def proof_of_row(row: LinkRow) -> bytes:
+    """What proves that a row says what it said when it was added."""
+    return proof_of("link", *row[1:11])
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(home: Home, link_id: str, *, replayed: bool = False) -> Link:
+    """A link by its whole id. One that a step made, and that somebody else had made by then, is the other's."""
+    row = home.store.read(lambda look: look.link_by_id(link_id))
+    assert row is not None  # no link that everybody sees is ever removed
+    return link_of(row, replayed=replayed)
+
+
+def of_ref(home: Home, ref: str, scope: str) -> list[Link]:
+    """Every link from or to a ref, the oldest first. Raises NotFound, ValueRefused."""
+
+    def look_at(look: Reading) -> list[LinkRow]:
+        whole = refs.whole(look, ref, "ref", scope)
+        return sorted({*out_of(look, whole, RELATIONS), *into(look, whole, RELATIONS)})
+
+    return [link_of(row) for row in home.store.read(look_at)]
+
+
+def out_of(look: Reading, ref: str, relations: tuple[str, ...]) -> Iterator[LinkRow]:
+    """The links from a ref, page by page."""
+    for relation in relations:
+        yield from _pages(look.links_from, ref, relation)
+
+
+def into(look: Reading, ref: str, relations: tuple[str, ...]) -> Iterator[LinkRow]:
+    """The links to a ref."""
+    for relation in relations:
+        yield from _pages(look.links_to, ref, relation)
+
+
+def _pages(page: Callable[[str, str, int, int], list[LinkRow]], ref: str, relation: str) -> Iterator[LinkRow]:
+    return every_row(lambda after: page(ref, relation, after, PAGE), lambda row: row.key)
+
+
+def link_of(row: LinkRow, *, replayed: bool = False) -> Link:
+    return Link(
+        id=row.id,
+        scope=row.scope,
+        source=row.source,
+        relation=row.relation,
+        target=row.target,
+        note=row.note,
+        by=msgspec.convert(decode(row.by), ArtifactSource),
+        stored_at=moment(row.stored_at),
+        masked=tuple(decode(row.masked)),
+        replayed=replayed,
+    )

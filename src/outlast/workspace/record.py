@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from outlast.errors import ValueRefused
-from outlast.workspace.artifact import Source, check_text
+from outlast.workspace.artifact import ArtifactSource, check_text
 
 PREFIX = "record:"
 KINDS = ("observation", "decision", "evidence", "note")
@@ -27,7 +27,7 @@ class Record:
     refs: tuple[str, ...]  # what it is about
     tags: tuple[str, ...]
     pinned: bool  # recall never leaves it out
-    source: Source
+    source: ArtifactSource
     task: str
     at: datetime  # when it was so: as told, else when it was stored
     stored_at: datetime

@@ -21,7 +21,7 @@ from outlast.errors import (
 )
 from outlast.runs.saves import NOTHING
 from outlast.store.contract import Reading
-from outlast.store.contract.records import Kept, RecordRow
+from outlast.store.contract.workspace import RecordRow, WorkspaceKeys
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import artifact, record
@@ -38,7 +38,7 @@ class Named(NamedTuple):
     refs: tuple[str, ...] = ()
 
 
-def whole(look: Reading, ref: Any, path: str, scope: str, kept: Kept = NOTHING) -> str:
+def whole(look: Reading, ref: Any, path: str, scope: str, kept: WorkspaceKeys = NOTHING) -> str:
     """The ref with its whole id, of what everybody sees or this attempt made. Raises ValueRefused, NotFound."""
     if not isinstance(ref, str):
         raise ValueRefused(path, f"{type(ref).__qualname__} is no ref", "give its .ref")
@@ -50,12 +50,12 @@ def whole(look: Reading, ref: Any, path: str, scope: str, kept: Kept = NOTHING) 
     return f"{kind}:{_id(look, kind, name, kept)}"
 
 
-def all_whole(look: Reading, refs: Sequence[str], scope: str, kept: Kept = NOTHING) -> tuple[str, ...]:
+def all_whole(look: Reading, refs: Sequence[str], scope: str, kept: WorkspaceKeys = NOTHING) -> tuple[str, ...]:
     """The same of a list of them, each once."""
     return tuple(dict.fromkeys(whole(look, ref, f"refs[{place}]", scope, kept) for place, ref in enumerate(refs)))
 
 
-def _artifact(look: Reading, ref: str, scope: str, kept: Kept) -> str:
+def _artifact(look: Reading, ref: str, scope: str, kept: WorkspaceKeys) -> str:
     place = artifact.parse_ref(ref)
     row = look.artifact_at(*place) if place else None
     if place is None or row is None or (row.pending and row.key not in kept.artifacts):
@@ -63,7 +63,7 @@ def _artifact(look: Reading, ref: str, scope: str, kept: Kept) -> str:
     return place.ref
 
 
-def _id(look: Reading, kind: str, name: str, kept: Kept) -> str:
+def _id(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> str:
     found, missing = _BY_ID[kind](look, name, kept)
     if name in found:
         return name
@@ -77,26 +77,26 @@ def _id(look: Reading, kind: str, name: str, kept: Kept) -> str:
 _Found = tuple[list[str], OutlastError]
 
 
-def _records(look: Reading, name: str, kept: Kept) -> _Found:
+def _records(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
     rows = [row for row in look.records_by_prefix(name) if not row.pending or row.key in kept.records]
     return [row.id for row in rows], RecordNotFound(f"record:{name}")
 
 
-def _checkpoints(look: Reading, name: str, kept: Kept) -> _Found:
+def _checkpoints(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
     return [row.id for row in look.checkpoints_by_prefix(name)], CheckpointNotFound(name)
 
 
-def _handoffs(look: Reading, name: str, kept: Kept) -> _Found:
+def _handoffs(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
     return [row.id for row in look.handoffs_by_prefix(name)], HandoffNotFound(f"handoff:{name}")
 
 
-def _runs(look: Reading, name: str, kept: Kept) -> _Found:
+def _runs(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
     """A run that was removed stays a name for what it was: what it made refers to it, under its whole id."""
     gone = [stone.id for stone in look.tombstones_by_prefix(name) if stone.id == name]
     return [row.id for row in look.runs_by_prefix(name)] or gone, RunNotFound(name)
 
 
-_BY_ID: dict[str, Callable[[Reading, str, Kept], _Found]] = {
+_BY_ID: dict[str, Callable[[Reading, str, WorkspaceKeys], _Found]] = {
     "record": _records,
     "checkpoint": _checkpoints,
     "handoff": _handoffs,

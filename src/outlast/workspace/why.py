@@ -1,12 +1,37 @@
-"""Why: the evidence of a ref as a tree, with how each part of it stands."""
+"""Why: the evidence of a ref as a tree, with how each part of it stands.
+
+What bears on a ref: how it stands, and why, as a tree. The rules are workspace/evidence.py.
+
+What the workspace says against going on: refs that do not stand any more, and content that is not what was saved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from shlex import quote
+from typing import TYPE_CHECKING
 
-from outlast.workspace.evidence import STANDS, Standing
+from outlast.errors import OutlastError, ValueRefused
+from outlast.ledger.verdict import Reason
+from outlast.store.blobs.content import content
+from outlast.store.contract import Reading, RunRow
+from outlast.store.contract.workspace import ArtifactRow, LinkRow
+from outlast.values.codec import decode
+from outlast.values.frozen import NamedTuple
+from outlast.workspace import refs
+from outlast.workspace.artifact import parse_ref
+from outlast.workspace.artifacts import ref_of, taken_of
+from outlast.workspace.evidence import LINKS, RESTS_IN, RESTS_OUT, STANDS, Around, Edge, RefStanding, reach
+from outlast.workspace.link import into, out_of
+from outlast.workspace.refs import whole
+
+if TYPE_CHECKING:
+    from outlast.handoffs.verdict import HandoffFacts
+    from outlast.home.home import Home
+
 
 DEPTH = 20
 NODES = 1_000
@@ -57,7 +82,7 @@ class Why:
         return "\n".join(_lines(self, "", ""))
 
 
-def reasons_of(standing: Standing) -> tuple[str, ...]:
+def reasons_of(standing: RefStanding) -> tuple[str, ...]:
     """What is told of how a ref stands."""
     return tuple(map(str, standing.causes))
 
@@ -77,3 +102,215 @@ def _lines(why: Why, label: str, indent: str) -> Iterator[str]:
         # of one that is too wide the same question would give the same answer
         verb = "links" if why.children else "why"
         yield f"{indent}  … {why.cut:,} more not shown; ask for them: outlast workspace {verb} {quote(why.ref)}"
+
+
+DEEPEST = 100
+BEAR_IN = (*RESTS_IN, "contradicts", "supersedes")
+
+
+def bearing(look: Reading, ref: str) -> Iterator[LinkRow]:
+    """The links that bear on a ref: what it rests on, and what contradicts or supersedes it. Never the others' own."""
+    return chain(out_of(look, ref, RESTS_OUT), into(look, ref, BEAR_IN))
+
+
+def around(look: Reading, but: str = "") -> Around:
+    """The same as edges, each ref looked up once; no more than are followed anyway. `but`: none that this run made."""
+    known: dict[str, list[Edge]] = {}
+
+    def edges(ref: str) -> list[Edge]:
+        if ref not in known:
+            rows = (row for row in bearing(look, ref) if not but or row.run_id != but)
+            known[ref] = [Edge(*row[3:6]) for row in islice(rows, LINKS + 1)]
+        return known[ref]
+
+    return edges
+
+
+def standings(look: Reading, asked: Iterable[str], but: str = "") -> dict[str, RefStanding]:
+    """How each of these refs stands, by all links, or by those that were not made by the run `but`."""
+    edges, wanted = around(look, but), list(dict.fromkeys(asked))
+    together = reach(wanted, edges)
+    if together.whole:  # far quicker where they rest on the same things
+        return {ref: together.standing(ref) for ref in wanted}
+    return {ref: reach([ref], edges).standing(ref) for ref in wanted}
+
+
+# -- why ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place in the tree while it grows."""
+
+    ref: str
+    depth: int
+    children: list[tuple[str, str, str, _Node]] = field(default_factory=list)
+    seen: bool = False
+    cut: int = 0
+
+
+def why(home: Home, ref: str, scope: str, depth: int = DEPTH) -> Why:
+    """The evidence of a ref, as far as `depth` and 1,000 refs go; what is left out is counted. Raises NotFound."""
+    if type(depth) is not int or not 0 <= depth <= DEEPEST:
+        raise ValueRefused("depth", f"{depth!r:.100} is no depth", f"give a whole number from 0 to {DEEPEST}")
+    return home.store.read(lambda look: _why(look, refs.whole(look, ref, "ref", scope), depth))
+
+
+def _why(look: Reading, ref: str, depth: int) -> Why:
+    root = _Node(ref, 0)
+    told = _grown(look, root, depth)
+    graph = reach(told, around(look), LINKS * 10)
+    found = {each: graph.standing(each) for each in told}
+    return _finished(root, told, found)
+
+
+def _grown(look: Reading, root: _Node, depth: int) -> dict[str, refs.Named]:
+    """Let the tree grow evenly: what is nearest is never left out for what is far. Gives what each ref in it is."""
+    told, left, count = {root.ref: refs.named(look, root.ref)}, deque([root]), 1
+    while left:
+        node = left.popleft()
+        for relation, direction, note, ref in _children(look, node.ref, told[node.ref]):
+            if node.depth >= depth or count >= NODES:
+                node.cut += 1
+                continue
+            child, count = _Node(ref, node.depth + 1, seen=ref in told), count + 1
+            node.children.append((relation, direction, note, child))
+            if not child.seen:
+                told[ref] = refs.named(look, ref)
+                left.append(child)
+    return told
+
+
+def _children(look: Reading, ref: str, named: refs.Named) -> Iterator[tuple[str, str, str, str]]:
+    """What bears on a ref by links, then what it names itself."""
+    linked: set[str] = set()
+    for row in islice(bearing(look, ref), LINKS):
+        out = row.source == ref
+        other = row.target if out else row.source
+        linked.add(other)
+        yield row.relation, "out" if out else "in", row.note, other
+    for other in named.refs:
+        if other not in linked:
+            yield "refers_to", "out", "", other
+
+
+def _finished(node: _Node, told: dict[str, refs.Named], found: dict[str, RefStanding]) -> Why:
+    named, standing = told[node.ref], found[node.ref]
+    return Why(
+        ref=node.ref,
+        kind=named.kind,
+        says=named.says,
+        standing=standing.state,
+        reasons=reasons_of(standing),
+        children=tuple(Branch(rel, way, note, _finished(of, told, found)) for rel, way, note, of in node.children),
+        seen=node.seen,
+        cut=node.cut,
+    )
+
+
+SHOWN = 5
+READ_BYTES = 256 << 20  # of content that is read for a verdict; of what is larger only that it is there
+_ALL = 1 << 40
+
+
+class Spoilt(NamedTuple):
+    """An artifact whose content is not what was saved."""
+
+    code: str  # artifact_missing, artifact_corrupt
+    ref: str
+    why: str
+
+
+def against_run(home: Home, run: RunRow) -> list[Reason]:
+    """What bears on resuming a run: how it, what it saved and what its checkpoints refer to stand now.
+
+    What the run itself linked it knows; only what others say counts.
+    """
+    refs, fallen = home.store.read(lambda look: _of_run(look, run))
+    accept = f"outlast resume {run.id} --accept {{}} --why WHY"
+    found = [_contradicted(ref, told, accept) for ref, told in fallen.items()]
+    return found + [_spoilt(each, accept) for each in spoilt(home, refs)]
+
+
+def against_handoff(home: Home, known: HandoffFacts) -> HandoffFacts:
+    """The recorded facts about a handoff, with what became of what it refers to and rests on."""
+    handoff = known.handoff
+    refs, own = handoff.refs, () if known.composed else (f"handoff:{handoff.id}",)
+    gone = home.store.read(lambda look: [ref for ref in refs if not _is_here(look, ref)])
+    there = [ref for ref in refs if ref not in gone]
+    down = home.store.read(lambda look: fallen(look, [*own, *there]))
+    lost = [Spoilt("artifact_missing", ref, "it is not in this home") for ref in gone]
+    return replace(known, fallen=down, lost=(*lost, *spoilt(home, there)))
+
+
+def _is_here(look: Reading, ref: str) -> bool:
+    try:
+        return whole(look, ref, "refs", "") == ref
+    except OutlastError:
+        return False
+
+
+def _of_run(look: Reading, run: RunRow) -> tuple[list[str], dict[str, str]]:
+    pinned = [ref for row in look.checkpoints_of_run(run.id, 0, _ALL) for ref in decode(row.refs)]
+    refs = [*dict.fromkeys([*pinned, *(ref_of(row) for row in look.artifacts_of_run(run.id, 0, _ALL))])]
+    return refs, fallen(look, [f"run:{run.id}", *refs], but=run.id)
+
+
+def fallen(look: Reading, refs: Iterable[str], but: str = "") -> dict[str, str]:
+    """The refs of these that do not stand, and why. `but`: links that this run made do not count."""
+    if not look.links_after(0, 1):
+        return {}
+    found = standings(look, refs, but)
+    return {ref: told(standing) for ref, standing in found.items() if not standing.stands}
+
+
+def told(standing: RefStanding) -> str:
+    """Why something does not stand, in a line; what is left out is counted."""
+    causes = [str(cause) for cause in standing.causes]
+    more = f"; and {len(causes) - SHOWN} more" if len(causes) > SHOWN else ""
+    return "; ".join(causes[:SHOWN]) + more
+
+
+def _contradicted(ref: str, why: str, accept: str) -> Reason:
+    code = "evidence_contradicted"
+    advice = f"outlast workspace why {quote(ref)}; or accept it: {accept.format(quote(f'{code}:{ref}'))}"
+    return Reason(code, ref, "stands", why, advice)
+
+
+def _spoilt(each: Spoilt, accept: str) -> Reason:
+    advice = f"restore its content from a copy; or accept it: {accept.format(quote(f'{each.code}:{each.ref}'))}"
+    return Reason(each.code, each.ref, "what was saved", each.why, advice)
+
+
+def spoilt(home: Home, refs: Sequence[str]) -> list[Spoilt]:
+    """The artifacts of these whose content is missing or was changed. The smallest are read first, 256 MiB in all."""
+    if not any(ref.startswith("artifact:") for ref in refs):
+        return []
+    rows = home.store.read(lambda look: list(_rows(look, refs)))
+    left, found = READ_BYTES, []
+    for row in sorted(rows, key=lambda row: (row.size, row.key)):
+        left -= row.size
+        code, why = _wrong(home, row, read=left >= 0)
+        if code:
+            found.append(Spoilt(code, ref_of(row), why))
+    return found
+
+
+def _rows(look: Reading, refs: Iterable[str]) -> Iterator[ArtifactRow]:
+    for ref in refs:
+        place = parse_ref(ref)
+        row = look.artifact_at(*place) if place else None
+        if row is not None:
+            yield row
+
+
+def _wrong(home: Home, row: ArtifactRow, *, read: bool) -> tuple[str, str]:
+    """What is wrong with an artifact's content; nothing when it is as it was saved, as far as was looked."""
+    if not home.blobs.has(row.blob):
+        return "artifact_missing", "nothing"
+    if read:
+        try:
+            deque(content(home.blobs, taken_of(row), ref_of(row)), maxlen=0)
+        except OutlastError as error:
+            return "artifact_corrupt", str(error.facts.get("why", error))
+    return "", ""

@@ -21,10 +21,10 @@ from outlast.errors import (
     StoreForked,
     StoreNewer,
 )
-from outlast.store.sqlite.migrate import APPLICATION_ID
-from outlast.store.sqlite.mounts import NETWORK, filesystem_of, refuse_network
+from outlast.store.disk import NETWORK, filesystem_of, refuse_network
+from outlast.store.sqlite.file import APPLICATION_ID
 from outlast.store.sqlite.open import SqliteStore
-from outlast.store.statements import migrations
+from outlast.store.statements import newest_version
 
 from ..support import begin, broken, lease_of, outsider, some
 
@@ -56,7 +56,7 @@ def test_a_newer_store_is_refused_and_left_alone(path: Path, open_store: Open) -
     before = path.read_bytes()
     with pytest.raises(StoreNewer, match="999") as caught:
         open_store()
-    assert (caught.value.found, caught.value.known) == (999, migrations("sqlite")[-1][0])
+    assert (caught.value.found, caught.value.known) == (999, newest_version("sqlite"))
     assert path.read_bytes() == before
 
 
@@ -135,7 +135,7 @@ def test_the_facts_say_how_it_is_kept(store: SqliteStore) -> None:
     assert (facts["journal_mode"], facts["synchronous"], facts["schema"]) == (
         "wal",
         "FULL",
-        migrations("sqlite")[-1][0],
+        newest_version("sqlite"),
     )
     assert facts["size_bytes"] > 0
     assert store.check() == []
@@ -291,7 +291,7 @@ def as_nobody(code: str, path: Path) -> str:
         import os, sys, asyncio, encodings.idna, outlast.errors, outlast.store.sqlite.looking
         from pathlib import Path
         from outlast.ledger.journal import Header, entry
-        from outlast.store.blobs.folder import Blobs
+        from outlast.store.blobs.folder import FolderBlobs
         from outlast.store.sqlite.open import SqliteStore
         from outlast.store.contract import NewRun
         path = Path(sys.argv[1])
@@ -333,7 +333,7 @@ def test_a_folder_that_cannot_be_written_is_a_read_only_home(public: Path) -> No
 
 def test_a_blob_folder_that_cannot_be_written_is_a_read_only_home(public: Path) -> None:
     os.chmod(public, 0o555)
-    assert as_nobody("Blobs(path).put(b'x')", public).startswith("HomeReadOnly")
+    assert as_nobody("FolderBlobs(path).put(b'x')", public).startswith("HomeReadOnly")
 
 
 def test_a_permitted_user_writes(public: Path) -> None:

@@ -3,13 +3,14 @@
 import re
 
 from outlast.store.contract import PROVEN
-from outlast.store.sqlite.proofs import NAMES
+from outlast.store.sqlite.transaction import NAMES
 from outlast.store.statements import schema
 
 CHAINED = {"journal", "messages", "memos", "task_events"}  # each entry has the hash of the one before
 NOT_PROVEN = {
     "proofs": "they are the proofs",
-    "blob_refs": "derived from entries and artifacts, and compared with them",
+    "blob_refs": "derived from entries, and compared with them",
+    "artifact_blobs": "derived from artifacts, and compared with them",
     "handoff_files": "derived from the newest revision, and compared with it",
     "artifact_tags": "derived from artifacts, and compared with them",
     "record_tags": "derived from records, and compared with them",

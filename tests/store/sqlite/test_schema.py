@@ -7,15 +7,16 @@ import apsw
 import pytest
 
 import outlast.store
+from outlast.errors import StoreNewer
 from outlast.store.contract import InterruptRow, RunRow
-from outlast.store.sqlite.migrate import APPLICATION_ID
+from outlast.store.sqlite.file import APPLICATION_ID, differences, migrate
 from outlast.store.sqlite.open import SqliteStore
-from outlast.store.statements import key_statements, migrations, recall_statements, schema, statements
+from outlast.store.statements import key_statements, migrations, newest_version, recall_statements, schema, statements
 
 from ..support import outsider
 
 BIG = (
-    *("runs", "journal", "leases", "interrupts", "inbox", "operations", "blob_refs"),
+    *("runs", "journal", "chains", "interrupts", "inbox", "operations", "blob_refs"),
     *("anchors", "handoffs", "handoff_files"),
     *("sessions", "messages", "memos"),
     *("tasks", "task_events"),
@@ -23,6 +24,7 @@ BIG = (
         "artifacts",
         "artifact_names",
         "artifact_dropped",
+        "artifact_blobs",
         "artifact_tags",
         "artifact_removed",
         "checkpoints",
@@ -53,21 +55,43 @@ def _plain(sql: str) -> str:
     return " ".join(re.sub(r"([(),])", r" \1 ", sql).split())
 
 
-def test_the_page_and_the_migrations_build_the_same_schema() -> None:
-    by_migrations = built("".join(text for _, text in migrations("sqlite")))
-    assert objects(built(schema("sqlite"))) == objects(by_migrations)
+MADE_UP = """
+CREATE TABLE tides (key INTEGER PRIMARY KEY, height REAL NOT NULL) STRICT;
+ALTER TABLE runs ADD COLUMN tide INTEGER NOT NULL DEFAULT 0;
+"""
+
+
+def test_the_page_is_the_first_version_and_later_ones_are_numbered_from_it() -> None:
+    (number, text), *later = migrations("sqlite")
+    assert (number, objects(built(text))) == (1, objects(built(schema("sqlite"))))
+    assert "--" not in text  # a file has the tables, not what is said about them
+    assert [number for number, _ in later] == list(range(2, newest_version("sqlite") + 1))
+
+
+def test_a_file_of_an_older_version_is_brought_to_this_one_whole_or_not_at_all(tmp_path: Path) -> None:
+    connection, steps = apsw.Connection(str(tmp_path / "x.db")), [(1, schema("sqlite"))]
+    migrate(connection, "x.db", steps=steps)
+    connection.execute("INSERT INTO proofs VALUES ('runs', 1, zeroblob(16))")
+    with pytest.raises(apsw.SQLError):
+        migrate(connection, "x.db", steps=[*steps, (2, MADE_UP + "CREATE TABLE runs (x)")])
+    assert (connection.pragma("user_version"), objects(connection)) == (1, objects(built(schema("sqlite"))))
+    later = [*steps, (2, MADE_UP)]
+    migrate(connection, "x.db", steps=later)
+    migrate(connection, "x.db", steps=later)
+    assert connection.pragma("user_version") == 2
+    assert connection.execute("SELECT noun FROM proofs").fetchall() == [("runs",)]
+    assert "tide" in [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
+    assert list(differences(connection, steps=later)) == []
+    with pytest.raises(StoreNewer):
+        migrate(connection, "x.db", steps=steps)
 
 
 def test_an_opened_store_has_that_schema_and_says_what_it_is(store: SqliteStore) -> None:
     with outsider(store.path) as connection:
         assert objects(connection) == objects(built(schema("sqlite")))
-        assert connection.pragma("user_version") == migrations("sqlite")[-1][0]
+        assert connection.pragma("user_version") == newest_version("sqlite")
         assert connection.pragma("application_id") == APPLICATION_ID
         assert connection.pragma("journal_mode") == "wal"
-
-
-def test_migrations_are_numbered_from_one_without_gaps() -> None:
-    assert [number for number, _ in migrations("sqlite")] == list(range(1, len(migrations("sqlite")) + 1))
 
 
 def test_every_table_is_strict_and_keyed_by_rowid() -> None:
@@ -121,35 +145,3 @@ def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
 @pytest.mark.parametrize("name", ["newest_runs", "newest_runs_of_status", "journal_of", "open_waits", "runs_by_prefix"])
 def test_pages_come_in_order_without_sorting(name: str) -> None:
     assert not any("TEMP B-TREE" in line for line in plan(name))
-
-
-# As artifacts were added before they had lists of chunks.
-ADD_ARTIFACT = """
-INSERT INTO artifacts (scope, name, version, digest, size, media_type, summary, tags, source, run_id, stored_at, blob,
-                       codec, pending, proof)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-
-def test_names_of_artifacts_that_were_there_before_are_filled_in() -> None:
-    before = [text for number, text in migrations("sqlite") if number < 7]
-    connection = built("".join(before))
-    rows = [("a", 1, 0), ("a", 2, 0), ("a", 3, 5), ("b", 1, 5)]  # a name, a version, whether it waits for a receipt
-    for name, version, pending in rows:
-        values = ("s", name, version, "d", 1, "t", "", "[]", "{}", "", 0, "b", "raw", pending, bytes(32))
-        connection.execute(ADD_ARTIFACT, values).fetchall()
-    connection.execute(dict(migrations("sqlite"))[7]).fetchall()
-    found = connection.execute("SELECT name, highest, newest FROM artifact_names ORDER BY name").fetchall()
-    assert found == [("a", 3, 2), ("b", 1, 0)]
-
-
-def test_what_was_in_the_workspace_before_is_in_the_order_of_what_everybody_sees() -> None:
-    connection = built("".join(text for number, text in migrations("sqlite") if number < 8))
-    for version, pending in ((1, 0), (2, 5), (3, 0)):
-        values = ("s", "a", version, "d", 1, "t", "", "[]", "{}", "", 0, "b", "raw", pending, bytes(32))
-        connection.execute(ADD_ARTIFACT, values).fetchall()
-    values = ("c", "s", "task", "", "name", "", "[]", "{}", "", 0, "who", 0, bytes(32))
-    connection.execute(SQL["add_checkpoint"], values).fetchall()
-    connection.execute(dict(migrations("sqlite"))[8]).fetchall()
-    found = connection.execute(SQL["shown_after_number"], (0, 10)).fetchall()
-    assert found == [(1, "artifact", "s", 1), (2, "artifact", "s", 3), (3, "checkpoint", "s", 1)]

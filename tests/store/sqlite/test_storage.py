@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outlast.ledger.journal import Entry, Header, Payload, entry
+from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.store.sqlite.open import SqliteStore
 
 from ..support import begin, broken
@@ -13,7 +13,7 @@ from ..support import begin, broken
 STEPS = 2_000
 
 
-def finished_step(number: int) -> Entry:
+def finished_step(number: int) -> JournalEntry:
     """A receipt as a run writes it, with a result of 1 KB."""
     header = Header(
         "step", "find_sources", "", f"{number:032x}", 0, 1, "succeeded", True, "", "researcher",

@@ -20,8 +20,7 @@ from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_
 from outlast.care.audit.code_signs import unrepeatable as signs_of
 from outlast.care.audit.code_signs import unsteady as unsteady_in
 from outlast.care.audit.code_signs import unsummed as unsummed_in
-from outlast.care.audit.flow import Seen, Unit
-from outlast.care.audit.model import Finding
+from outlast.care.audit.flow import AuditedFlow, AuditFinding, Unit
 from outlast.flows.code import function_in
 from outlast.flows.spec import FlowSpec, Signature, StepSpec, tree_of
 from outlast.values.frozen import dataclass
@@ -69,11 +68,11 @@ def code_of(function: Callable[..., Any]) -> Code | None:
     return Code(function, node, names_in(tree, node), file)
 
 
-def seen_flow(spec: FlowSpec) -> Seen:
+def seen_flow(spec: FlowSpec) -> AuditedFlow:
     """A Python flow, looked at."""
-    looking = Looking()
+    looking = BodySearch()
     looking.body(spec.name, spec.function)
-    return Seen(
+    return AuditedFlow(
         name=spec.name,
         units=tuple(looking.units.values()),
         body=tuple(looking.acts),
@@ -87,7 +86,7 @@ def seen_flow(spec: FlowSpec) -> Seen:
 
 
 @dataclass
-class Looking:
+class BodySearch:
     """What was seen so far, going through a body and what it calls."""
 
     units: dict[tuple[str, str, str], Unit] = field(default_factory=dict)
@@ -187,24 +186,24 @@ def unit_of(spec: StepSpec) -> Unit:
     )
 
 
-def _unsafe(spec: StepSpec, codes: list[Code], probes: list[Code]) -> Iterator[Finding]:
+def _unsafe(spec: StepSpec, codes: list[Code], probes: list[Code]) -> Iterator[AuditFinding]:
     """What makes the protection of an effect worthless; an effect in a step has none."""
     for code in codes:
         inner = [found.spec.name for found in _referred(code) if _is_effect(found)]
         for name in inner if not spec.is_effect else ():
-            yield Finding("effect_in_step", name, f"called in {spec.name}", "call it from the flow's body")
+            yield AuditFinding("effect_in_step", name, f"called in {spec.name}", "call it from the flow's body")
     if not spec.is_effect:
         return
     broad = [kind for kind in spec.not_done if kind in _TOO_BROAD]
     for kind in broad:
         advice = "name only what proves that nothing was done, such as ConnectionRefusedError"
-        yield Finding("not_done_too_broad", spec.name, f"not_done has {kind.__name__}", advice)
+        yield AuditFinding("not_done_too_broad", spec.name, f"not_done has {kind.__name__}", advice)
     for code in probes:
         for sign in signs_of(code.node, code.names):
-            yield Finding("probe_acts", spec.name, f"its confirm probe: {_told(code, sign)}", "a probe only looks")
+            yield AuditFinding("probe_acts", spec.name, f"its confirm probe: {_told(code, sign)}", "a probe only looks")
     if spec.confirm is not None and not _tells_calls_apart(spec):
         advice = "let it take key, or those of the effect's inputs that tell one call from another"
-        yield Finding("probe_blind", spec.name, "its confirm probe takes nothing of the call", advice)
+        yield AuditFinding("probe_blind", spec.name, "its confirm probe takes nothing of the call", advice)
 
 
 def _tells_calls_apart(spec: StepSpec) -> bool:

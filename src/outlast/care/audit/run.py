@@ -12,31 +12,36 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outlast.care.audit.audit import unit_of
 from outlast.care.audit.code_signs import names_in, unrepeatable
-from outlast.care.audit.commands import unit_of
-from outlast.care.audit.model import Answer, Finding
-from outlast.care.verify import Problem
+from outlast.care.audit.flow import AuditAnswer, AuditFinding
+from outlast.care.verify import DamagedRecord, verify
 from outlast.errors import FlowNotFound, OutlastError
 from outlast.flows.code import function_in, parse
-from outlast.flows.loading import is_recipe
-from outlast.flows.source import why_missing
+from outlast.flows.loading import is_recipe, why_missing
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Command, Recipe
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
+from outlast.runs.look import record_now, run_receipts
 from outlast.runs.outputs import Output
 from outlast.runs.plan import Plan
+from outlast.runs.planning import plan as plan_of
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.same_flow import file_now, whereabouts
+from outlast.runs.start import flow_of_run
 from outlast.store.contract import RunRow
-from outlast.store.contract.artifacts import ArtifactRow
+from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
-from outlast.workspace.artifact import Place
+from outlast.workspace.artifact import ArtifactPlace
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
 
 _ALL = 1_000_000
 SHOWN = 20  # of the calls that are all alike; how many more there are is said
@@ -50,7 +55,7 @@ ACTIONS = {
 
 
 @dataclass(frozen=True)
-class Looked:
+class AuditedRun:
     """A run, looked at: what all six answers are made of."""
 
     run: RunRecord
@@ -59,7 +64,7 @@ class Looked:
     ledger: Ledger
     names: dict[Call, str]
     receipts: tuple[Receipt, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[DamagedRecord, ...]
     blobs: int
     plan: Plan | None
     recipe: Recipe | None
@@ -76,23 +81,23 @@ class Looked:
         return self.names.get(past.call, past.call.path)
 
 
-def look_at(runtime: Runtime, run_id: str) -> Looked:
+def look_at(executor: Executor, run_id: str) -> AuditedRun:
     """Read a run whole. Records that cannot be read are among the problems. Raises RunNotFound, AmbiguousPrefix."""
-    row = runtime.row(run_id)
-    rows = runtime.store.read(lambda look: look.journal_of(row.key))
-    saved = runtime.store.read(lambda look: look.artifacts_of_run(row.id, 0, _ALL))
-    checked = runtime.verify(row.id)
+    row = run_row(executor.home, run_id)
+    rows = executor.home.store.read(lambda look: look.journal_of(row.key))
+    saved = executor.home.store.read(lambda look: look.artifacts_of_run(row.id, 0, _ALL))
+    checked = verify(executor.caller, row.id)
     ledger, names, receipts, readable = Ledger(), {}, [], False
     with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
         ledger, names = fold(rows), labels(rows)
-        receipts, readable = runtime.receipts(row.id), True
+        receipts, readable = run_receipts(executor.home, row.id), True
     plan = None
     if row.status not in FINISHED:
         with suppress(OutlastError):
-            plan = runtime.plan(row.id)
-    recipe, missing = _flow_of(runtime, row)
-    return Looked(
-        run=runtime.record(row),
+            plan = plan_of(executor, row)
+    recipe, missing = _flow_of(executor, row)
+    return AuditedRun(
+        run=record_now(executor.caller, row),
         rows=rows,
         readable=readable,
         ledger=ledger,
@@ -109,31 +114,31 @@ def look_at(runtime: Runtime, run_id: str) -> Looked:
     )
 
 
-def _flow_of(runtime: Runtime, run: RunRow) -> tuple[Recipe | None, str]:
+def _flow_of(executor: Executor, run: RunRow) -> tuple[Recipe | None, str]:
     """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
     if run.source.startswith("script:"):
         return None, ""
     if not is_recipe(run.source):
-        place, _, name = (whereabouts(runtime, run.source) or run.source).rpartition(":")
-        return None, why_missing(place, name, runtime.project or Path.cwd())
+        place, _, name = (whereabouts(executor.caller, run.source) or run.source).rpartition(":")
+        return None, why_missing(place, name, executor.home.project or Path.cwd())
     try:
-        spec = runtime.flow(run)
+        spec = flow_of_run(executor, run)
     except OutlastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
     return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
 
 
-def answers_of(runtime: Runtime, looked: Looked) -> list[Answer]:
+def answers_of(executor: Executor, looked: AuditedRun) -> list[AuditAnswer]:
     """The six answers. What nobody can read, nobody can vouch for."""
     if not looked.readable:
-        unread = Finding("unreadable", looked.run.id, "its records cannot be read", "see question 6")
-        return [Answer((), (unread,))] * 5 + [_debugged(looked)]
+        unread = AuditFinding("unreadable", looked.run.id, "its records cannot be read", "see question 6")
+        return [AuditAnswer((), (unread,))] * 5 + [_debugged(looked)]
     return [
-        _reruns(runtime, looked),
+        _reruns(executor.caller, looked),
         protected(looked),
-        _needs(runtime, looked),
+        _needs(executor, looked),
         _continues(looked),
-        _artifacts(runtime, looked),
+        _artifacts(executor.home, looked),
         _debugged(looked),
     ]
 
@@ -141,20 +146,22 @@ def answers_of(runtime: Runtime, looked: Looked) -> list[Answer]:
 # -- 1: which steps can rerun ------------------------------------------------------------------------
 
 
-def _reruns(runtime: Runtime, looked: Looked) -> Answer:
+def _reruns(caller: Caller, looked: AuditedRun) -> AuditAnswer:
     told: list[str] = []
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     for past in looked.ledger.calls.values():
         again = past.kind == "step" and past.attempts > 0 and not past.finished and not looked.finished
         if past.kind != "step" or not (_ran(past) > 1 or again):
             continue
         label, times = looked.label(past), f"ran {_times(_ran(past))}" + (", and will again" if again else "")
         told.append(f"{label} {times}: {past.last.status}")
-        signs = _signs_of(runtime, looked, past)
+        signs = _signs_of(caller, looked, past)
         advice = "see whether it was done twice, then mark it: @effect, or effect: true"
-        found += [Finding("ran_again", label, f"it {times}, and looks unrepeatable: {sign}", advice) for sign in signs]
+        found += [
+            AuditFinding("ran_again", label, f"it {times}, and looks unrepeatable: {sign}", advice) for sign in signs
+        ]
     once = sum(1 for past in looked.ledger.calls.values() if past.kind == "step" and _ran(past) == 1)
-    return Answer((*_shown(told), f"{once} steps ran once"), tuple(found))
+    return AuditAnswer((*_shown(told), f"{once} steps ran once"), tuple(found))
 
 
 def _ran(past: Past) -> int:
@@ -162,7 +169,7 @@ def _ran(past: Past) -> int:
     return past.attempts - (past.last.mark in ("decided", "reused"))
 
 
-def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
+def _signs_of(caller: Caller, looked: AuditedRun, past: Past) -> tuple[str, ...]:
     """Signs in the code of a step, read from its file without importing it."""
     if looked.recipe is not None:
         node = next((each for each in looked.recipe.nodes() if each.id == past.call.step), None)
@@ -171,7 +178,7 @@ def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
     if not place or is_recipe(place[0]):
         return ()
     try:
-        tree = parse(file_now(runtime, runtime.row(looked.run.id), place[0]).read_bytes())
+        tree = parse(file_now(caller, run_row(caller.home, looked.run.id), place[0]).read_bytes())
     except OSError:
         return ()
     node_of = function_in(tree, place[1]) if tree is not None else None
@@ -183,23 +190,25 @@ def _signs_of(runtime: Runtime, looked: Looked, past: Past) -> tuple[str, ...]:
 # -- 2: which steps cannot rerun ---------------------------------------------------------------------
 
 
-def protected(looked: Looked) -> Answer:
+def protected(looked: AuditedRun) -> AuditAnswer:
     """Every effect with its outcome, its key and how it was settled; every answer and who gave it."""
     told: list[str] = []
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     allowed = _allowed(looked.rows)
     for past in (past for each in looked.ledger.effects.values() for past in each):
         label = looked.label(past)
         told.append(f"effect {label}: {_outcome(past)}, key {past.last.key or 'none'}")
         if past.in_doubt:
             advice = f"decide: outlast retry {looked.run.id} {label}, skip, or abort"
-            found.append(Finding("in_doubt", label, "nobody knows whether it happened", advice, not looked.finished))
+            found.append(
+                AuditFinding("in_doubt", label, "nobody knows whether it happened", advice, not looked.finished)
+            )
         if past.attempts > allowed.get(past.call, 1):
             times = f"ran {_times(past.attempts)}, allowed {_times(allowed.get(past.call, 1))}"
-            found.append(Finding("ran_again", label, times, "look whether it was done twice, and undo that"))
+            found.append(AuditFinding("ran_again", label, times, "look whether it was done twice, and undo that"))
     waits = [past for past in looked.ledger.calls.values() if past.kind == "wait" and past.finished]
     told += [f"answer to {looked.label(past)}: {past.last.status}, {_answerer(past)}" for past in waits]
-    return Answer(tuple(_shown(told)) or ("no effects and no answers",), tuple(found))
+    return AuditAnswer(tuple(_shown(told)) or ("no effects and no answers",), tuple(found))
 
 
 def _outcome(past: Past) -> str:
@@ -231,27 +240,29 @@ def _answerer(past: Past) -> str:
 # -- 3: what live dependencies are needed ------------------------------------------------------------
 
 
-def _needs(runtime: Runtime, looked: Looked) -> Answer:
-    keys, absent = sorted(looked.ledger.needs), runtime.resources.missing(looked.ledger.needs)
+def _needs(executor: Executor, looked: AuditedRun) -> AuditAnswer:
+    keys, absent = sorted(looked.ledger.needs), executor.live.resources.missing(looked.ledger.needs)
     missing = {key: by for key, by in absent.items() if key not in _made_by_code(looked, absent)}
     secrets = looked.recipe.secrets if looked.recipe is not None else ()
     if looked.finished:
         told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
-        return Answer((f"{told}; it is finished: nothing is restored",))
+        return AuditAnswer((f"{told}; it is finished: nothing is restored",))
     told_all = [f"resource {key}: {_provided(key, absent, missing)}" for key in keys]
     found = [
-        Finding("resource_missing", key, _needed_by(by), f"outlast.resource({key!r}, …) before resuming")
+        AuditFinding("resource_missing", key, _needed_by(by), f"outlast.resource({key!r}, …) before resuming")
         for key, by in sorted(missing.items())
     ]
     for name in secrets:
         is_set = bool(os.environ.get(name))
         told_all.append(f"secret {name}: {'set' if is_set else 'not set'}")
         if not is_set:
-            found.append(Finding("secret_missing", name, "it is not set", f"set it before resuming: export {name}=…"))
-    return Answer(tuple(told_all) or ("none: nothing live is needed",), tuple(found))
+            found.append(
+                AuditFinding("secret_missing", name, "it is not set", f"set it before resuming: export {name}=…")
+            )
+    return AuditAnswer(tuple(told_all) or ("none: nothing live is needed",), tuple(found))
 
 
-def _made_by_code(looked: Looked, absent: Iterable[str]) -> set[str]:
+def _made_by_code(looked: AuditedRun, absent: Iterable[str]) -> set[str]:
     """Those that nobody provides here, and whose function is in its source still: whoever resumes loads that."""
     if looked.plan is None:
         return set()
@@ -272,17 +283,17 @@ def _needed_by(key: str) -> str:
 # -- 4: where does execution continue ----------------------------------------------------------------
 
 
-def _continues(looked: Looked) -> Answer:
+def _continues(looked: AuditedRun) -> AuditAnswer:
     if looked.finished:
-        return Answer((f"nowhere: it is {looked.run.status}",))
+        return AuditAnswer((f"nowhere: it is {looked.run.status}",))
     found = []
     if looked.missing_flow:
         advice = "put the flow back where it was, or finish the run where the flow is (outlast export --move)"
-        found.append(Finding("flow_not_found", looked.run.flow, looked.missing_flow, advice))
-    return Answer(tuple(_next(looked)), tuple(found))
+        found.append(AuditFinding("flow_not_found", looked.run.flow, looked.missing_flow, advice))
+    return AuditAnswer(tuple(_next(looked)), tuple(found))
 
 
-def _next(looked: Looked) -> Iterator[str]:
+def _next(looked: AuditedRun) -> Iterator[str]:
     if looked.run.phase:
         yield f"phase {looked.run.phase}"
     if looked.run.flow.startswith("script:"):
@@ -302,7 +313,7 @@ def _next(looked: Looked) -> Iterator[str]:
 # -- 5: can artifacts be trusted ---------------------------------------------------------------------
 
 
-def _artifacts(runtime: Runtime, looked: Looked) -> Answer:
+def _artifacts(home: Home, looked: AuditedRun) -> AuditAnswer:
     sources = {receipt.blob: receipt.label for receipt in looked.receipts if receipt.blob}
     spoilt = [problem for problem in looked.problems if problem.record.startswith("blob ")]
     told = [f"{looked.blobs} blobs, each named by its digest: {len(spoilt)} not what was stored"]
@@ -316,34 +327,34 @@ def _artifacts(runtime: Runtime, looked: Looked) -> Answer:
     for problem in spoilt:
         short = problem.record.removeprefix("blob ")
         label = next((label for blob, label in sources.items() if blob.startswith(short)), "the run")
-        found.append(Finding("artifact_spoilt", problem.record, f"{problem.why} (of {label})", advice))
+        found.append(AuditFinding("artifact_spoilt", problem.record, f"{problem.why} (of {label})", advice))
     told += _shown([f"{_ref(row)} by {_source(row)}: {row.summary or 'no summary'}" for row in looked.artifacts])
-    found += [finding for row in looked.artifacts for finding in _artifact(runtime, row)]
-    return Answer(tuple(told), tuple(found))
+    found += [finding for row in looked.artifacts for finding in _artifact(home, row)]
+    return AuditAnswer(tuple(told), tuple(found))
 
 
-def _output(looked: Looked, one: Output) -> Finding:
+def _output(looked: AuditedRun, one: Output) -> AuditFinding:
     """A file that is not as its step left it: it fails the question if it is gone and somebody still has to read it."""
     says = f"{one.found} ({one.now}), written by {one.step}"
     says += f", to be read by {', '.join(one.read_by)}" if one.read_by else ""
     ways = [f"outlast outputs {looked.run.id} --restore {shlex.quote(one.path)}"] if one.kept else []
     ways += [] if looked.finished else [f"outlast resume {looked.run.id} --from {shlex.quote(one.step)}"]
     advice = "; ".join(ways) or "it is not kept; look whether somebody needs it"
-    return Finding(f"output_{one.found}", one.path, says, advice, one.found == "missing" and bool(one.read_by))
+    return AuditFinding(f"output_{one.found}", one.path, says, advice, one.found == "missing" and bool(one.read_by))
 
 
-def _artifact(runtime: Runtime, row: ArtifactRow) -> Iterator[Finding]:
+def _artifact(home: Home, row: ArtifactRow) -> Iterator[AuditFinding]:
     """What is wrong with an artifact: every one says what it is, and its content is what was saved."""
     if not row.summary:
-        yield Finding("no_summary", _ref(row), "it does not say what it is", "save it with summary=…")
+        yield AuditFinding("no_summary", _ref(row), "it does not say what it is", "save it with summary=…")
     try:
-        deque(runtime.blobs.pieces(row.blob), maxlen=0)
+        deque(home.blobs.pieces(row.blob), maxlen=0)
     except OutlastError as error:
-        yield Finding("artifact_spoilt", _ref(row), str(error.facts.get("why", error)), "restore it from a copy")
+        yield AuditFinding("artifact_spoilt", _ref(row), str(error.facts.get("why", error)), "restore it from a copy")
 
 
 def _ref(row: ArtifactRow) -> str:
-    return Place(row.scope, row.name, row.version).ref
+    return ArtifactPlace(row.scope, row.name, row.version).ref
 
 
 def _source(row: ArtifactRow) -> str:
@@ -361,7 +372,7 @@ def _files(receipt: Receipt) -> Iterator[str]:
 # -- 6: how is failure debugged ----------------------------------------------------------------------
 
 
-def _debugged(looked: Looked) -> Answer:
+def _debugged(looked: AuditedRun) -> AuditAnswer:
     run, trace = looked.run, looked.run.trace_id
     told = [f"{len(looked.rows)} entries in one chain, {len(looked.receipts)} receipts, all of run {run.id}"]
     told.append(f"trace id {trace} on every one" if trace else "no trace id was given: the run's id ties them together")
@@ -369,12 +380,12 @@ def _debugged(looked: Looked) -> Answer:
         told.append(f"error: {run.error.get('type', '')}: {run.error.get('message', '')}")
     broken = [problem for problem in looked.problems if not problem.record.startswith("blob ")]
     advice = "restore the home from a copy; outlast verify names what is broken"
-    found = [Finding("integrity_broken", problem.record, problem.why, advice) for problem in broken]
+    found = [AuditFinding("integrity_broken", problem.record, problem.why, advice) for problem in broken]
     others = [receipt for receipt in looked.receipts if receipt.trace_id != trace and receipt.kind != "testimony"]
     for receipt in others[:1] if trace else ():
         says = f"{len(others)} receipts have another trace id, or none"
-        found.append(Finding("untraced", receipt.label, says, "see outlast receipts", fails=False))
-    return Answer(tuple(told), tuple(found))
+        found.append(AuditFinding("untraced", receipt.label, says, "see outlast receipts", fails=False))
+    return AuditAnswer(tuple(told), tuple(found))
 
 
 def _shown(lines: list[str]) -> list[str]:

@@ -1,13 +1,247 @@
-"""Signs that a command cannot be repeated without harm, and where it writes: what looking at its text can tell."""
+"""Signs that a command cannot be repeated without harm, and where it writes: what looking at its text can tell.
+
+A shell command taken apart, well enough to see what it starts and where it writes. Nothing is expanded or run.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from outlast.care.audit.shell_words import Redirect, Simple, commands_in, plain_words, short_options
 from outlast.errors import OutlastError
 from outlast.files.patterns import matches
+from outlast.values.frozen import NamedTuple
+
+_OPERATORS = ("&>>", "&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
+_ENDS = ("&&", "||", ";", "|", "&", "(", ")", "\n")
+_APPENDS = (">>", "&>>")
+_WRITES = (">", ">|", "&>", *_APPENDS)
+_KEYWORDS = ("then", "do", "else", "elif", "if", "while", "until", "!", "{")
+_PREFIXES = {  # commands that only run another one, and those of their options that take the next word
+    "sudo": "-u --user -g --group -p --prompt -C -D --chdir -h --host -R --chroot -T -U -r --role -t --type",
+    "doas": "-u -C",
+    "env": "-u --unset -C --chdir",
+    "nice": "-n --adjustment",
+    "timeout": "-k --kill-after -s --signal",
+    "stdbuf": "-i --input -o --output -e --error",
+    "time": "-f --format -o --output",
+    "xargs": "-I -d --delimiter -E -n --max-args -P --max-procs -L --max-lines -s --max-chars -a --arg-file",
+    "exec": "-a",
+    "nohup": "",
+    "command": "",
+}
+_OWN_WORDS = {"timeout": 1}  # that come before the other command
+_SHELLS = ("sh", "bash", "zsh", "dash")
+_SSH = tuple(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+class Redirect(NamedTuple):
+    """Output that goes into a file."""
+
+    target: str
+    appends: bool
+
+
+class Simple(NamedTuple):
+    """One command with its words, quotes taken off."""
+
+    words: tuple[str, ...]
+    redirects: tuple[Redirect, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+
+class _Word(NamedTuple):
+    text: str
+    is_operator: bool = False
+
+
+def commands_in(text: str, depth: int = 3) -> list[Simple]:
+    """Every simple command of a text, also those in `$(…)`, backticks and `sh -c "…"`."""
+    words, inner = _words(_without_documents(text))
+    found = _simple(words)
+    if depth:
+        inner += [_handed_over(each) for each in found]
+        for more in inner:
+            found += commands_in(more, depth - 1)
+    return found
+
+
+def _handed_over(each: Simple) -> str:
+    """The text that a shell is given to run, here (`sh -c TEXT`) or elsewhere (`ssh HOST TEXT`)."""
+    words = each.words
+    if each.name == "ssh":
+        return " ".join(words[past_options(words, 1, _SSH) + 1 :])
+    flags = [at for at, word in enumerate(words) if word.startswith("-") and word[1:].isalpha() and "c" in word]
+    after = past_options(words, flags[0], frozenset()) if flags and each.name in _SHELLS else len(words)
+    return words[after] if after < len(words) else ""
+
+
+def past_options(words: Sequence[str], at: int, valued: Collection[str]) -> int:
+    """Where the options that begin here end. Those of `valued` take the next word, `-n` also at the end of `-an`."""
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        at += 1 + _takes_next(word, valued)
+        if word == "--":
+            break
+    return min(at, len(words))
+
+
+def plain_words(words: Sequence[str], valued: Collection[str] = ()) -> list[str]:
+    """The words after a command's name that are no options, and no values of those."""
+    found, at = [], 1
+    while (at := past_options(words, at, valued)) < len(words):
+        found.append(words[at])
+        at += 1
+    return found
+
+
+def short_options(words: Sequence[str], valued: str) -> dict[str, str]:
+    """Every short option by its letter, those in `-sSfX` one by one; with its value if it is one of `valued`."""
+    found: dict[str, str] = {}
+    for at, word in enumerate(words):
+        if not word.startswith("-") or word.startswith("--"):
+            continue
+        for place, letter in enumerate(word[1:], start=2):
+            found[letter] = ""
+            if letter in valued:
+                found[letter] = word[place:] or (words[at + 1] if at + 1 < len(words) else "")
+                break
+    return found
+
+
+def _takes_next(word: str, valued: Collection[str]) -> bool:
+    if word.startswith("--"):
+        return word in valued
+    first = next((at for at, letter in enumerate(word[1:], start=1) if f"-{letter}" in valued), 0)
+    return first > 0 and first == len(word) - 1
+
+
+def _without_documents(text: str) -> str:
+    """The text without its here-documents: what is in them is no command."""
+    lines, until = [], ""
+    for line in text.replace("\\\n", " ").splitlines():
+        if until:
+            until = "" if line.strip() == until else until
+            continue
+        lines.append(line)
+        begun = re.search(r"<<-?\s*(['\"]?)(\w+)\1", line)
+        until = begun[2] if begun and "<<<" not in line else ""
+    return "\n".join(lines)
+
+
+def _words(text: str) -> tuple[list[_Word], list[str]]:
+    """The words and operators of a text, and the texts of its command substitutions."""
+    words: list[_Word] = []
+    inner: list[str] = []
+    word, at = "", 0
+    begun = False  # a word is under way, maybe an empty one in quotes
+    while at < len(text):
+        one = text[at]
+        operator = next((each for each in _OPERATORS if text.startswith(each, at)), "")
+        if one == "\\" and at + 1 < len(text):
+            word, begun, at = word + text[at + 1], True, at + 2
+        elif text.startswith("$(", at) or one == "`":
+            said, after = _substituted(text, at)
+            inner.append(said)
+            word, begun, at = word + text[at:after], True, after
+        elif one in "'\"":
+            said, after, more = _quoted(text, at)
+            inner += more
+            word, begun, at = word + said, True, after
+        elif one == "#" and not begun:
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+        elif operator or one.isspace():
+            if begun and not (operator in _WRITES and word.isdigit()):
+                words.append(_Word(word))
+            if operator:
+                words.append(_Word(operator, is_operator=True))
+            word, begun, at = "", False, at + max(1, len(operator))
+        else:
+            word, begun, at = word + one, True, at + 1
+    return ([*words, _Word(word)] if begun else words), inner
+
+
+def _quoted(text: str, at: int) -> tuple[str, int, list[str]]:
+    """What is in the quotes that begin here, where they end, and the substitutions in them."""
+    quote, said, inner = text[at], "", []
+    at += 1
+    while at < len(text) and text[at] != quote:
+        if quote == '"' and text[at] == "\\" and at + 1 < len(text):
+            said, at = said + text[at + 1], at + 2
+        elif quote == '"' and (text.startswith("$(", at) or text[at] == "`"):
+            more, after = _substituted(text, at)
+            inner.append(more)
+            said, at = said + text[at:after], after
+        else:
+            said, at = said + text[at], at + 1
+    return said, at + 1, inner
+
+
+def _substituted(text: str, at: int) -> tuple[str, int]:
+    """The command in the `$(…)` or backticks that begin here, and where they end."""
+    if text[at] == "`":
+        end = text.find("`", at + 1)
+        return (text[at + 1 : end], end + 1) if end > 0 else (text[at + 1 :], len(text))
+    depth, end = 0, at + 1
+    while end < len(text):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        end += 1
+        if not depth:
+            return text[at + 2 : end - 1], end
+    return text[at + 2 :], len(text)
+
+
+def _simple(words: list[_Word]) -> list[Simple]:
+    found: list[Simple] = []
+    current: list[str] = []
+    redirects: list[Redirect] = []
+    into: str = ""
+    for word, is_operator in [*words, _Word(";", is_operator=True)]:
+        if not is_operator and into:
+            if into in _WRITES:
+                redirects.append(Redirect(word, into in _APPENDS))
+            into = ""
+        elif not is_operator:
+            current.append(word)
+        elif word in _ENDS:
+            if current or redirects:
+                found.append(Simple(_bare(current), tuple(redirects)))
+            current, redirects, into = [], [], ""
+        else:
+            into = word
+    return found
+
+
+def _bare(words: list[str]) -> tuple[str, ...]:
+    """The words from the command itself on: without assignments, and what only runs another command."""
+    at = 0
+    while at < len(words):
+        name = words[at].rpartition("/")[2]
+        if name in _PREFIXES:
+            at = past_options(words, at + 1, _PREFIXES[name].split()) + _OWN_WORDS.get(name, 0)
+        elif name in _KEYWORDS or _ASSIGNMENT.match(words[at]):
+            at += 1
+        elif _PYTHON.match(name) and (module := _module_in(words, at)):
+            at = module
+        else:
+            break
+    return tuple(words[at:])
+
+
+def _module_in(words: list[str], at: int) -> int:
+    """Where `python -m` names a module, which is a command then; 0 if it does not."""
+    for place in range(at + 1, len(words) - 1):
+        if words[place] == "-m":
+            return place + 1
+        if not words[place].startswith("-"):
+            break
+    return 0
+
 
 _VERBS = {"POST", "PUT", "DELETE", "PATCH"}
 _CURL_DATA = ("--data", "--form", "--upload-file", "--json")

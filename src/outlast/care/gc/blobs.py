@@ -1,25 +1,201 @@
-"""What nobody needs any more beside runs: unreferenced blobs, the trash, files of writers and commands that ended."""
+"""What nobody needs any more beside runs: unreferenced blobs, the trash, files of writers and commands that ended.
+
+Where refs of artifacts stand: in unfinished runs, open handoffs and checkpoints, and in steps under way.
+
+A run is read as texts (its inputs, journal, results, waits, the signals that may come to it): a ref may stand anywhere
+in a value, also inside a sentence or in JSON that is kept as a text. Rather too much is found than too little.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
 from outlast.care.gc.runs import remove_folder, tenant_folder
+from outlast.errors import OutlastError
 from outlast.home.process import is_alive
+from outlast.ledger.journal import Row
 from outlast.ledger.lease import Beat
-from outlast.runs.run import FINISHED
-from outlast.store.blobs.trash import BlobFile, Trash
-from outlast.store.contract import Reading, Writing
+from outlast.runs.run import FINISHED, STATUSES
+from outlast.store.contract import HandoffRow, Reading, Writing, below, every_row
+from outlast.store.contract.blobs import BlobFile
+from outlast.values.codec import decode
 from outlast.values.frozen import dataclass
+from outlast.workspace.artifact import PREFIX
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
+
+
+PAGE = 200
+READ_BYTES = 64 << 20  # of a blob; an unfinished run with a larger one may name anything
+_MARK = PREFIX.removesuffix(":").encode()
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_LONGEST = 2048  # characters of a ref, and more
+_KEPT_BYTES = 256 << 20  # of what follows where a ref may begin; an unfinished run with more may name anything
+
+
+class Beginnings:
+    """Texts in which refs may stand, kept so that one is looked up without reading them all again.
+
+    Kept is what follows each place where a ref begins: a ref stands there if one of them begins with it.
+    """
+
+    def __init__(self) -> None:
+        self.too_many = False  # they are not kept any more
+        self._found: set[str] = set()
+        self._sorted: list[str] = []
+        self._size = 0
+
+    def update(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            at = text.find(PREFIX)
+            while at >= 0 and not self.too_many:
+                self._add(text[at : at + _LONGEST])
+                at = text.find(PREFIX, at + 1)
+
+    def _add(self, beginning: str) -> None:
+        if beginning not in self._found:
+            self._found.add(beginning)
+            self._size += len(beginning)
+            self.too_many = self._size > _KEPT_BYTES
+
+    def __contains__(self, ref: str) -> bool:
+        if len(self._sorted) != len(self._found):
+            self._sorted = sorted(self._found)
+        at = bisect_left(self._sorted, ref)
+        return at < len(self._sorted) and self._sorted[at].startswith(ref)
+
+
+@dataclass(slots=True)
+class Mentions:
+    """What was found, and how far it was read: reading on adds what was written since."""
+
+    runs: Beginnings = field(default_factory=lambda: Beginnings())
+    handoffs: Beginnings = field(default_factory=lambda: Beginnings())
+    checkpoints: set[str] = field(default_factory=set)  # refs
+    under_way: frozenset[str] = frozenset()  # refs that records and links of steps under way name
+    unread: bool = False  # a blob was too large to be read: it may name any of them
+    _journals: dict[int, int] = field(default_factory=dict)  # by run: the last entry that was read
+    _blobs: set[str] = field(default_factory=set)  # that were read
+    _handoff: int = 0  # the last ones that were read
+    _checkpoint: int = 0
+
+    def by(self, ref: str) -> str:
+        """Who names a ref: `run`, `handoff`, `checkpoint`, or nobody."""
+        plain = _plain(ref)
+        if self.unread or self.runs.too_many or ref in self.under_way or plain in self.runs:
+            return "run"
+        if self.handoffs.too_many or plain in self.handoffs:
+            return "handoff"
+        return "checkpoint" if ref in self.checkpoints else ""
+
+    def read_on(self, home: Home, look: Reading) -> Mentions:
+        """Everything that names refs, from where it was read before."""
+        for status in (each for each in STATUSES if each not in FINISHED):
+            self._read_runs(home, look, status)
+        # a signal that nobody has taken: a run may, or one that is still to come
+        self.runs.update(text for body in look.untaken_bodies() for text in _texts(body.encode()))
+        self._read_handoffs(look)
+        self._read_checkpoints(look)
+        self.under_way = frozenset(look.refs_under_way())
+        return self
+
+    def _read_runs(self, home: Home, look: Reading, status: str) -> None:
+        for kin in every_row(lambda before: look.kin_of_status(status, PAGE, before), lambda kin: below(kin.key)):
+            self._read_run(home, look, kin.key, kin.id)
+
+    def _read_run(self, home: Home, look: Reading, key: int, run_id: str) -> None:
+        upto = self._journals.get(key, 0)
+        rows = look.journal_of(key, upto)
+        run = look.run_by_id(run_id) if key not in self._journals else None
+        self.runs.update(_texts(run.inputs.encode()) if run else ())
+        self.runs.update(_of_rows(rows))
+        said = [text for wait in look.waits_of(key) for text in (wait.payload, wait.answer or "")]
+        said += [body for _, body, _, _ in look.requests_of(key)]
+        self.runs.update(text for each in said for text in _texts(each.encode()))
+        for name in look.blobs_of(key) if rows else ():
+            self._read_blob(home, name)
+        self._journals[key] = rows[-1].seq if rows else upto
+
+    def _read_blob(self, home: Home, name: str) -> None:
+        if name in self._blobs:
+            return
+        self._blobs.add(name)
+        with suppress(OutlastError):  # missing or damaged: `verify` names it, and nobody reads a ref from it
+            if home.blobs.size_of(name) > READ_BYTES:
+                self.unread = True
+            else:
+                self.runs.update(_texts(home.blobs.get(name)))
+
+    def _read_handoffs(self, look: Reading) -> None:
+        while page := look.handoffs_after(self._handoff, PAGE):
+            for handoff in page:
+                self.handoffs.update(_of_open(look, handoff))
+            self._handoff = page[-1].key
+
+    def _read_checkpoints(self, look: Reading) -> None:
+        while page := look.checkpoints_after(self._checkpoint, PAGE):
+            self.checkpoints.update(ref for row in page for ref in decode(row.refs))
+            self._checkpoint = page[-1].key
+
+
+def _of_open(look: Reading, handoff: HandoffRow) -> Iterator[str]:
+    """What a revision says, if it is the newest one of an open handoff."""
+    anchor = look.anchor_by_key(handoff.anchor)
+    if anchor is not None and anchor.status == "open" and anchor.revision == handoff.revision:
+        yield from _of_rows(look.entries_of(anchor.key, [handoff.seq]))
+
+
+def _of_rows(rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
+        yield from _texts(row.header)
+        yield from _texts(row.payload or b"")
+
+
+def _texts(raw: bytes) -> list[str]:
+    """The texts in some JSON that a ref may stand in; of what is no JSON, all of it."""
+    if _MARK not in raw:
+        return []
+    try:
+        found = list(_strings(decode(raw)))
+    except (msgspec.DecodeError, ValueError):
+        found = [raw.decode("utf-8", "replace")]
+    return [_plain(text) for text in found if PREFIX in text]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings(item)
+        case dict():
+            for name, item in value.items():
+                yield from _strings(name)
+                yield from _strings(item)
+        case _:
+            return
+
+
+def _plain(text: str) -> str:
+    r"""A text without escapes, however often it was written as JSON inside of JSON: `\"` is `"`, `\u00e9` is `é`."""
+    if "\\" not in text:
+        return text
+    found = _ESCAPED.sub(lambda each: chr(int(each[1], 16)), text).replace("\\", "")
+    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +219,33 @@ class Cleared:
     troubles: tuple[str, ...] = ()
 
 
-def find_litter(runtime: Runtime, freed: Iterable[str] = ()) -> Litter:
+def find_litter(home: Home, freed: Iterable[str] = ()) -> Litter:
     """Look for it. `freed` are blobs that will have no reference once the runs that go have gone."""
-    trash, freed = Trash(runtime.blobs), {*freed, *runtime.store.read(_abandoned)}
+    trash, freed = home.blobs.trash(), {*freed, *home.store.read(_abandoned)}
     found, total = [], 0
     for first, files in trash.shelves():
-        needed = runtime.store.read(partial(_referred, first=first)) - freed
+        needed = home.store.read(partial(_referred, first=first)) - freed
         found += [file for file in files if file.old and file.name not in needed]
         total += sum(file.size_bytes for file in files)
-    left = (*trash.temporaries(), *_work_folders(runtime))
+    left = (*trash.temporaries(), *_work_folders(home))
     return Litter(tuple(found), tuple(trash.content()), left, total)
 
 
-def drop_abandoned(runtime: Runtime) -> None:
+def drop_abandoned(home: Home) -> None:
     """Forget what killed attempts put into the workspace: nobody has seen it, and its content is free then."""
 
     def work(tx: Writing) -> None:
         tx.drop(tx.abandoned())
 
-    if any(runtime.store.read(lambda look: look.abandoned())):
-        runtime.store.write(work)
+    if any(home.store.read(lambda look: look.abandoned())):
+        home.store.write(work)
 
 
 def _abandoned(look: Reading) -> set[str]:
     """The blobs that only such ones need."""
     found = look.abandoned_artifacts()
     keys = {key for key, _ in found}
-    return {name for _, name in found if look.runs_of_blob(name) == {0} and set(look.artifacts_of_blob(name)) <= keys}
+    return {name for _, name in found if not look.chains_of_blob(name) and set(look.artifacts_of_blob(name)) <= keys}
 
 
 def _referred(look: Reading, first: str) -> set[str]:
@@ -77,15 +253,15 @@ def _referred(look: Reading, first: str) -> set[str]:
     return look.blobs_between(first, first + "~")
 
 
-def _work_folders(runtime: Runtime) -> list[Path]:
+def _work_folders(home: Home) -> list[Path]:
     """Work folders of runs that are finished or gone. A run is in the store before its folder is made."""
     try:
-        with os.scandir(tenant_folder(runtime) / "work") as found:
+        with os.scandir(tenant_folder(home) / "work") as found:
             names = sorted(entry.name for entry in found)
     except FileNotFoundError:
         return []
-    over = runtime.store.read(lambda look: [name for name in names if _is_over(look, name)])
-    return [tenant_folder(runtime) / "work" / name for name in over]
+    over = home.store.read(lambda look: [name for name in names if _is_over(look, name)])
+    return [tenant_folder(home) / "work" / name for name in over]
 
 
 def _is_over(look: Reading, run_id: str) -> bool:
@@ -93,21 +269,21 @@ def _is_over(look: Reading, run_id: str) -> bool:
     return row is None or row.status in FINISHED or row.seal in COPIES
 
 
-def clear(runtime: Runtime, litter: Litter) -> Cleared:
+def clear(home: Home, litter: Litter) -> Cleared:
     """Empty the trash of what has been there for its time, and fill it with what nobody needs now."""
-    trash = Trash(runtime.blobs)
+    trash = home.blobs.trash()
 
     def is_needed(name: str) -> bool:
-        return bool(runtime.store.read(lambda look: look.runs_of_blob(name)))
+        return bool(home.store.read(lambda look: look.chains_of_blob(name) or look.artifacts_of_blob(name)))
 
     troubles = [_remove(path) for path in litter.files]
-    silent = silent_owner(runtime, trash.grace_seconds)
+    silent = silent_owner(home, trash.grace_seconds)
     if silent:
         troubles.append(f"no blob was removed: {silent} holds a run and has been silent; it may yet go on")
         return Cleared(files=troubles.count(""), troubles=tuple(filter(None, troubles)))
     emptied = [blob for blob in litter.trash if trash.remove(blob, is_needed)]
     if emptied:
-        runtime.store.write(lambda tx: tx.forget_stored([blob.name for blob in emptied]))
+        home.store.write(lambda tx: tx.forget_stored([blob.name for blob in emptied]))
     restored = sum(is_needed(blob.name) for blob in litter.trash)
     thrown = [blob for blob in litter.blobs if trash.throw(blob.name, is_needed)]
     return Cleared(tuple(thrown), tuple(emptied), restored, troubles.count(""), tuple(filter(None, troubles)))
@@ -128,19 +304,19 @@ def _remove_file(path: Path) -> str:
     return ""
 
 
-def silent_owner(runtime: Runtime, seconds: float) -> str:
+def silent_owner(home: Home, seconds: float) -> str:
     """An owner of a run that may live and has not been heard of for so long; empty when there is none.
 
     Between storing a blob and committing its reference a process may be stopped for hours. It sends no sign of life
     meanwhile, and what it relies on must not go.
     """
-    now = runtime.clock.boot()
-    for beat in runtime.store.read(lambda look: look.holders()):
-        if now - beat.boot_us > seconds * 1_000_000 and may_live(runtime, beat):
+    now = home.clock.boot()
+    for beat in home.store.read(lambda look: look.holders()):
+        if now - beat.boot_us > seconds * 1_000_000 and may_live(home, beat):
             return str(beat.process)
     return ""
 
 
-def may_live(runtime: Runtime, beat: Beat) -> bool:
+def may_live(home: Home, beat: Beat) -> bool:
     """Whether a process is not known to be dead. Nobody outlives a boot."""
-    return beat.process.boot_id == runtime.process.boot_id and is_alive(beat.process, runtime.process) is not False
+    return beat.process.boot_id == home.process.boot_id and is_alive(beat.process, home.process) is not False

@@ -3,36 +3,70 @@
 An unfinished run, its family and what they need are never touched, nor is any handoff, nor the newest version of an
 artifact. What is chosen is decided by the pure rules of `care/gc/rule.py`; how runs go is `runs.py`, how old
 versions of artifacts go is `artifacts.py`, how blobs and files go is `blobs.py`.
+
+One at a time: what removes blobs of a tenant, and what must find all of them.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import math
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.care.gc import artifacts as old_versions
 from outlast.care.gc import blobs as litter
 from outlast.care.gc import runs as removal
-from outlast.care.gc.alone import alone
-from outlast.care.gc.artifacts import SweptVersion
-from outlast.care.gc.mentions import Mentions
-from outlast.care.gc.rule import REASONS, Choice, Family, Kin, Rule, choose
+from outlast.care.gc.artifacts import SweptVersion, VersionChoice, VersionRule
+from outlast.care.gc.blobs import Mentions
+from outlast.care.gc.rule import REASONS, Choice, Family, SweepRule, choose
 from outlast.care.gc.runs import Progress
-from outlast.care.gc.version_rule import VersionChoice, VersionRule
 from outlast.clock import moment
-from outlast.errors import IntegrityBroken, Invalid
+from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed
 from outlast.runs.claim import holder_of
 from outlast.runs.run import STATUSES
-from outlast.store.contract import Reading, Weight
-from outlast.store.contract.artifacts import Counted
-from outlast.store.contract.pages import below
+from outlast.store.contract import Kin, Reading, Weight, below, every_row
+from outlast.store.contract.workspace import ArtifactCounts
+from outlast.values.private import open_file
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+
+
+FILE = "gc.lock"
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """No gc meanwhile in a tenant's folder: the lock goes with the process that holds it. Raises GcRunning."""
+    path = folder / FILE
+    try:
+        handle = open_file(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        why = error.strerror or str(error)
+        refused = HomeReadOnly if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StoreFailed
+        raise refused(str(path), why) from error
+    try:
+        _lock(handle, str(folder))
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise GcRunning(folder) from error
+
 
 ENTRY_BYTES, RUN_BYTES = 80, 300  # what rows cost beside their content, about
 _PAGE = 1000
@@ -101,7 +135,7 @@ class Planned:
 
 
 def sweep(
-    runtime: Runtime,
+    caller: Caller,
     *,
     older_than: float | None = None,
     keep: int | None = None,
@@ -120,101 +154,95 @@ def sweep(
     versions of artifacts that nothing needs go too, by age and count. Raises GcRunning.
     """
     rule = _rule(older_than, keep, max_bytes, scope)
-    versions = _version_rule(runtime, rule, keep) if artifacts else VersionRule()
+    versions = _version_rule(caller.home, rule, keep) if artifacts else VersionRule()
     if batch < 1:
         raise Invalid(detail=f"batch is {batch}; give 1 or more")
     if dry_run:
-        return _foreseen(runtime, rule, versions)
-    with alone(removal.tenant_folder(runtime)):
-        return _swept(runtime, rule, versions, batch, vacuum, progress)
+        return _foreseen(caller, rule, versions)
+    with alone(removal.tenant_folder(caller.home)):
+        return _swept(caller, rule, versions, batch, vacuum, progress)
 
 
-def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, scope: str | None) -> Rule:
+def _rule(older_than: float | None, keep: int | None, max_bytes: int | None, scope: str | None) -> SweepRule:
     for name, value in (("older_than", older_than), ("keep", keep), ("max_bytes", max_bytes)):
         if value is not None and not 0 <= value < math.inf:
             raise Invalid(detail=f"{name} is {value}; give 0 or more")
-    return Rule(None if older_than is None else int(older_than * 1_000_000), keep, max_bytes, scope)
+    return SweepRule(None if older_than is None else int(older_than * 1_000_000), keep, max_bytes, scope)
 
 
-def _version_rule(runtime: Runtime, rule: Rule, keep: int | None) -> VersionRule:
-    before = None if rule.older_than_us is None else runtime.clock.now() - rule.older_than_us
+def _version_rule(home: Home, rule: SweepRule, keep: int | None) -> VersionRule:
+    before = None if rule.older_than_us is None else home.clock.now() - rule.older_than_us
     return VersionRule(before, keep, rule.scope)
 
 
 # -- deciding ----------------------------------------------------------------------------------------
 
 
-def plan(runtime: Runtime, rule: Rule, versions: VersionRule | None = None) -> Planned:
+def plan(caller: Caller, rule: SweepRule, versions: VersionRule | None = None) -> Planned:
     """Decide and weigh what goes."""
-    old, mentions = old_versions.plan(runtime, versions or VersionRule())
-    choice, needed = runtime.store.read(partial(_choose, runtime=runtime, rule=rule))
-    weighed = _Weighing(runtime)
-    choice = _fit(runtime, choice, rule, weighed)
-    there = frozenset(name for name in needed if runtime.blobs.has(name))
-    handoffs, artifacts, records = runtime.store.read(_counted)
+    old, mentions = old_versions.plan(caller.home, versions or VersionRule())
+    choice, needed = caller.home.store.read(partial(_choose, caller=caller, rule=rule))
+    weighed = _Weighing(caller.home)
+    choice = _fit(caller.home, choice, rule, weighed)
+    there = frozenset(name for name in needed if caller.home.blobs.has(name))
+    handoffs, artifacts, records = caller.home.store.read(_counted)
     seen = artifacts.artifacts - artifacts.pending
     freed = frozenset(weighed.freed)
     return Planned(choice, weighed.weights, weighed.sizes, freed, there, handoffs, seen, records, old, mentions)
 
 
-def _counted(look: Reading) -> tuple[int, Counted, int]:
+def _counted(look: Reading) -> tuple[int, ArtifactCounts, int]:
     return sum(look.count_anchors().values()), look.count_artifacts(), look.count_records().records
 
 
-def _choose(look: Reading, runtime: Runtime, rule: Rule) -> tuple[Choice, set[str]]:
+def _choose(look: Reading, caller: Caller, rule: SweepRule) -> tuple[Choice, set[str]]:
     """Which families go, and the blobs that unfinished ones need; all seen at one moment.
 
     One moment matters: a parent that changes its status between two looks would be in neither, and its finished
     children would seem to be without it.
     """
     runs = [run for status in STATUSES for run in _of_status(look, status)]
-    choice = choose(runs, rule, runtime.clock.now(), _held(runtime, look, runs))
+    choice = choose(runs, rule, caller.home.clock.now(), _held(caller, look, runs))
     return choice, {name for run in choice.unfinished for name in look.blobs_of(run.key)}
 
 
 def _of_status(look: Reading, status: str) -> Iterator[Kin]:
-    before = 0
-    while page := look.kin_of_status(status, _PAGE, before):
-        yield from page
-        before = below(page[-1].key)
+    return every_row(lambda before: look.kin_of_status(status, _PAGE, before), lambda run: below(run.key))
 
 
-def _held(runtime: Runtime, look: Reading, runs: Sequence[Kin]) -> frozenset[str]:
+def _held(caller: Caller, look: Reading, runs: Sequence[Kin]) -> frozenset[str]:
     maybe = [(run.id, look.lease_of(run.id)) for run in runs if run.holder is not None]
-    return frozenset(run_id for run_id, lease in maybe if lease and holder_of(runtime, look, run_id, lease))
+    return frozenset(run_id for run_id, lease in maybe if lease and holder_of(caller, look, run_id, lease))
 
 
 class _Weighing:
     """What families take up, one after the other: a blob counts where its last reference goes."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, home: Home) -> None:
+        self._home = home
         self.weights: dict[int, Weight] = {}
         self.sizes: dict[int, int] = {}
         self.freed: set[str] = set()
 
     def add(self, family: Family) -> int:
-        return sum(self._runtime.store.read(partial(self._add, run=run)) for run in family.members)
+        return sum(self._home.store.read(partial(self._add, run=run)) for run in family.members)
 
     def _add(self, look: Reading, run: Kin) -> int:
         weight = self.weights[run.key] = look.weight_of(run.key)
-        freed = {name for name in look.blobs_of(run.key) if look.runs_of_blob(name) <= self.weights.keys()}
+        freed = {name for name in look.blobs_of(run.key) if self._is_free(look, name)}
         self.freed |= freed
         size = weight.entry_bytes + weight.row_bytes + weight.entries * ENTRY_BYTES + RUN_BYTES
-        self.sizes[run.key] = size + sum(_size_of(self._runtime, name) for name in freed)
+        self.sizes[run.key] = size + sum(self._home.blobs.size_of(name) for name in freed)
         return self.sizes[run.key]
 
-
-def _size_of(runtime: Runtime, name: str) -> int:
-    try:
-        return runtime.blobs.path(name).stat().st_size
-    except OSError:
-        return 0  # missing or in the trash: it gives nothing back
+    def _is_free(self, look: Reading, name: str) -> bool:
+        """Whether only runs that go need a blob."""
+        return look.chains_of_blob(name) <= self.weights.keys() and not look.artifacts_of_blob(name)
 
 
-def _fit(runtime: Runtime, choice: Choice, rule: Rule, weighed: _Weighing) -> Choice:
+def _fit(home: Home, choice: Choice, rule: SweepRule, weighed: _Weighing) -> Choice:
     """Weigh what goes; with a size, only the oldest until the rest fits."""
-    size = _data_bytes(runtime) if rule.max_bytes is not None else 0
+    size = _data_bytes(home) if rule.max_bytes is not None else 0
     going, kept = [], choice.kept.copy()
     for family in choice.going:
         if rule.max_bytes is not None and size <= rule.max_bytes:
@@ -225,67 +253,69 @@ def _fit(runtime: Runtime, choice: Choice, rule: Rule, weighed: _Weighing) -> Ch
     return replace(choice, going=tuple(going), kept=kept)
 
 
-def _data_bytes(runtime: Runtime) -> int:
+def _data_bytes(home: Home) -> int:
     """The tenant's records and blobs, without free pages and without what nobody refers to."""
-    room, found = runtime.store.room(), litter.find_litter(runtime)
+    room, found = home.store.room(), litter.find_litter(home)
     return room.size_bytes - room.free_bytes + found.blob_bytes - sum(blob.size_bytes for blob in found.blobs)
 
 
 # -- doing -------------------------------------------------------------------------------------------
 
 
-def _foreseen(runtime: Runtime, rule: Rule, versions: VersionRule) -> Swept:
+def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     """What would go."""
-    size, planned = _disk_bytes(runtime), plan(runtime, rule, versions)
-    found = litter.find_litter(runtime, planned.freed)
+    size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
+    found = litter.find_litter(caller.home, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
     cleared = litter.Cleared(found.blobs, old, files=len(found.files))
-    left = runtime.store.read(lambda look: len(look.unswept()))
-    return _report(runtime, planned, cleared, dry_run=True, unswept=left, size_before=size)
+    left = caller.home.store.read(lambda look: len(look.unswept()))
+    return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
 
 
-def _swept(runtime: Runtime, rule: Rule, versions: VersionRule, batch: int, vacuum: bool, progress: Progress) -> Swept:
-    size = _disk_bytes(runtime)
-    left = runtime.store.read(lambda look: look.unswept())
-    troubles = removal.finish(runtime, left) if left else []
-    litter.drop_abandoned(runtime)
-    planned = plan(runtime, rule, versions)
+def _swept(
+    caller: Caller, rule: SweepRule, versions: VersionRule, batch: int, vacuum: bool, progress: Progress
+) -> Swept:
+    size = _disk_bytes(caller.home)
+    left = caller.home.store.read(lambda look: look.unswept())
+    troubles = removal.finish(caller.home, left) if left else []
+    litter.drop_abandoned(caller.home)
+    planned = plan(caller, rule, versions)
     assert planned.versions is not None
     assert planned.mentions is not None
-    removed, still = old_versions.remove(runtime, planned.versions, planned.mentions)
-    gone, more = removal.remove_runs(runtime, planned.runs, planned.weights, batch, progress)
-    cleared = litter.clear(runtime, litter.find_litter(runtime))
+    removed, still = old_versions.remove(caller, planned.versions, planned.mentions)
+    gone, more = removal.remove_runs(caller, planned.runs, planned.weights, batch, progress)
+    cleared = litter.clear(caller.home, litter.find_litter(caller.home))
     troubles += [*still, *more, *cleared.troubles]
     stayed = [run.id for run in planned.runs if run.id not in gone]
     if stayed:
         troubles.append(f"{len(stayed)} runs changed meanwhile and stay: {', '.join(stayed[:5])}")
     for name in planned.needed:
-        if not runtime.blobs.has(name):
+        if not caller.home.blobs.has(name):
             raise IntegrityBroken(f"blob {name[:12]}", "an unfinished run needs it, and it is gone after this gc")
-    refusal = _vacuum(runtime) if vacuum else ""
-    report = _report(runtime, planned, cleared, dry_run=False, unswept=len(left), size_before=size)
+    refusal = _vacuum(caller.home) if vacuum else ""
+    report = _report(caller.home, planned, cleared, dry_run=False, unswept=len(left), size_before=size)
     runs = tuple(run for run in report.runs if run.id in gone)
     vacuumed = vacuum and not refusal
     report = replace(report, artifacts=tuple(removed))
     return replace(report, runs=runs, vacuumed=vacuumed, troubles=tuple(filter(None, [*troubles, refusal])))
 
 
-def _vacuum(runtime: Runtime) -> str:
+def _vacuum(home: Home) -> str:
     """Give free pages back to the disk, unless somebody is at work; then, why not."""
-    holders = runtime.store.read(lambda look: look.holders())
-    if runtime.live or any(litter.may_live(runtime, beat) for beat in holders):
+    holders = home.store.read(lambda look: look.holders())
+    if home.held.executing or any(litter.may_live(home, beat) for beat in holders):
         return "the database was not vacuumed: runs are being executed now; try again when none is"
-    runtime.store.vacuum()
+    home.store.vacuum()
     return ""
 
 
-def _disk_bytes(runtime: Runtime) -> int:
-    found = litter.find_litter(runtime)
-    return runtime.store.room().size_bytes + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
+def _disk_bytes(home: Home) -> int:
+    found = litter.find_litter(home)
+    return home.store.room().size_bytes + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
 
 
 def _report(
-    runtime: Runtime, planned: Planned, cleared: litter.Cleared, *, dry_run: bool, unswept: int, size_before: int
+    home: Home, planned: Planned, cleared: litter.Cleared, *, dry_run: bool, unswept: int, size_before: int
 ) -> Swept:
     runs = (SweptRun(run.id, run.flow, run.task, run.status, moment(run.ended_at), planned.sizes[run.key])
             for run in planned.runs)  # fmt: skip
@@ -301,8 +331,8 @@ def _report(
         files=cleared.files,
         unswept=unswept,
         size_before=size_before,
-        size_after=size_before if dry_run else _disk_bytes(runtime),
-        free_bytes=runtime.store.room().free_bytes,
+        size_after=size_before if dry_run else _disk_bytes(home),
+        free_bytes=home.store.room().free_bytes,
         vacuumed=False,
         troubles=cleared.troubles,
         proof=tuple(_proof(planned)),

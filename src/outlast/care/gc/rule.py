@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from outlast.runs.run import FINISHED
+from outlast.store.contract import Kin
 from outlast.store.contract.damaged import damage_of
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import dataclass
 
 COPIES = ("copy", "testimony")  # nobody may continue these here, whatever their status says
 
@@ -31,30 +32,8 @@ REASONS = {
 }
 
 
-class Kin(NamedTuple):
-    """What the rules look at in a run."""
-
-    key: int
-    id: str
-    scope: str
-    flow: str
-    task: str
-    status: str
-    parent: str
-    ended_at: int
-    seal: str
-    holder: str | None
-    head: int | None  # None when its lease row is missing
-    identity: str = ""  # of its flow, in every place
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody may ever continue it here."""
-        return self.status in FINISHED or self.seal in COPIES
-
-
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SweepRule:
     """What is asked for; None asks for nothing."""
 
     older_than_us: int | None = None
@@ -91,6 +70,11 @@ class Choice:
     unfinished: tuple[Kin, ...] = ()
 
 
+def is_over(run: Kin) -> bool:
+    """Whether nobody may ever continue it here."""
+    return run.status in FINISHED or run.seal in COPIES
+
+
 def families(runs: Iterable[Kin]) -> list[Family]:
     """Runs grouped with their parents and children. A parent that is not here any more has no say."""
     by_id = {run.id: run for run in runs}
@@ -120,7 +104,7 @@ def _tops(by_id: dict[str, Kin]) -> dict[str, str]:
     return top
 
 
-def choose(runs: Iterable[Kin], rule: Rule, now: int, held: frozenset[str] = frozenset()) -> Choice:
+def choose(runs: Iterable[Kin], rule: SweepRule, now: int, held: frozenset[str] = frozenset()) -> Choice:
     """Which families go by age and count. `held` are ids of runs that a live worker holds."""
     kept: Counter[str] = Counter()
     free: list[Family] = []
@@ -129,7 +113,7 @@ def choose(runs: Iterable[Kin], rule: Rule, now: int, held: frozenset[str] = fro
         reason = _standing(family, rule, held)
         if reason == "family":
             needed += family.members
-            unfinished = sum(not member.over for member in family.members)
+            unfinished = sum(not is_over(member) for member in family.members)
             kept += Counter({"unfinished": unfinished, "family": len(family.members) - unfinished})
         elif reason:
             kept[reason] += len(family.members)
@@ -145,9 +129,9 @@ def choose(runs: Iterable[Kin], rule: Rule, now: int, held: frozenset[str] = fro
     return Choice(tuple(going), kept, tuple(needed))
 
 
-def _standing(family: Family, rule: Rule, held: frozenset[str]) -> str:
+def _standing(family: Family, rule: SweepRule, held: frozenset[str]) -> str:
     """Why a family stays whatever the rules; empty when they decide."""
-    if not all(member.over for member in family.members):
+    if not all(is_over(member) for member in family.members):
         return "family"
     if any(member.id in held for member in family.members):
         return "held"
@@ -158,7 +142,7 @@ def _standing(family: Family, rule: Rule, held: frozenset[str]) -> str:
     return "" if rule.given else "no_rule"
 
 
-def _by_rules(free: list[Family], rule: Rule, now: int) -> Iterable[tuple[Family, str]]:
+def _by_rules(free: list[Family], rule: SweepRule, now: int) -> Iterable[tuple[Family, str]]:
     """Each family with why it stays; count is by scope and flow, the newest first."""
     cutoff = now - (rule.older_than_us or 0)
     free = sorted(free, key=lambda family: (*_flow_of(family), -family.ended_at, -family.root.key))

@@ -20,17 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast import failpoints
-from outlast.care.gc.rule import COPIES, Kin
-from outlast.clock import moment
-from outlast.errors import RunRemoved
+from outlast.care.gc.rule import COPIES
 from outlast.runs.claim import holder_of
 from outlast.runs.run import FINISHED
-from outlast.store.contract import Kept, Reading, Slice, Weight, Writing
+from outlast.store.contract import KeptOutcome, Kin, Reading, Slice, Weight, Writing
 from outlast.values.codec import decode
 from outlast.values.digest import digest
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 SLICE_ROWS = 2000  # of one transaction; with the bytes, this keeps it well under 50 ms
 SLICE_BYTES = 4 << 20
@@ -39,16 +38,16 @@ Progress = Callable[[int, int], None]  # runs removed so far, and in all
 
 
 def remove_runs(
-    runtime: Runtime, runs: Sequence[Kin], weights: Mapping[int, Weight], batch: int, progress: Progress
+    caller: Caller, runs: Sequence[Kin], weights: Mapping[int, Weight], batch: int, progress: Progress
 ) -> tuple[set[str], list[str]]:
     """Remove runs in this order. Gives the ids that went, and what could not be removed of their folders."""
     going, gone, troubles = {run.id for run in runs}, set[str](), list[str]()
     for some in _batches(runs, weights, batch):
         for run in some:
-            _trim_waits(runtime, run, weights[run.key].waits)
-        buried = runtime.store.write(partial(_bury, runtime=runtime, runs=some, going=going))
+            _trim_waits(caller, run, weights[run.key].waits)
+        buried = caller.home.store.write(partial(_bury, caller=caller, runs=some, going=going))
         gone |= {run_id for _, run_id in buried}
-        troubles += finish(runtime, buried)
+        troubles += finish(caller.home, buried)
         progress(len(gone), len(runs))
     return gone, troubles
 
@@ -68,28 +67,28 @@ def _batches(runs: Iterable[Kin], weights: Mapping[int, Weight], most: int) -> I
         yield some
 
 
-def _trim_waits(runtime: Runtime, run: Kin, waits: int) -> None:
+def _trim_waits(caller: Caller, run: Kin, waits: int) -> None:
     for _ in range(waits // SLICE_ROWS):
-        runtime.store.write(lambda tx: tx.remove_waits(run.key, SLICE_ROWS) if _may_go(runtime, tx, run) else None)
+        caller.home.store.write(lambda tx: tx.remove_waits(run.key, SLICE_ROWS) if _may_go(caller, tx, run) else None)
 
 
-def _bury(tx: Writing, runtime: Runtime, runs: Sequence[Kin], going: set[str]) -> list[tuple[int, str]]:
+def _bury(tx: Writing, caller: Caller, runs: Sequence[Kin], going: set[str]) -> list[tuple[int, str]]:
     """Put tombstones in the places of runs that may still go, now that nobody can write but us."""
     buried = []
     for run in runs:
-        if _may_go(runtime, tx, run) and _family(tx, run) <= going:
-            tx.bury(run.key, run.id, runtime.clock.now(), runtime.actor, _kept(tx, run))
+        if _may_go(caller, tx, run) and _family(tx, run) <= going:
+            tx.bury(run.key, run.id, caller.home.clock.now(), caller.actor, _kept(tx, run))
             buried.append((run.key, run.id))
     return buried
 
 
-def _kept(look: Reading, run: Kin) -> Kept:
+def _kept(look: Reading, run: Kin) -> KeptOutcome:
     """What makes a named task happen once when its run is gone. A copy says nothing about what happened here."""
     row = look.run_by_id(run.id)
     assert row is not None
     declined = row.status == "aborted" and decode(row.error or "{}").get("type") == "declined"
     lived_here = row.named if row.seal not in COPIES else 0
-    return Kept(lived_here, digest((row.result or "").encode()), '{"type":"declined"}' if declined else None)
+    return KeptOutcome(lived_here, digest((row.result or "").encode()), '{"type":"declined"}' if declined else None)
 
 
 def _family(look: Reading, run: Kin) -> set[str]:
@@ -98,22 +97,22 @@ def _family(look: Reading, run: Kin) -> set[str]:
     return {child.id for child in look.children_of(run.id)} | ({parent.id} if parent else set())
 
 
-def _may_go(runtime: Runtime, look: Reading, run: Kin) -> bool:
+def _may_go(caller: Caller, look: Reading, run: Kin) -> bool:
     row, lease = look.run_by_id(run.id), look.lease_of(run.id)
     if row is None or lease is None or row.key != run.key:
         return False
-    if look.unproven_row("runs", row.key) or look.unproven_row("leases", lease.key):  # it may not be over at all
+    if look.unproven_row("runs", row.key) or look.unproven_row("chains", lease.key):  # it may not be over at all
         return False
-    return (row.status in FINISHED or row.seal in COPIES) and not holder_of(runtime, look, run.id, lease)
+    return (row.status in FINISHED or row.seal in COPIES) and not holder_of(caller, look, run.id, lease)
 
 
-def finish(runtime: Runtime, buried: Sequence[tuple[int, str]]) -> list[str]:
+def finish(home: Home, buried: Sequence[tuple[int, str]]) -> list[str]:
     """Remove everything that is left of buried runs; what could not be removed, in words."""
-    troubles = [remove_folder(folder) for _, run_id in buried for folder in folders_of(runtime, run_id)]
+    troubles = [remove_folder(folder) for _, run_id in buried for folder in folders_of(home, run_id)]
     if failpoints.armed:
         failpoints.armed("sweep.folders")
-    for pieces in _together(_slices(runtime, [key for key, _ in buried])):
-        runtime.store.write(partial(_remove_slices, pieces=pieces))
+    for pieces in _together(_slices(home, [key for key, _ in buried])):
+        home.store.write(partial(_remove_slices, pieces=pieces))
     return [trouble for trouble in troubles if trouble]
 
 
@@ -122,12 +121,12 @@ def _remove_slices(tx: Writing, pieces: Sequence[Slice]) -> None:
         tx.remove_slice(piece)
 
 
-def _slices(runtime: Runtime, keys: Iterable[int]) -> Iterator[tuple[Slice, int, int]]:
+def _slices(home: Home, keys: Iterable[int]) -> Iterator[tuple[Slice, int, int]]:
     """The journals of runs, cut into slices, each with its rows and bytes."""
     for key in keys:
         after, whole = 0, False
         while not whole:
-            sizes = runtime.store.read(partial(_entry_sizes, key=key, after=after))
+            sizes = home.store.read(partial(_entry_sizes, key=key, after=after))
             rows, size = _fitting([size for _, size in sizes])
             whole = rows == len(sizes) < SLICE_ROWS
             upto = sizes[rows - 1][0] if rows else after
@@ -163,26 +162,19 @@ def _together(slices: Iterable[tuple[Slice, int, int]]) -> Iterator[list[Slice]]
         yield some
 
 
-def refuse_removed(runtime: Runtime, prefix: str) -> None:
-    """Raises RunRemoved when the run that is asked for was there once."""
-    for stone in runtime.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
-        at = f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC"
-        raise RunRemoved(stone.id, stone.status, stone.removed_by, at)
-
-
 # -- folders -----------------------------------------------------------------------------------------
 
 
-def folders_of(runtime: Runtime, run_id: str) -> list[Path]:
+def folders_of(home: Home, run_id: str) -> list[Path]:
     """What a run has on disk besides the database: its mirror for people, and its work files."""
     if run_id != Path(run_id).name or run_id in ("", ".", ".."):  # an id from elsewhere must not lead out of here
         return []
-    mirror = runtime.home if runtime.tenant == "default" else tenant_folder(runtime)
-    return [mirror / "runs" / run_id, tenant_folder(runtime) / "work" / run_id]
+    mirror = home.path if home.tenant == "default" else tenant_folder(home)
+    return [mirror / "runs" / run_id, tenant_folder(home) / "work" / run_id]
 
 
-def tenant_folder(runtime: Runtime) -> Path:
-    return runtime.home / runtime.tenant
+def tenant_folder(home: Home) -> Path:
+    return home.path / home.tenant
 
 
 def remove_folder(path: Path) -> str:

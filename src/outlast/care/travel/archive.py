@@ -26,7 +26,7 @@ from outlast.ledger.journal import Row
 from outlast.store.contract import InterruptRow, Reading, RunRow
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
 
 T = TypeVar("T")
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ Ref = tuple[int, str]  # an entry and a blob that it refers to
 Started = tuple[str, str, int]  # the operation_id of a call that started it, a print of what was asked, when
 
 
-class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ArchiveMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One file in the archive."""
 
     name: str
@@ -89,7 +89,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["move", "copy"]
     run_id: str
     runs: list[Packed]
-    members: list[Member]
+    members: list[ArchiveMember]
 
 
 class PackedAnchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,7 +108,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     format: str
     handoff: PackedAnchor
-    members: list[Member]
+    members: list[ArchiveMember]
 
 
 class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +119,7 @@ class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: str  # where it was
     made_at: int
     tenants: list[str]
-    members: list[Member]
+    members: list[ArchiveMember]
     damaged: list[tuple[str, str]]  # what was not what it should be, and is in here as it was
     left_out: list[tuple[str, str]]  # what could not be taken, and why
 
@@ -156,7 +156,7 @@ BACKUP = Format(
 FORMATS: tuple[Format[Manifest] | Format[Bundle] | Format[Backup], ...] = (RUN, HANDOFF, BACKUP)
 
 
-class Wait(NamedTuple):
+class ArchivedInterrupt(NamedTuple):
     """An interrupt without the keys that only its home knows."""
 
     id: str
@@ -173,7 +173,7 @@ class Wait(NamedTuple):
     reason: str
 
     @classmethod
-    def of(cls, row: InterruptRow) -> Wait:
+    def of(cls, row: InterruptRow) -> ArchivedInterrupt:
         return cls(row.id, *row[3:14])
 
     def as_row(self, run_id: str) -> InterruptRow:
@@ -199,7 +199,7 @@ class Packer:
 
     def __init__(self, file: BinaryIO) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
-        self._members: list[Member] = []
+        self._members: list[ArchiveMember] = []
 
     def add(self, name: str, pieces: Iterable[bytes]) -> str:
         """One member, and the digest of it. It is written as it comes and never held whole."""
@@ -211,10 +211,10 @@ class Packer:
                 found.update(piece)
                 size += len(piece)
                 member.write(piece)
-        self._members.append(Member(name, size, found.hexdigest()))
+        self._members.append(ArchiveMember(name, size, found.hexdigest()))
         return found.hexdigest()
 
-    def listed(self) -> list[Member]:
+    def listed(self) -> list[ArchiveMember]:
         """The members so far, for the manifest."""
         return list(self._members)
 
@@ -232,14 +232,14 @@ class Packer:
         self._zip.close()
 
 
-def pages(runtime: Runtime, key: int, head: int) -> Iterator[Row]:
+def pages(home: Home, key: int, head: int) -> Iterator[Row]:
     """The journal under a key up to its head, a page at a time: no read holds the store up."""
     after = 0
 
     def look(reading: Reading) -> list[Row]:
         return reading.journal_of(key, after, min(PAGE, head - after))
 
-    while after < head and (page := runtime.store.read(look)):
+    while after < head and (page := home.store.read(look)):
         yield from page
         after = page[-1].seq
 

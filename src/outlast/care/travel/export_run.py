@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from outlast.care.travel import archive, outgoing
-from outlast.care.travel.archive import Manifest, Packer, Ref, Request, Started, Wait
+from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, check, genesis
-from outlast.runs.artifact_saves import refs_saved
 from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
+from outlast.runs.journal import standing_digest
 from outlast.runs.run import FINISHED
-from outlast.runs.standing import standing_digest
+from outlast.runs.saves import refs_saved
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 SHOWN = 5  # of what cannot travel; that there is more is said
 
@@ -44,40 +46,40 @@ class Exported:
     children: tuple[str, ...]
 
 
-class Standing(NamedTuple):
+class RunSnapshot(NamedTuple):
     """A run at one moment. Its journal up to the head never changes, so it is read later, page by page."""
 
     run: RunRow
     lease: LeaseRow
-    waits: list[Wait]
+    waits: list[ArchivedInterrupt]
     requests: list[Request]
     operations: list[Started]
 
 
-def export_run(runtime: Runtime, run_id: str, path: Path, *, move: bool, force: bool = False) -> Exported:
+def export_run(caller: Caller, run_id: str, path: Path, *, move: bool, force: bool = False) -> Exported:
     """Write a run and its children into one file. With `move` it cannot go on here any more.
 
     Raises RunHeld and Refused (of a move, when it has what cannot travel yet), RunSealed, IntegrityBroken when its
     records are not what was stored, Conflict when there is another file of that name.
     """
-    root = runtime.row(run_id)
+    root = run_row(caller.home, run_id)
     target = outgoing.target(path, outgoing.file_name(root.flow.rpartition(":")[2], root.id, "run"))
-    outgoing.refuse_to_replace(target, force, lambda there: _is_ours(runtime, root, there))
+    outgoing.refuse_to_replace(target, force, lambda there: _is_ours(caller.home, root, there))
 
-    def fill(file: BinaryIO) -> tuple[list[Standing], int]:
+    def fill(file: BinaryIO) -> tuple[list[RunSnapshot], int]:
         if move:  # only now: a folder that cannot be written stops it before the run is sealed
-            _seal(runtime, root.id)
-        found = _family_standing(runtime, root.id)
-        return found, _write(runtime, file, found, move)
+            _seal(caller, root.id)
+        found = _family_standing(caller, root.id)
+        return found, _write(caller.home, file, found, move)
 
     (found, blobs), written = outgoing.write_whole(target, fill)
     entries, children = sum(one.lease.head for one in found), tuple(one.run.id for one in found[1:])
     return Exported(str(target), root.id, entries, blobs, written.size, written.digest, move, children)
 
 
-def _is_ours(runtime: Runtime, run: RunRow, target: Path) -> bool:
+def _is_ours(home: Home, run: RunRow, target: Path) -> bool:
     """Whether the file is an earlier export of this run as it is now."""
-    lease = runtime.store.read(lambda look: look.lease_of(run.id))
+    lease = home.store.read(lambda look: look.lease_of(run.id))
     try:
         with archive.opened(target, archive.RUN) as there:
             first = there.manifest.runs[0]
@@ -100,24 +102,24 @@ def _family(look: Reading, run_id: str) -> list[RunRow]:
     return found
 
 
-def _seal(runtime: Runtime, run_id: str) -> None:
+def _seal(caller: Caller, run_id: str) -> None:
     """Nobody continues the run or its children here from now on. What could not be written whole is not sealed."""
-    for one in _family_standing(runtime, run_id):
-        _refuse_broken(runtime, one)
+    for one in _family_standing(caller, run_id):
+        _refuse_broken(caller.home, one)
         if one.run.seal != "moved":
-            _refuse_saves(one.run, refs_saved(_rows(runtime, one)))
-        for name in {name for _, name in _refs(runtime, one)}:
-            deque(runtime.blobs.pieces(name), maxlen=0)
-    runtime.store.write(lambda tx: _seal_all(runtime, tx, run_id))
+            _refuse_saves(one.run, refs_saved(_rows(caller.home, one)))
+        for name in {name for _, name in _refs(caller.home, one)}:
+            deque(caller.home.blobs.pieces(name), maxlen=0)
+    caller.home.store.write(lambda tx: _seal_all(caller, tx, run_id))
 
 
-def _seal_all(runtime: Runtime, tx: Writing, run_id: str) -> None:
+def _seal_all(caller: Caller, tx: Writing, run_id: str) -> None:
     family = _family(tx, run_id)
     if family[0].parent:
         raise Invalid(detail=f"run {run_id} is a child; it moves with its parent: export {family[0].parent} --move")
     for run in family:
         if run.seal != "moved":  # else an earlier export was stopped before its file was there
-            _seal_one(runtime, tx, run)
+            _seal_one(caller, tx, run)
 
 
 def _refuse_saves(run: RunRow, refs: list[str]) -> None:
@@ -148,24 +150,24 @@ def _cannot_travel(run: RunRow, what: str, names: list[str]) -> Refused:
     return Refused(detail=f"{why}; finish it here, or take a copy to look at: outlast export {run.id}")
 
 
-def _seal_one(runtime: Runtime, tx: Writing, run: RunRow) -> None:
+def _seal_one(caller: Caller, tx: Writing, run: RunRow) -> None:
     refuse_sealed(run)
     _refuse_rest(tx, run)
     lease, status = _lease(tx, run), "crashed" if run.status == "running" else run.status
-    refuse_held(runtime, tx, run.id, lease)
+    refuse_held(caller, tx, run.id, lease)
     tx.take_lease(lease, None)
-    if lease.holder and lease.holder != runtime.process.id:
-        tx.forget_process(lease.holder)
+    if lease.holder and lease.holder != caller.home.process.id:
+        tx.forget_holder(lease.holder)
     if run.status not in FINISHED:  # the end of a finished one stays its last entry
         hold = Hold(run.key, run.id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-        facts, at = {"by": runtime.actor, "standing": _digest(tx, run._replace(status=status))}, runtime.clock.now()
+        facts, at = {"by": caller.actor, "standing": _digest(tx, run._replace(status=status))}, caller.home.clock.now()
         tx.append(hold, [run_fact("moved", facts, epoch=hold.epoch, at=at, trace_id=run.trace_id)])
     tx.seal_run(run.key, "moved", status)
 
 
 def _digest(look: Reading, run: RunRow) -> str:
     """All that leaves beside the chain, so that nobody can change an answer on the way."""
-    waits = map(Wait.of, look.interrupts_of(run.key))
+    waits = map(ArchivedInterrupt.of, look.interrupts_of(run.key))
     return standing_digest(run, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 
@@ -179,37 +181,37 @@ def _lease(look: Reading, run: RunRow) -> LeaseRow:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def _family_standing(runtime: Runtime, run_id: str) -> list[Standing]:
+def _family_standing(caller: Caller, run_id: str) -> list[RunSnapshot]:
     """All of the family at one moment."""
-    return runtime.store.read(lambda look: [_standing(runtime, look, run) for run in _family(look, run_id)])
+    return caller.home.store.read(lambda look: [_standing(caller, look, run) for run in _family(look, run_id)])
 
 
-def _standing(runtime: Runtime, look: Reading, run: RunRow) -> Standing:
+def _standing(caller: Caller, look: Reading, run: RunRow) -> RunSnapshot:
     lease = _lease(look, run)
-    if run.status == "running" and not holder_of(runtime, look, run.id, lease):
+    if run.status == "running" and not holder_of(caller, look, run.id, lease):
         run = run._replace(status="crashed")  # only here can it be told
-    waits = [Wait.of(row) for row in look.interrupts_of(run.key)]
-    return Standing(run, lease, waits, look.requests_of(run.key), look.operations_of(run.id))
+    waits = [ArchivedInterrupt.of(row) for row in look.interrupts_of(run.key)]
+    return RunSnapshot(run, lease, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 
-def _write(runtime: Runtime, file: BinaryIO, found: list[Standing], move: bool) -> int:
+def _write(home: Home, file: BinaryIO, found: list[RunSnapshot], move: bool) -> int:
     """All members, each checked against what was stored while it is written. How many blobs."""
     blobs: set[str] = set()
     with Packer(file) as packer:
         for one in found:
-            blobs |= _write_run(runtime, packer, one)
+            blobs |= _write_run(home, packer, one)
         for name in sorted(blobs):
-            packer.add(f"blobs/{name}", runtime.blobs.pieces(name))
+            packer.add(f"blobs/{name}", home.blobs.pieces(name))
         runs = [archive.packed(one.run, one.lease.epoch, one.lease.head, one.lease.hash) for one in found]
         kind: Literal["move", "copy"] = "move" if move else "copy"
         packer.seal(Manifest(archive.RUN.name, kind, runs[0].id, runs, packer.listed()))
     return len(blobs)
 
 
-def _write_run(runtime: Runtime, packer: Packer, one: Standing) -> set[str]:
-    run, refs = one.run, _refs(runtime, one)
-    _refuse_broken(runtime, one)
-    packer.add(archive.part(run.id, "journal"), map(archive.line_of_row, _rows(runtime, one)))
+def _write_run(home: Home, packer: Packer, one: RunSnapshot) -> set[str]:
+    run, refs = one.run, _refs(home, one)
+    _refuse_broken(home, one)
+    packer.add(archive.part(run.id, "journal"), map(archive.line_of_row, _rows(home, one)))
     packer.add(archive.part(run.id, "interrupts"), archive.lines(one.waits))
     packer.add(archive.part(run.id, "requests"), archive.lines(one.requests))
     packer.add(archive.part(run.id, "refs"), archive.lines(refs))
@@ -217,20 +219,20 @@ def _write_run(runtime: Runtime, packer: Packer, one: Standing) -> set[str]:
     return {name for _, name in refs}
 
 
-def _refs(runtime: Runtime, one: Standing) -> list[Ref]:
-    return runtime.store.read(lambda look: look.blob_refs_upto(one.run.key, one.lease.head))
+def _refs(home: Home, one: RunSnapshot) -> list[Ref]:
+    return home.store.read(lambda look: look.blob_refs_upto(one.run.key, one.lease.head))
 
 
-def _refuse_broken(runtime: Runtime, one: Standing) -> None:
+def _refuse_broken(home: Home, one: RunSnapshot) -> None:
     """Raises IntegrityBroken, naming the first record that is not what was stored."""
     run, lease = one.run, one.lease
     if identity(run.inputs.encode()) != run.inputs_digest:
         raise IntegrityBroken(f"run {run.id}", "its inputs were changed")
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    broken = check(run.id, start, _rows(runtime, one), lease.head, lease.hash)
+    broken = check(run.id, start, _rows(home, one), lease.head, lease.hash)
     if broken is not None:
         raise broken.as_error()
 
 
-def _rows(runtime: Runtime, one: Standing) -> Iterator[Row]:
-    return archive.pages(runtime, one.run.key, one.lease.head)
+def _rows(home: Home, one: RunSnapshot) -> Iterator[Row]:
+    return archive.pages(home, one.run.key, one.lease.head)

@@ -4,29 +4,120 @@ An export is a copy: the work goes on wherever somebody claims it. An import add
 history that parted from ours is refused. Everything is proven before anything is written; then the blobs are put, which
 nobody sees, and one transaction writes the rest. A claim does not travel: nobody holds it there. And a file proves what
 was written, not that it is true: what it brought is marked (`arrived`), and counts as what somebody says.
+
+Proving that a file holds a whole handoff: its members, its chain, every revision, every reference.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+import msgspec
+
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
-from outlast.care.travel.handoff_proof import JOURNAL, REFS, Arrived, arrived
-from outlast.errors import ArchiveInvalid, HandoffExists, Invalid
+from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import anchor_journal as handoff_records
-from outlast.handoffs.anchor_journal import Record, lease_of
-from outlast.handoffs.find import Asked, not_found
+from outlast.handoffs.anchor_journal import AnchorRecord, lease_of
+from outlast.handoffs.contract import contract_of
+from outlast.handoffs.find import HandoffQuery, not_found
+from outlast.handoffs.handoff import Contract, Handoff
 from outlast.home.place import check_name
-from outlast.ledger.journal import genesis_of_anchor
+from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+
+
+JOURNAL, REFS = "journal.jsonl", "refs.jsonl"
+LARGEST = 1 << 62
+
+
+class ArrivedHandoff(NamedTuple):
+    """A handoff as it was found in the file, proven."""
+
+    packed: PackedAnchor
+    hash: bytes
+    rows: list[Row]
+    record: AnchorRecord
+    refs: list[Ref]
+
+    @property
+    def blobs(self) -> list[str]:
+        return sorted({name for _, name in self.refs})
+
+
+def arrived(file: Archive[Bundle]) -> ArrivedHandoff:
+    """The handoff in the file, all of it read and proven but the content of blobs. Raises ArchiveInvalid."""
+    packed = file.manifest.handoff
+    with file.reading(archive.MANIFEST):
+        _refuse_odd(packed)
+    for name in (JOURNAL, REFS):
+        if name not in file.names:
+            raise file.invalid(name, "it is missing")
+    rows = list(file.lines(JOURNAL, archive.row_of_line))
+    refs = list(file.lines(REFS, msgspec.json.Decoder(Ref).decode))
+    hash_ = bytes.fromhex(packed.hash)
+    with file.reading(JOURNAL):
+        about = (packed.id, packed.scope, packed.anchor)
+        record = handoff_records.read(*about, rows, packed.head, hash_, _refuse_odd_revision)
+    with file.reading(REFS):
+        _refuse_odd_refs(packed, record, refs)
+    one = ArrivedHandoff(packed, hash_, rows, record, refs)
+    for name in sorted(file.names ^ {JOURNAL, REFS, *(BLOBS + name for name in one.blobs)}):
+        raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
+    return one
+
+
+def _refuse_odd(packed: PackedAnchor) -> None:
+    """Raises ValueError for values that no store wrote."""
+    try:
+        check_name("scope", packed.scope)
+        check_name("anchor", packed.anchor)
+    except NameInvalid as error:
+        raise ValueError(str(error)) from error
+    if not _is_id(packed.id) or len(bytes.fromhex(packed.hash)) != 32:
+        raise ValueError(f"{packed.id!r} cannot be the id of a handoff's anchor, or its chain does not end there")
+    if not 0 <= packed.epoch < LARGEST or not 0 < packed.head < LARGEST:
+        raise ValueError(f"{packed.epoch} or {packed.head} is no number that a store has")
+
+
+def _refuse_odd_revision(handoff: Handoff) -> None:
+    """Raises ValueError for a revision that no caller can have stored."""
+    if not _is_id(handoff.id):
+        raise ValueError(f"{handoff.id[:64]!r} cannot be the id of a handoff")
+    for number in (handoff.stored_us, handoff.expires_us, handoff.lint.score):
+        if not 0 <= number < LARGEST:
+            raise ValueError(f"{number} is no number that a store has")
+    try:
+        contract_of(**{each.name: getattr(handoff, each.name) for each in fields(Contract)})
+        _ = handoff.stored_at, handoff.expires_at  # what cannot be shown was never stored
+    except (HandoffInvalid, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    bound = handoff.binding
+    for path in (*bound.files, *bound.environment, *bound.musts, *bound.folders) if bound else ():
+        if not path or "\0" in path or path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"its file {path[:200]!r} leads out of its root")
+
+
+def _refuse_odd_refs(packed: PackedAnchor, record: AnchorRecord, refs: list[Ref]) -> None:
+    for seq, name in refs:
+        if not 0 < seq <= packed.head or len(bytes.fromhex(name)) != 32 or name != name.lower():
+            raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
+    for seq, name in sorted({*record.refs} - {*refs}):
+        raise ValueError(f"blob {name[:64]!r}, which entry {seq} refers to, is not in it")
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.replace("_", "").replace("-", "").isalnum() and len(text) <= 64
+
 
 Change = Literal["added", "continued", "same", "older"]
 
@@ -61,12 +152,12 @@ class BundleArrived:
     replayed: bool  # there was nothing to do: all of it was here already
 
 
-class Standing(NamedTuple):
+class AnchorSnapshot(NamedTuple):
     """An anchor at one moment, its journal read and proven."""
 
     anchor: AnchorRow
     lease: LeaseRow
-    record: Record
+    record: AnchorRecord
     refs: list[Ref]
 
 
@@ -74,37 +165,39 @@ class Standing(NamedTuple):
 
 
 def export_handoff(
-    runtime: Runtime, anchor: str, path: Path, *, scope: str | None = None, force: bool = False
+    caller: Caller, anchor: str, path: Path, *, scope: str | None = None, force: bool = False
 ) -> Bundled:
     """Write an anchor's whole history, and every blob that it refers to, into one file.
 
     Raises HandoffNotFound, IntegrityBroken when a record or a blob is not what was stored, Conflict when there is
     another file of that name.
     """
-    asked = Asked(check_name("scope", scope) if scope is not None else runtime.scope, check_name("anchor", anchor))
-    one = runtime.store.read(lambda look: _standing(look, asked))
+    asked = HandoffQuery(
+        check_name("scope", scope) if scope is not None else caller.scope, check_name("anchor", anchor)
+    )
+    one = caller.home.store.read(lambda look: _standing(look, asked))
     if one is None:
-        raise not_found(runtime, asked)
+        raise not_found(caller.home, asked)
     target = outgoing.target(path, outgoing.file_name(anchor, one.anchor.id, "handoff"))
     outgoing.refuse_to_replace(target, force, lambda there: _is_ours(one, there))
-    blobs, written = outgoing.write_whole(target, lambda file: _write_file(runtime, file, one))
+    blobs, written = outgoing.write_whole(target, lambda file: _write_file(caller.home, file, one))
     newest = one.record.revisions[-1].row
     about = (anchor, asked.scope, newest.id, newest.revision, one.lease.head)
     return Bundled(str(target), *about, blobs, written.size, written.digest)
 
 
-def _standing(look: Reading, asked: Asked) -> Standing | None:
+def _standing(look: Reading, asked: HandoffQuery) -> AnchorSnapshot | None:
     anchor = look.anchor_of(asked.scope, asked.anchor or "")
     if anchor is None:
         return None
     lease = lease_of(look, anchor)
     rows = handoff_records.rows_of(look, anchor)
     record = handoff_records.read(anchor.id, anchor.scope, anchor.anchor, rows, lease.head, lease.hash)
-    kept = [(seq, name) for seq, name in look.blob_refs_upto(-anchor.key, lease.head)]
-    return Standing(anchor, lease, record, sorted({*record.refs, *kept}))
+    kept = [(seq, name) for seq, name in look.blob_refs_upto(anchor.key, lease.head)]
+    return AnchorSnapshot(anchor, lease, record, sorted({*record.refs, *kept}))
 
 
-def _is_ours(one: Standing, target: Path) -> bool:
+def _is_ours(one: AnchorSnapshot, target: Path) -> bool:
     """Whether the file is an earlier export of this handoff as it is now."""
     try:
         with archive.opened(target, archive.HANDOFF) as there:
@@ -114,16 +207,16 @@ def _is_ours(one: Standing, target: Path) -> bool:
         return False
 
 
-def _write_file(runtime: Runtime, file: BinaryIO, one: Standing) -> int:
+def _write_file(home: Home, file: BinaryIO, one: AnchorSnapshot) -> int:
     """All members; the journal up to the head never changes, so it is read page by page. How many blobs."""
     anchor, lease = one.anchor, one.lease
     blobs = sorted({name for _, name in one.refs})
     with Packer(file) as packer:
-        rows = archive.pages(runtime, -anchor.key, lease.head)
+        rows = archive.pages(home, anchor.key, lease.head)
         packer.add(JOURNAL, map(archive.line_of_row, rows))
         packer.add(REFS, archive.lines(one.refs))
         for name in blobs:
-            packer.add(BLOBS + name, runtime.blobs.pieces(name))
+            packer.add(BLOBS + name, home.blobs.pieces(name))
         packed = PackedAnchor(anchor.id, anchor.scope, anchor.anchor, lease.epoch, lease.head, lease.hash.hex())
         packer.seal(Bundle(archive.HANDOFF.name, packed, packer.listed()))
     return len(blobs)
@@ -133,7 +226,7 @@ def _write_file(runtime: Runtime, file: BinaryIO, one: Standing) -> int:
 
 
 def import_handoff(
-    runtime: Runtime, path: Path, *, scope: str | None = None, claim_id: str | None = None
+    caller: Caller, path: Path, *, scope: str | None = None, claim_id: str | None = None
 ) -> BundleArrived:
     """Bring a handoff in, or what is new of it. It keeps its scope and its ids.
 
@@ -147,11 +240,11 @@ def import_handoff(
         for name in one.blobs:
             deque(file.pieces(BLOBS + name), maxlen=0)
         # Once now, so that a conflict is found before a blob is put; and once more where it counts.
-        runtime.store.read(lambda look: _change(runtime, look, one, claim_id))
+        caller.home.store.read(lambda look: _change(caller, look, one, claim_id))
         for name in one.blobs:
-            runtime.blobs.keep(name, file.pieces(BLOBS + name))
-        change, here, added = runtime.store.write(lambda tx: _write(runtime, tx, one, claim_id))
-    newest = runtime.store.read(lambda look: look.handoff_at(here.key, here.revision))
+            caller.home.blobs.keep(name, file.pieces(BLOBS + name))
+        change, here, added = caller.home.store.write(lambda tx: _write(caller, tx, one, claim_id))
+    newest = caller.home.store.read(lambda look: look.handoff_at(here.key, here.revision))
     return BundleArrived(
         anchor=here.anchor,
         scope=here.scope,
@@ -177,7 +270,7 @@ def _refuse_other_scope(file: Archive[Bundle], packed: PackedAnchor, scope: str 
 # -- what is here ------------------------------------------------------------------------------------
 
 
-def _change(runtime: Runtime, look: Reading, one: Arrived, claim_id: str | None) -> Change:
+def _change(caller: Caller, look: Reading, one: ArrivedHandoff, claim_id: str | None) -> Change:
     """How the file stands to what is here. Raises HandoffExists, HandoffClaimed."""
     here = look.anchor_of(one.packed.scope, one.packed.anchor)
     if here is None:
@@ -187,21 +280,21 @@ def _change(runtime: Runtime, look: Reading, one: Arrived, claim_id: str | None)
         raise HandoffExists(here.anchor, "it was stored here first, and the file holds another one of that name")
     lease, head = lease_of(look, here), one.packed.head
     shared = min(lease.head, head)
-    if look.hash_at(-here.key, shared) != one.rows[shared - 1].hash:
+    if look.hash_at(here.key, shared) != one.rows[shared - 1].hash:
         raise HandoffExists(here.anchor, f"it parted from the file's after {_parted(look, here, one, shared)}")
     if lease.head >= head:
         return "same" if lease.head == head else "older"
     _refuse_taken_ids(look, one)
-    _refuse_claimed(runtime, look, here, lease, claim_id)
+    _refuse_claimed(caller, look, here, lease, claim_id)
     return "continued"
 
 
-def _parted(look: Reading, here: AnchorRow, one: Arrived, shared: int) -> str:
+def _parted(look: Reading, here: AnchorRow, one: ArrivedHandoff, shared: int) -> str:
     """The last that both have in common. Chains that parted never meet again, so it is found by halves."""
     low, high = 0, shared  # equal up to low, parted at high
     while high - low > 1:
         middle = (low + high) // 2
-        if look.hash_at(-here.key, middle) == one.rows[middle - 1].hash:
+        if look.hash_at(here.key, middle) == one.rows[middle - 1].hash:
             low = middle
         else:
             high = middle
@@ -209,7 +302,7 @@ def _parted(look: Reading, here: AnchorRow, one: Arrived, shared: int) -> str:
     return f"entry {low}, revision {revision}"
 
 
-def _refuse_taken_ids(look: Reading, one: Arrived) -> None:
+def _refuse_taken_ids(look: Reading, one: ArrivedHandoff) -> None:
     """An id means one handoff in a store, whatever name a file gives it."""
     other = look.anchor_by_id(one.packed.id)
     if other is not None and (other.scope, other.anchor) != (one.packed.scope, one.packed.anchor):
@@ -223,12 +316,12 @@ def _refuse_taken_ids(look: Reading, one: Arrived) -> None:
                 )
 
 
-def _refuse_claimed(runtime: Runtime, look: Reading, here: AnchorRow, lease: LeaseRow, claim_id: str | None) -> None:
+def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: LeaseRow, claim_id: str | None) -> None:
     """Nothing is put under the feet of somebody who works on it."""
     newest = look.handoff_at(here.key, here.revision)
     if lease.holder is None or newest is None:
         return
-    holder = anchors.holder_of(runtime, look, anchors.find(look, here, newest), claim_id=claim_id)
+    holder = anchors.holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
         raise anchors.claimed_error(here.anchor, holder)
 
@@ -236,9 +329,9 @@ def _refuse_claimed(runtime: Runtime, look: Reading, here: AnchorRow, lease: Lea
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def _write(runtime: Runtime, tx: Writing, one: Arrived, claim_id: str | None) -> tuple[Change, AnchorRow, int]:
+def _write(caller: Caller, tx: Writing, one: ArrivedHandoff, claim_id: str | None) -> tuple[Change, AnchorRow, int]:
     """All of what is new becomes visible at once. No claim of before can commit to it: the epoch is a later one."""
-    packed, change = one.packed, _change(runtime, tx, one, claim_id)
+    packed, change = one.packed, _change(caller, tx, one, claim_id)
     if change == "added":
         start = genesis_of_anchor(packed.id, packed.scope, packed.anchor)
         tx.add_anchor(packed.id, packed.scope, packed.anchor, start)
@@ -253,7 +346,7 @@ def _write(runtime: Runtime, tx: Writing, one: Arrived, claim_id: str | None) ->
     return change, here, added
 
 
-def _fill(tx: Writing, here: AnchorRow, lease: LeaseRow, one: Arrived) -> None:
+def _fill(tx: Writing, here: AnchorRow, lease: LeaseRow, one: ArrivedHandoff) -> None:
     epoch = max(lease.epoch, one.packed.epoch) + 1
     ends = lease._replace(epoch=epoch, head=one.packed.head, hash=one.hash)
     tx.fill_anchor(here.key, ends, one.rows[lease.head :], one.refs)
@@ -262,4 +355,4 @@ def _fill(tx: Writing, here: AnchorRow, lease: LeaseRow, one: Arrived) -> None:
             tx.add_handoff(here.key, seq, new)
     tx.settle_anchor(here.key, one.record.status, one.record.outcome)
     if lease.holder is not None:
-        tx.forget_process(lease.holder)
+        tx.forget_holder(lease.holder)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.care.travel.import_run import Arrived, Imported, told
+from outlast.care.travel.import_run import ArrivedRun, Imported, told
 from outlast.errors import Invalid
 from outlast.home.place import check_name
-from outlast.ledger.journal import STATUSES, TESTIMONY, Entry, Header, Payload, Row, entry, genesis, link
+from outlast.ledger.journal import STATUSES, TESTIMONY, Header, JournalEntry, Payload, Row, entry, genesis, link
 from outlast.runs.claim import run_fact
 from outlast.store.contract import LeaseRow, RunRow, Writing
 from outlast.values.codec import encode
@@ -27,7 +27,8 @@ from outlast.values.digest import digest, identity
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
 
 KINDS = ("receipts", "handoffs")
 MOST_BYTES = 1 << 20  # of a file
@@ -36,7 +37,7 @@ MOST_BYTES_IN_ALL = 256 << 20
 _NAME = re.compile(r"(?P<step>.+?)(?:~(?P<nth>[0-9]{1,9}))?(?:-(?P<agent>[^-]*?))?(?:\.(?P<earlier>[0-9]{1,9}))?\.json")
 
 
-class Said(NamedTuple):
+class FolderReceipt(NamedTuple):
     """One file: whose word it is about which step, and the text as it was."""
 
     kind: str
@@ -67,7 +68,7 @@ class _Source:
     folder: Path
 
 
-def import_testimony(runtime: Runtime, folder: Path, flow: str | None = None) -> Imported:
+def import_testimony(caller: Caller, folder: Path, flow: str | None = None) -> Imported:
     """Take in what others wrote about one flow. It is kept word by word, and marked unproven wherever it shows.
 
     Raises Invalid when there is nothing to take, or several flows and none was chosen. The same files again are
@@ -78,13 +79,13 @@ def import_testimony(runtime: Runtime, folder: Path, flow: str | None = None) ->
     if not taken:
         why = "; ".join(f"{name}: {reason}" for name, reason in ignored[:3]) or "no file is there"
         raise Invalid(detail=f"{source.folder} has no receipt or handoff to take ({why}); see docs/moving-runs.md")
-    arrived = _as_run(runtime, source, taken)
-    replayed = runtime.store.write(lambda tx: _write(tx, arrived))
+    arrived = _as_run(caller, source, taken)
+    replayed = caller.home.store.write(lambda tx: _write(tx, arrived))
     blobs = len({name for _, name in arrived.refs})
-    return replace(told(runtime, [arrived], blobs, replayed), ignored=tuple(ignored))
+    return replace(told(caller, [arrived], blobs, replayed), ignored=tuple(ignored))
 
 
-def _write(tx: Writing, one: Arrived) -> bool:
+def _write(tx: Writing, one: ArrivedRun) -> bool:
     if tx.run_by_id(one.run.id) is not None:  # its id is made of what the files say
         return True
     key = tx.add_arrived(one.run, one.lease.epoch, one.lease.head, one.lease.hash)
@@ -133,9 +134,9 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(Path(found.path) for found in os.scandir(folder) if found.is_dir(follow_symlinks=False))
 
 
-def _read(source: _Source) -> tuple[list[Said], list[tuple[str, str]]]:
+def _read(source: _Source) -> tuple[list[FolderReceipt], list[tuple[str, str]]]:
     """Every file of the flow's folder: taken, or ignored for a reason."""
-    taken: dict[tuple[str, str, int, str, int], Said] = {}
+    taken: dict[tuple[str, str, int, str, int], FolderReceipt] = {}
     ignored: list[tuple[str, str]] = []
     size = 0
     for number, path in enumerate(_files(source.folder, ignored)):
@@ -170,7 +171,7 @@ def _shown(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _in_order(taken: list[Said]) -> list[Said]:
+def _in_order(taken: list[FolderReceipt]) -> list[FolderReceipt]:
     """By file name; the attempt that has no number comes after those that have."""
     last: dict[tuple[str, str, int, str], int] = {}
     for said in taken:
@@ -182,7 +183,7 @@ def _in_order(taken: list[Said]) -> list[Said]:
 # -- reading one -------------------------------------------------------------------------------------
 
 
-def _said(folder: Path, path: Path, name: str) -> Said:
+def _said(folder: Path, path: Path, name: str) -> FolderReceipt:
     parts = Path(name).parts
     if len(parts) != 2 or parts[0] not in KINDS:
         raise _Unusable("it is not in receipts/ or handoffs/")
@@ -194,7 +195,9 @@ def _said(folder: Path, path: Path, name: str) -> Said:
     text = _content(folder, path)
     status, said = _status(_parsed(text))
     nth, earlier = int(match["nth"] or 1), int(match["earlier"] or 0)
-    return Said(parts[0], match["step"], max(nth - 1, 0), match["agent"] or "", earlier, name, text, status, said)
+    return FolderReceipt(
+        parts[0], match["step"], max(nth - 1, 0), match["agent"] or "", earlier, name, text, status, said
+    )
 
 
 def _content(folder: Path, path: Path) -> bytes:
@@ -235,24 +238,24 @@ def _status(found: dict[str, Any]) -> tuple[str, str]:
 # -- as a run ----------------------------------------------------------------------------------------
 
 
-def _as_run(runtime: Runtime, source: _Source, taken: list[Said]) -> Arrived:
+def _as_run(caller: Caller, source: _Source, taken: list[FolderReceipt]) -> ArrivedRun:
     """A sealed run whose id is made of what was said: the same files are the same run."""
     flow, task = check_name("flow", f"{TESTIMONY}:{source.flow}"), check_name("task", f"{TESTIMONY}:{source.name}")
     content = encode([flow, task, [[said.file, digest(said.text)] for said in taken]])
-    run_id, at, inputs = f"t{digest(content)[:11]}", runtime.clock.now(), "{}"
-    entries = [run_fact(TESTIMONY, {"folder": source.name, "by": runtime.actor}, epoch=1, at=at)]
-    entries += [_entry(runtime, said, at) for said in taken]
+    run_id, at, inputs = f"t{digest(content)[:11]}", caller.home.clock.now(), "{}"
+    entries = [run_fact(TESTIMONY, {"folder": source.name, "by": caller.actor}, epoch=1, at=at)]
+    entries += [_entry(caller.home, said, at) for said in taken]
     start = genesis(run_id, flow, task, identity(inputs.encode()))
     rows = _chained(start, entries)
     refs = [(row.seq, name) for row, made in zip(rows, entries, strict=True) for name in made.blobs]
     run = RunRow(
-        0, run_id, runtime.scope, flow, task, inputs, identity(inputs.encode()), "interrupted", "", None, None,
-        "", "", "", "{}", runtime.actor, at, at, 0, TESTIMONY, 0, flow, flow, "",
+        0, run_id, caller.scope, flow, task, inputs, identity(inputs.encode()), "interrupted", "", None, None,
+        "", "", "", "{}", caller.actor, at, at, 0, TESTIMONY, 0, flow, flow, "",
     )  # fmt: skip
-    return Arrived(run, LeaseRow(0, 1, len(rows), rows[-1].hash, None), rows, [], [], refs, [])
+    return ArrivedRun(run, LeaseRow(0, 1, len(rows), rows[-1].hash, None), rows, [], [], refs, [])
 
 
-def _chained(start: bytes, entries: list[Entry]) -> list[Row]:
+def _chained(start: bytes, entries: list[JournalEntry]) -> list[Row]:
     rows: list[Row] = []
     for seq, made in enumerate(entries, 1):
         start = link(start, made.header)
@@ -260,7 +263,7 @@ def _chained(start: bytes, entries: list[Entry]) -> list[Row]:
     return rows
 
 
-def _entry(runtime: Runtime, said: Said, at: int) -> Entry:
+def _entry(home: Home, said: FolderReceipt, at: int) -> JournalEntry:
     """An entry that cannot be taken for a receipt: its kind is testimony, its mark too, and it was never delivered."""
     header = Header(
         TESTIMONY,
@@ -277,6 +280,6 @@ def _entry(runtime: Runtime, said: Said, at: int) -> Entry:
         epoch=1,
     )
     facts = {"file": said.file} | ({"said": said.said} if said.said else {})
-    if len(said.text) > runtime.settings.inline_bytes:
-        return entry(header, Payload(blob=runtime.blobs.put(said.text), facts=facts))
+    if len(said.text) > home.settings.inline_bytes:
+        return entry(header, Payload(blob=home.blobs.put(said.text), facts=facts))
     return entry(header, Payload(facts={**facts, "text": said.text.decode()}))

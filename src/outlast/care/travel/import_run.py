@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from outlast.care.travel import archive
-from outlast.care.travel.archive import Archive, Manifest, Packed, Ref, Request, Started, Wait
+from outlast.care.travel.archive import Archive, ArchivedInterrupt, Manifest, Packed, Ref, Request, Started
 from outlast.errors import IntegrityBroken, Invalid, RunExists
 from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
-from outlast.runs.look import interrupt_of, run_record
+from outlast.runs.journal import differences, standing_digest
+from outlast.runs.look import interrupt_of, record_now, run_record
 from outlast.runs.receipt import events_of
 from outlast.runs.recovery import is_mark
 from outlast.runs.run import FINISHED, STATUSES
-from outlast.runs.standing import differences, standing_digest
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
 
 LARGEST = 1 << 62
 Place = Literal["new", "here", "further"]  # not known here; known and as far; known, and the file goes further
@@ -50,7 +50,7 @@ class Imported:
     ignored: tuple[tuple[str, str], ...] = ()  # of a folder: what was not taken, and why
 
 
-class Arrived(NamedTuple):
+class ArrivedRun(NamedTuple):
     """A run as it was found in the file, proven."""
 
     run: RunRow
@@ -66,18 +66,18 @@ class Arrived(NamedTuple):
         return self.run.status not in FINISHED
 
 
-def import_any(runtime: Runtime, path: Path, flow: str | None = None) -> Imported:
+def import_any(caller: Caller, path: Path, flow: str | None = None) -> Imported:
     """A file is a run that was exported; a folder is testimony, of one flow."""
     if os.path.isdir(path):
         from outlast.care.travel.import_folder import import_testimony
 
-        return import_testimony(runtime, path, flow)
+        return import_testimony(caller, path, flow)
     if flow is not None:
         raise Invalid(detail=f"{path} is no folder, so no flow can be chosen in it; leave flow (--flow) out")
-    return import_archive(runtime, path)
+    return import_archive(caller, path)
 
 
-def import_archive(runtime: Runtime, path: Path) -> Imported:
+def import_archive(caller: Caller, path: Path) -> Imported:
     """Bring a run in. A moved one goes on here, a copy can only be looked at.
 
     Raises ArchiveInvalid when the file is not whole, RunExists when a run that is here is in the way. Then nothing
@@ -89,15 +89,15 @@ def import_archive(runtime: Runtime, path: Path) -> Imported:
         _refuse_other_parts(file, family, blobs)
         for name in blobs:
             deque(file.pieces(f"blobs/{name}"), maxlen=0)
-        runtime.store.read(lambda look: _places(look, file, family))  # a conflict is found before a blob is put
+        caller.home.store.read(lambda look: _places(look, file, family))  # a conflict is found before a blob is put
         for name in blobs:
-            runtime.blobs.keep(name, file.pieces(f"blobs/{name}"))
-        places = runtime.store.write(lambda tx: _write(tx, file, family))
-    return told(runtime, family, len(blobs), all(place == "here" for place in places))
+            caller.home.blobs.keep(name, file.pieces(f"blobs/{name}"))
+        places = caller.home.store.write(lambda tx: _write(tx, file, family))
+    return told(caller, family, len(blobs), all(place == "here" for place in places))
 
 
-def told(runtime: Runtime, family: list[Arrived], blobs: int, replayed: bool) -> Imported:
-    record = runtime.record(family[0].run)
+def told(caller: Caller, family: list[ArrivedRun], blobs: int, replayed: bool) -> Imported:
+    record = record_now(caller, family[0].run)
     entries, children = sum(one.lease.head for one in family), tuple(one.run.id for one in family[1:])
     return Imported(record.id, record.status, record.seal, entries, blobs, replayed, children)
 
@@ -119,13 +119,13 @@ def _family(file: Archive[Manifest]) -> list[Packed]:
     return runs
 
 
-def _refuse_other_parts(file: Archive[Manifest], family: list[Arrived], blobs: list[str]) -> None:
+def _refuse_other_parts(file: Archive[Manifest], family: list[ArrivedRun], blobs: list[str]) -> None:
     parts = {archive.part(one.run.id, name) for one in family for name in archive.PARTS}
     for name in sorted(file.names ^ (parts | {f"blobs/{name}" for name in blobs})):
         raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
 
 
-def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
+def _arrived(file: Archive[Manifest], packed: Packed) -> ArrivedRun:
     """One run, with everything of it read and proven."""
     for name in archive.PARTS:
         if archive.part(packed.id, name) not in file.names:
@@ -158,7 +158,7 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> Arrived:
             _whole(at)
             if not operation_id.strip() or not operation_id.isprintable() or len(operation_id) > 500:
                 raise ValueError(f"{operation_id!r:.100} is no operation_id")
-    return Arrived(run._replace(seal=sealed), lease, rows, waits, requests, refs, [] if sealed else operations)
+    return ArrivedRun(run._replace(seal=sealed), lease, rows, waits, requests, refs, [] if sealed else operations)
 
 
 def _refuse_odd(run: RunRow, lease: LeaseRow, kind: str) -> None:
@@ -207,7 +207,7 @@ def _refuse_changed(
     if run.seal != "moved" or run.status in FINISHED:
         return
     last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
-    left = standing_digest(run, map(Wait.of, waits), requests, operations)
+    left = standing_digest(run, map(ArchivedInterrupt.of, waits), requests, operations)
     if not isinstance(last, dict) or last.get("standing") != left:
         what = "its status, its waits, their answers, its requests or its operation ids"
         raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
@@ -218,7 +218,7 @@ class _Waits:
 
     def __init__(self, run: RunRow) -> None:
         self.run_id = run.id
-        self.decode = msgspec.json.Decoder(Wait).decode
+        self.decode = msgspec.json.Decoder(ArchivedInterrupt).decode
 
     def __call__(self, line: bytes) -> InterruptRow:
         row = self.decode(line).as_row(self.run_id)
@@ -240,12 +240,12 @@ def _refuse_doubles(waits: list[InterruptRow]) -> None:
 # -- what is here ------------------------------------------------------------------------------------
 
 
-def _places(look: Reading, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
+def _places(look: Reading, file: Archive[Manifest], family: list[ArrivedRun]) -> list[Place]:
     """How each run of the family stands to what is here. Raises RunExists."""
     return [_place(look, file, one) for one in family]
 
 
-def _place(look: Reading, file: Archive[Manifest], one: Arrived) -> Place:
+def _place(look: Reading, file: Archive[Manifest], one: ArrivedRun) -> Place:
     run, lease = one.run, one.lease
     for wait in one.waits:
         for known in look.interrupts_by_prefix(wait.id):
@@ -272,7 +272,7 @@ def _why_not(here: RunRow, run: RunRow, goes_on: bool) -> str:
     return "it is here already, with another history"
 
 
-def _refuse_taken_task(look: Reading, one: Arrived) -> None:
+def _refuse_taken_task(look: Reading, one: ArrivedRun) -> None:
     """A task has at most one unfinished run per flow, wherever it comes from."""
     run = one.run
     other = look.unfinished_run(run.scope, run.task, run.identity) if one.unfinished and not run.seal else None
@@ -284,7 +284,7 @@ def _refuse_taken_task(look: Reading, one: Arrived) -> None:
 # -- writing -----------------------------------------------------------------------------------------
 
 
-def _write(tx: Writing, file: Archive[Manifest], family: list[Arrived]) -> list[Place]:
+def _write(tx: Writing, file: Archive[Manifest], family: list[ArrivedRun]) -> list[Place]:
     """All of the family becomes visible at once. No owner of before can ever commit to it: the epoch is a later one."""
     places = _places(tx, file, family)
     for one, place in zip(family, places, strict=True):
@@ -297,7 +297,7 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[Arrived]) -> list[
     return places
 
 
-def _add_operations(tx: Writing, one: Arrived) -> None:
+def _add_operations(tx: Writing, one: ArrivedRun) -> None:
     """The same call with the same operation_id means this run here too. Raises RunExists where it means another."""
     for operation_id, asked, at in one.operations:
         known = tx.operation(operation_id)
@@ -308,7 +308,7 @@ def _add_operations(tx: Writing, one: Arrived) -> None:
             raise RunExists(one.run.id, why, "import it into another home; nothing was written")
 
 
-def _go_further(tx: Writing, one: Arrived) -> None:
+def _go_further(tx: Writing, one: ArrivedRun) -> None:
     here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
     assert here is not None
     assert held is not None

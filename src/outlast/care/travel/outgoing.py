@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeVar
 
 from outlast.errors import Conflict, Invalid, StoreReadOnly
 from outlast.ids import random_id
-from outlast.store.blobs.folder import PIECE_BYTES, sync_folder, translated
+from outlast.store.disk import PIECE_BYTES, sync_folder, translated
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import own_file
 

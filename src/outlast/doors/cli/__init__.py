@@ -1,6 +1,6 @@
 """The command line: parse, one call of Outlast, render.
 
-What every command shares is `edges.py`. An event of a coding agent goes another way, `outlast.doors.hooks`, before
+What every command shares is `exits.py`. An event of a coding agent goes another way, `outlast.doors.hooks`, before
 anything is imported: the agent waits for it.
 """
 
@@ -19,6 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         if (call := called(given)) is not None:
             fire(call)
-    from outlast.doors.cli.edges import run_command
+    from outlast.doors.cli.exits import run_command
 
     run_command(given)

@@ -1,21 +1,28 @@
-"""`outlast audit`: the six acceptance questions about a flow or a run, pass or fail, with the evidence."""
+"""`outlast audit`: the six acceptance questions about a flow or a run, pass or fail, with the evidence.
+
+`outlast steps`: what a flow consists of, before anything of it runs.
+
+`outlast replay`: a run's body on its receipts only, and what it does otherwise than it is recorded.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from outlast.doors.cli.completion import offer_runs
+from outlast.doors.cli.completion import offer_runs, run_argument
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import REFUSED, SUCCEEDED
-from outlast.doors.cli.render import emit, say
+from outlast.doors.cli.render import brief, counted, emit, say, table
 from outlast.errors import FlowNotFound
 
 if TYPE_CHECKING:
-    from outlast.care.audit.model import Audit, Question
+    from outlast.care.audit.flow import Audit, AuditQuestion
+    from outlast.python.steps import FlowStep, FlowSteps
 
 
 @command("audit")
@@ -61,7 +68,7 @@ def _say(found: Audit) -> None:
         say(f"{found.kind} {found.subject}: fails {failed}", "red")
 
 
-def _say_question(question: Question) -> None:
+def _say_question(question: AuditQuestion) -> None:
     word, style = ("pass", "green") if question.passed else ("fail", "red")
     say(f"{question.number}. {question.question} {word}", style)
     for line in question.evidence:
@@ -70,3 +77,95 @@ def _say_question(question: Question) -> None:
         mark = "!" if finding.fails else "note:"
         say(f"   {mark} {finding.subject}: {finding.found}", "red" if finding.fails else "yellow")
         say(f"     {finding.advice} [{finding.code}]")
+
+
+DOES, BOUNDS = 30, 28  # columns
+
+
+@command("steps")
+@click.argument("flow", metavar="FLOW")
+def steps(door: Door, flow: str) -> int:
+    """List the steps of a flow, with what they do, when, and within which limits.
+
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`. A flow file is checked whole, with the flow files that it
+    runs; of Python the steps are those that its code shows. Nothing of it is run.
+    """
+    from outlast.doors.cli.inputs import find_flow
+    from outlast.doors.cli.run import turned_away
+    from outlast.values.codec import jsonable
+
+    with turned_away(door.json):
+        found = find_flow(flow, door.home).steps()
+    if door.json:
+        emit(jsonable(found))
+        return 0
+    say(f"flow {found.flow}, inputs: {found.inputs}")
+    say_steps(found.steps)
+    say_rest(found)
+    return 0
+
+
+def say_steps(found: Iterable[FlowStep]) -> None:
+    """A row for each; what is inside another stands further to the right."""
+    rows = [(f"{'· ' * len(each.inside)}{each.id}", each.kind, brief(each.does, DOES), _bounds(each)) for each in found]
+    if rows:
+        table(("STEP", "KIND", "DOES", "WITHIN"), rows)
+
+
+def say_rest(found: FlowSteps) -> None:
+    """What is no step, and is needed or not known."""
+    if found.secrets:
+        say(f"needs these variables: {', '.join(found.secrets)}")
+    if not found.complete:
+        say("these are the steps that its code shows; the body decides which of them are called, and how often")
+
+
+def _bounds(each: FlowStep) -> str:
+    """When it is done, and what bounds it."""
+    told = [f"if {each.when}"] if each.when else []
+    told += [f"{name} {_shown(value)}" for name, value in each.limits.items()]
+    told += ["confirmed"] if each.confirmed else []
+    return brief("; ".join(told), BOUNDS)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}s"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@command("replay")
+@run_argument()
+def replay(door: Door, run_id: str) -> int:
+    """Run a run's body on its receipts only; exit 4 when it does something else than is recorded.
+
+    No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by itself,
+    outside of its calls, it does again.
+    """
+    from outlast.values.codec import jsonable
+
+    sys.path.insert(0, os.getcwd())  # where `run` found a module, `replay` from the same folder does too
+    with door.open() as outlast:
+        found = outlast.replay(run_id)
+    if door.json:
+        emit({"ok": found.ok, **jsonable(found)})
+        return SUCCEEDED if found.ok else REFUSED
+    given = f"{counted(found.replayed, 'outcome')} given again"
+    say(f"run {found.run_id} ({found.status}): {given}; the body {_end(found.ended)}")
+    for label in found.next:
+        say(f"goes on with: {label}")
+    if found.divergences:
+        rows = [(one.code, one.subject, brief(one.expected), brief(one.found)) for one in found.divergences]
+        table(("DIVERGES", "SUBJECT", "RECORDED", "NOW"), rows)
+    if found.not_reached:
+        say(f"{counted(found.not_reached, 'record')} after that place not reached")
+    if found.ok:
+        say("ok: nothing diverged", "green")
+        return SUCCEEDED
+    whole = door.command("replay", run_id, "--json")
+    say(f"{counted(len(found.divergences), 'divergence')}; in full: {whole}", "red")
+    return REFUSED
+
+
+def _end(word: str) -> str:
+    return {"waits": "waits for what is not recorded", "stuck": "did not end"}.get(word, word)

@@ -34,7 +34,7 @@ def demo(door: Door, keep: bool) -> int:
     Real processes, real kill -9, a few seconds, no input needed. Leaves nothing behind.
     """
     folder = Path(tempfile.mkdtemp(prefix="outlast-demo-"))
-    story = Story(folder, quiet=door.json)
+    story = DemoFolder(folder, quiet=door.json)
     try:
         tell(story)
     except Unexpected as error:
@@ -55,7 +55,7 @@ class Unexpected(Exception):
     """A command of the demo did not do what the story says."""
 
 
-class Story:
+class DemoFolder:
     """A folder to play in: runs commands, kills them, and tells about it."""
 
     def __init__(self, folder: Path, *, quiet: bool) -> None:
@@ -82,7 +82,7 @@ class Story:
 
     def code(self, text: str) -> None:
         if not self.quiet:
-            for line in text.splitlines():
+            for line in text.replace(f" --home {self._environment['OUTLAST_HOME']}", "").splitlines():
                 say(f"  {line}", "dim")
 
     # -- doing ---------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Story:
             self._child.wait()
 
 
-def tell(story: Story) -> None:
+def tell(story: DemoFolder) -> None:
     """Four acts: a step killed, an effect killed that can be asked about, one that cannot, and the proof."""
     _open(story)
     _killed_step(story)
@@ -165,7 +165,7 @@ def tell(story: Story) -> None:
     _proof(story)
 
 
-def _open(story: Story) -> None:
+def _open(story: DemoFolder) -> None:
     story.say(
         "Agent work gets killed: out of memory, a deploy, a closed laptop. We run a small report flow and kill it "
         "three times with kill -9. Watch what is repeated and what is not."
@@ -179,12 +179,12 @@ def _open(story: Story) -> None:
     )
 
 
-def _killed_step(story: Story) -> None:
+def _killed_step(story: DemoFolder) -> None:
     story.head("1. Killed in the middle of a step")
     story.run_and_kill("run", FLOW, "topic=ai", when="write_draft")
 
 
-def _killed_effect(story: Story) -> None:
+def _killed_effect(story: DemoFolder) -> None:
     story.head("2. The same command again: finished steps are not repeated")
     story.say(
         "find_sources has a receipt and is not run again; write_draft is. Then we kill it in publish, after the "
@@ -194,7 +194,7 @@ def _killed_effect(story: Story) -> None:
     story.run_and_kill("run", FLOW, "topic=ai", when="publish")
 
 
-def _killed_in_doubt(story: Story) -> None:
+def _killed_in_doubt(story: DemoFolder) -> None:
     story.head("3. Was it published? Its confirm probe asks the site")
     story.say("It was: nothing is published twice, and the run goes on. We kill it once more, in notify.")
     story.say()
@@ -208,7 +208,7 @@ def _killed_in_doubt(story: Story) -> None:
     story.run("resume", run_id, expect=0)
 
 
-def _proof(story: Story) -> None:
+def _proof(story: DemoFolder) -> None:
     story.head("5. The proof")
     story.run("runs", expect=0)
     story.run("verify", expect=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from outlast.doors.cli.audit import say_rest, say_steps
 from outlast.doors.cli.door import Door
-from outlast.doors.cli.flow_steps import say_rest, say_steps
 from outlast.doors.cli.render import emit, say
 from outlast.errors import EmbeddedOnly, HomeNotFound
 from outlast.python.dry_run import CONTINUE, GIVE, START, DryRun
@@ -74,6 +74,7 @@ def _say_continue(door: Door, outlast: Outlast, steps: FlowSteps, found: DryRun)
 def _ahead(steps: FlowSteps, plan: Plan, by_children: set[str]) -> tuple[FlowStep, ...]:
     """The steps of the flow that this run, or one that it started, has not come to."""
     known, over = {each.step for each in plan.steps}, set(plan.of("reuse"))
+    known |= {part.partition("[")[0] for each in plan.steps for part in each.label.split("/")[:-1]}  # begun, not over
     flows = {(*each.inside, each.id) for each in steps.steps if each.kind == "flow"}
 
     def is_met(each: FlowStep) -> bool:

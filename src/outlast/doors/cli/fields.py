@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from outlast.doors.cli.render import as_json, clean, note, paragraph, terminal_columns
-from outlast.doors.cli.wrap import wrapped
+from outlast.doors.cli.render import as_json, clean, note, paragraph, terminal_columns, wrapped
 from outlast.runs.waits.schema import APPROVAL as APPROVAL
 from outlast.runs.waits.schema import resolved, wrong_with
 
@@ -28,13 +27,13 @@ DEEPEST = 20
 YES_AND_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
-class Given(NamedTuple):
+class TypedValue(NamedTuple):
     """What was typed, as the value it stands for."""
 
     value: Any
 
 
-class Left(Exception):
+class QuestionLeft(Exception):
     """Raised at the end of the input: the person leaves the question open."""
 
 
@@ -51,7 +50,7 @@ def read_line(prompt: str) -> str | None:
     return typed.decode("utf-8", "backslashreplace").strip()
 
 
-def ask_answer(schema: Schema | None) -> Given | None:
+def ask_answer(schema: Schema | None) -> TypedValue | None:
     """An answer that fits the schema; None when the person leaves the question open."""
     try:
         while True:
@@ -60,11 +59,11 @@ def ask_answer(schema: Schema | None) -> Given | None:
             if not wrong:
                 return found
             note(f"  {wrong}; once more")
-    except Left:
+    except QuestionLeft:
         return None
 
 
-def read_answer(text: str, schema: Schema | None) -> Given | None:
+def read_answer(text: str, schema: Schema | None) -> TypedValue | None:
     """What was typed, as the answer that it stands for; None when it is none, which is said.
 
     Where one field is all that an answer has, or needs, its value is enough.
@@ -72,7 +71,7 @@ def read_answer(text: str, schema: Schema | None) -> Given | None:
     found, wrong = _answer(text, schema or {})
     if wrong:
         note(f"  {wrong}")
-    return None if wrong else Given(found)
+    return None if wrong else TypedValue(found)
 
 
 def is_answer(text: str, schema: Schema | None) -> bool:
@@ -98,18 +97,18 @@ def _one_field(schema: Schema) -> str:
     return names[0] if len(names) == 1 and names[0] in fields else ""
 
 
-def _fill(schema: Schema) -> Given:
+def _fill(schema: Schema) -> TypedValue:
     whole = resolved(schema, schema)
     fields = whole.get("properties")
     if not fields or "object" not in kinds_of(whole, schema):
         found = _ask("answer", schema, schema, needed=True)
-        return found if found is not None else Given(None)
+        return found if found is not None else TypedValue(None)
     needed = whole.get("required", ())
     asked = ((name, _ask(name, each, schema, needed=name in needed)) for name, each in fields.items())
-    return Given({name: found.value for name, found in asked if found is not None})
+    return TypedValue({name: found.value for name, found in asked if found is not None})
 
 
-def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> Given | None:
+def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> TypedValue | None:
     """One value, asked for until it fits; None when it was left out."""
     schema = resolved(field, root)
     said = field.get("description") or schema.get("description")
@@ -118,9 +117,9 @@ def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> Given | Non
     while True:
         text = read_line(f"  {name} ({hints(field, root, needed=needed)}): ")
         if text is None:
-            raise Left
+            raise QuestionLeft
         if not text and "default" in schema:
-            return Given(schema["default"])
+            return TypedValue(schema["default"])
         if not text and not needed:
             return None
         if not text:
@@ -128,7 +127,7 @@ def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> Given | Non
             continue
         found, wrong = value_of(text, name, field, root)
         if not wrong:
-            return Given(found)
+            return TypedValue(found)
         note(f"  {wrong}")
 
 

@@ -1,16 +1,75 @@
-"""The list of commands. A command's module is imported when it is called, and not for the list."""
+"""The list of commands. A command's module is imported when it is called, and not for the list.
+
+The help of every command, as wide as the terminal is: nothing in it is broken inside a word.
+"""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.help import Context
+from outlast.doors.cli.render import width, wrapped
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+
+WIDEST = 98
+LEFT = 30  # columns of the names in a list; a longer one has its text below it
+NARROW = 60  # columns of a terminal in which every name has its text below it
+
+
+class Formatter(click.HelpFormatter):
+    """Click's own, with our line breaks."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        super().__init__(indent_increment, min(shutil.get_terminal_size().columns, WIDEST + 2) - 2, max_width)
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        lead = "Usage: " if prefix is None else prefix
+        self._lines(f"{lead}{prog} {args}".rstrip(), then=" " * len(lead))
+
+    def write_text(self, text: str) -> None:
+        """Paragraphs; those that begin with a backspace keep their lines."""
+        for number, paragraph in enumerate(text.split("\n\n")):
+            if number:
+                self.write("\n")
+            kept = paragraph.lstrip("\n").startswith("\b")
+            lines = paragraph.strip("\b\n").split("\n") if kept else [" ".join(paragraph.split())]
+            for line in lines:
+                self._lines(line.replace("\b", ""))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = LEFT, col_spacing: int = 2) -> None:
+        """A list of names and what they mean."""
+        rows = list(rows)
+        if self.width < NARROW:
+            for name, text in rows:
+                self._lines(name.rstrip(), then=" " * (self.current_indent + 4))
+                self._lines(f"    {text}")
+            return
+        left = min(max((width(name) for name, _ in rows), default=0), col_max) + col_spacing
+        for name, text in rows:
+            beside = width(name) <= left - col_spacing
+            if not beside:
+                self._lines(name)
+            front = name.ljust(left) if beside else " " * left
+            self._lines(f"{front}{text}" if text else name, then=" " * (self.current_indent + left))
+
+    def _lines(self, text: str, then: str | None = None) -> None:
+        front = " " * self.current_indent
+        for line in wrapped(text, self.width, front, then):
+            self.write(f"{line}\n")
+
+
+class Context(click.Context):
+    """A context whose help is written so."""
+
+    formatter_class = Formatter
+
 
 Sections = dict[str, dict[str, tuple[str, str]]]  # name: where it is, one line for the list
 
@@ -26,11 +85,11 @@ SECTIONS: Sections = {
         "retry": ("choices:retry", "Let the next resume try a step again."),
         "skip": ("choices:skip", "Let the next resume take a result instead of running a step."),
         "rewind": ("choices:rewind", "Let the next resume do a step and all after it again."),
-        "fork": ("fork:fork", "Make another run from a chosen step of one."),
-        "answer": ("answering:answer", "Answer a wait by its id."),
-        "approve": ("inbox:approve", "Say yes to what waits for approval."),
-        "decline": ("inbox:decline", "Say no to it."),
-        "signal": ("answering:signal", "Send a signal that a run waits for, or will."),
+        "fork": ("choices:fork", "Make another run from a chosen step of one."),
+        "answer": ("answer:answer", "Answer a wait by its id."),
+        "approve": ("answer:approve", "Say yes to what waits for approval."),
+        "decline": ("answer:decline", "Say no to it."),
+        "signal": ("answer:signal", "Send a signal that a run waits for, or will."),
         "abort": ("choices:abort", "Give a run up."),
     },
     "Look": {
@@ -39,10 +98,10 @@ SECTIONS: Sections = {
         "outputs": ("outputs:outputs", "The files of finished steps as they are now; put them back."),
         "displaced": ("outputs:displaced", "What gave way when files were put back."),
         "receipts": ("look:receipts", "What each attempt of each step left on record."),
-        "steps": ("flow_steps:steps", "The steps of a flow, before anything of it runs."),
-        "inbox": ("inbox:inbox", "Every open wait of every run, and how to answer it."),
+        "steps": ("audit:steps", "The steps of a flow, before anything of it runs."),
+        "inbox": ("answer:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
-        "events": ("events:events", "Everything that happened in a run, also while it goes on."),
+        "events": ("logs:events", "Everything that happened in a run, also while it goes on."),
         "session": ("session:session", "Conversations: messages, a window of them, a memo."),
         "workspace": ("workspace:workspace", "Artifacts by ref, and checkpoints of tasks."),
     },
@@ -52,19 +111,19 @@ SECTIONS: Sections = {
     },
     "Connect": {
         "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
-        "keys": ("keys:keys", "API keys: who may ask a server for what."),
+        "keys": ("serve:keys", "API keys: who may ask a server for what."),
         "hook": ("hook:hook", "Let coding agents leave handoffs, and start from them."),
         "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
         "audit": ("audit:audit", "The six acceptance questions about a flow or a run, from facts."),
-        "replay": ("replay:replay", "Run a run's body on its receipts only; names what differs."),
-        "export": ("travel:export", "A run as one file: a copy, or the run itself on its way."),
-        "import": ("travel:import_", "Bring in an exported run, or a folder of receipts as testimony."),
-        "backup": ("backups:backup", "The whole home as one file, taken while it is at work."),
-        "restore": ("backups:restore", "A home made of a backup; of a mirror; or begun anew."),
-        "gc": ("gc:gc", "Remove finished runs, and what nobody needs; a dry run first."),
+        "replay": ("audit:replay", "Run a run's body on its receipts only; names what differs."),
+        "export": ("outputs:export", "A run as one file: a copy, or the run itself on its way."),
+        "import": ("outputs:import_", "Bring in an exported run, or a folder of receipts as testimony."),
+        "backup": ("care:backup", "The whole home as one file, taken while it is at work."),
+        "restore": ("care:restore", "A home made of a backup; of a mirror; or begun anew."),
+        "gc": ("care:gc", "Remove finished runs, and what nobody needs; a dry run first."),
         "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
         "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),
     },
@@ -103,7 +162,7 @@ class Commands(click.Group):
 
     def _meant(self, ctx: click.Context, word: str) -> str:
         """The command that somebody may have meant: one of these, or one of that name in a group of them."""
-        from outlast.values.nearest import closest
+        from outlast.values.text import closest
 
         groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), Commands)}
         inner = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
@@ -137,7 +196,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 @click.group(cls=Commands, sections=SECTIONS, context_settings=_SETTINGS)
-@click.option("--home", metavar="DIR", help="Where the records are kept [the nearest .outlast/ upward].")
+@click.option("--home", metavar="DIR", help="Where the records are kept [the .outlast/ of the repository].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -22,7 +22,7 @@ from outlast.home.place import find_home, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
 from outlast.python.shared import url_of
 from outlast.values.codec import decoder, encode
-from outlast.values.nearest import meant
+from outlast.values.text import meant
 
 SUFFIXES = (".py", *RECIPES)
 Typed = Callable[[Any, Any], Any]  # a value and its annotation

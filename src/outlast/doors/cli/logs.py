@@ -1,4 +1,7 @@
-"""`outlast logs`: what the commands of a run printed, as it was printed, also while they print."""
+"""`outlast logs`: what the commands of a run printed, as it was printed, also while they print.
+
+`outlast events`: the journal of a run, a line for each event, also while it grows.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,13 +18,102 @@ import click
 from outlast.doors.cli.completion import run_argument, step_argument
 from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
-from outlast.doors.cli.live import Live
-from outlast.doors.cli.render import COMPACT, clean, counted, emit, is_raw, note, say
+from outlast.doors.cli.render import COMPACT, as_json, clean, counted, emit, fit, is_raw, note, say
+from outlast.doors.cli.screen import HarmlessStream
 from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.commands.logs import Log
+    from outlast import Event, Outlast
+    from outlast.commands.logs import CommandLog
+
+
+PAGE = 1000
+LONGEST = 240  # of a line that goes into a pipe
+INDENT = " " * 7  # of the lines after the first of an event
+
+
+@command("events")
+@run_argument()
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
+@click.option("--after", default=0, metavar="SEQ", type=click.IntRange(min=0), help="Only those after this one.")
+def events(door: Door, run_id: str, follow: bool, after: int) -> int:
+    """Everything that happened in a run, the oldest first; --json has it in full.
+
+    A line is the event's number, its time (UTC), its name, its step and what it carries, shortened to fit.
+    """
+    with door.open() as outlast:
+        run = outlast.get(run_id)
+        if follow:
+            _follow(door, outlast, run.id, after)
+        elif door.json:
+            return _emit_all(run.id, _read(outlast, run.id, after))
+        elif not _say_all(_read(outlast, run.id, after)):
+            say(f"no event of run {run.id} after {after}; its last is {run.head}")
+    return 0
+
+
+def _read(outlast: Outlast, run_id: str, after: int) -> Iterator[Event]:
+    """The events there are now, read page by page."""
+    while page := outlast.events(run_id, after=after, limit=PAGE):
+        yield from page
+        after = page[-1].seq
+
+
+def _say_all(found: Iterator[Event]) -> int:
+    count = 0
+    for count, event in enumerate(found, 1):  # noqa: B007
+        say(_line(event), then=INDENT)
+    return count
+
+
+def _emit_all(run_id: str, found: Iterator[Event]) -> int:
+    """One object, written as it is read: a long run need not fit in memory. What ends it early is its `error`."""
+    import json
+
+    write, end, code = sys.stdout.write, "]}\n", SUCCEEDED
+    write(f'{{"run_id":{json.dumps(run_id)},"events":[')
+    try:
+        for separator, event in zip(chain([""], repeat(",")), found, strict=False):
+            write(separator + json.dumps(_plain(event), separators=COMPACT))
+    except OutlastError as error:
+        end, code = f'],"error":{json.dumps(error.to_dict(), separators=COMPACT)}}}\n', exit_code(error)
+    write(end)
+    return code
+
+
+def _follow(door: Door, outlast: Outlast, run_id: str, after: int) -> None:
+    """Print events as they come, until a run that nobody runs any more has no further ones."""
+    for event in outlast.follow_events(run_id, after=after):
+        emit(_plain(event)) if door.json else say(_line(event), then=INDENT)
+        sys.stdout.flush()
+    if not door.json:
+        note(f"run {run_id} is {outlast.get(run_id).status}; see `{door.command('show', run_id)}`")
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    from outlast.values.codec import jsonable
+
+    plain: dict[str, Any] = jsonable(event)
+    return plain
+
+
+def _line(event: Event) -> str:
+    step = f"{event.step} (attempt {event.attempt})" if event.attempt > 1 else event.step
+    masked = f"({event.masked} masked)" if event.masked else ""
+    carries = "  ".join(part for part in (clean(step), masked, clean(_body(event.body))) if part)
+    line = f"{event.seq:>5}  {event.at:%Y-%m-%d %H:%M:%S}  {clean(event.name):<16}  {carries}".rstrip()
+    return fit(line, LONGEST)
+
+
+def _body(body: Any) -> str:
+    """An error in words, anything else as JSON."""
+    if not body:
+        return ""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(error, dict) and "type" in error and "message" in error:
+        return f"{str(error['type']).rpartition(':')[2]}: {error['message']}"
+    return as_json(body)
+
 
 STATUSES = {"crashed": "did not end"}
 
@@ -44,12 +137,12 @@ def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int |
         if not is_recipe(run.flow):
             return _none(door, run.id)
         if follow:
-            return _follow(door, outlast, run.id, step, attempt)
+            return _follow_logs(door, outlast, run.id, step, attempt)
         found = _logs_of(outlast, run.id, step, attempt)
         return _emit(run.id, found) if door.json else _show(door, run.id, found)
 
 
-def _logs_of(outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> list[Log]:
+def _logs_of(outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> list[CommandLog]:
     """The transcripts of a run's step; or of a run that it started, if that has it."""
     try:
         return outlast.logs(run_id, step, attempt=attempt)
@@ -81,10 +174,10 @@ class _Paper:
         self._headed, self._plain = headed, is_raw() or not sys.stdout.isatty()
         self._whose = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace")
-        self._live = Live()
+        self._live = HarmlessStream()
         self._ended = True  # the last line has its end
 
-    def write(self, log: Log, data: bytes) -> None:
+    def write(self, log: CommandLog, data: bytes) -> None:
         self._head(log)
         if self._plain:
             sys.stdout.flush()
@@ -94,7 +187,7 @@ class _Paper:
         if data:
             self._ended = data.endswith(b"\n")
 
-    def _head(self, log: Log) -> None:
+    def _head(self, log: CommandLog) -> None:
         whose = f"{log.step} (attempt {log.attempt}) {_standing(log)}"
         if self._headed and whose != self._whose:
             self.end()
@@ -111,14 +204,14 @@ class _Paper:
         sys.stdout.flush()
 
 
-def _standing(log: Log) -> str:
+def _standing(log: CommandLog) -> str:
     if log.exit is None:
         return STATUSES.get(log.status, log.status)
     status = "does not hold" if log.status == "succeeded" and log.exit else log.status  # only a condition may say no
     return f"{status}, exit {log.exit}"
 
 
-def _show(door: Door, run_id: str, found: list[Log]) -> int:
+def _show(door: Door, run_id: str, found: list[CommandLog]) -> int:
     if not found:
         say(f"nothing has been printed yet; see `{door.command('show', run_id)}`")
     paper, code = _Paper(headed=len(found) > 1), SUCCEEDED
@@ -142,12 +235,12 @@ def _show(door: Door, run_id: str, found: list[Log]) -> int:
     return code
 
 
-def _follow(door: Door, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
+def _follow_logs(door: Door, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
     """Print what is there and what comes, until nobody runs the run any more."""
     paper, decoders = _Paper(headed=step is None), _Decoders()
     for log, piece in outlast.follow_logs(run_id, step, attempt=attempt):
         if door.json:
-            emit(_plain(log) | {"text": decoders.text(log, piece)})
+            emit(_plain_line(log) | {"text": decoders.text(log, piece)})
         else:
             paper.write(log, piece)
         sys.stdout.flush()
@@ -166,26 +259,26 @@ class _Decoders:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], codecs.IncrementalDecoder] = {}
 
-    def text(self, log: Log, piece: bytes) -> str:
+    def text(self, log: CommandLog, piece: bytes) -> str:
         place = (log.step, log.attempt)
         if place not in self._kept:
             self._kept[place] = codecs.getincrementaldecoder("utf-8")("replace")
         return self._kept[place].decode(piece, final=not piece)
 
 
-def _plain(log: Log) -> dict[str, Any]:
+def _plain_line(log: CommandLog) -> dict[str, Any]:
     from outlast.values.codec import jsonable
 
     names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete", "masked")
     return {name: jsonable(getattr(log, name)) for name in names}
 
 
-def _emit(run_id: str, found: Iterable[Log]) -> int:
+def _emit(run_id: str, found: Iterable[CommandLog]) -> int:
     """One object, written as it is read: it need not fit in memory. A transcript that is damaged has an `error`."""
     write, code = sys.stdout.write, SUCCEEDED
     write(f'{{"run_id":{json.dumps(run_id)},"logs":[')
     for number, log in enumerate(found):
-        write(("," if number else "") + json.dumps(_plain(log), separators=COMPACT)[:-1] + ',"text":"')
+        write(("," if number else "") + json.dumps(_plain_line(log), separators=COMPACT)[:-1] + ',"text":"')
         end = '"}'
         try:
             for text in _texts(log):
@@ -197,7 +290,7 @@ def _emit(run_id: str, found: Iterable[Log]) -> int:
     return code
 
 
-def _texts(log: Log) -> Iterator[str]:
+def _texts(log: CommandLog) -> Iterator[str]:
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     for piece in log.pieces():
         yield decode(piece)

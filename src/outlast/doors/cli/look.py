@@ -59,7 +59,7 @@ def runs(door: Door, status: str | None, limit: int) -> int:
     from outlast.values.codec import jsonable
 
     if status is not None and status not in STATUSES:
-        from outlast.values.nearest import meant
+        from outlast.values.text import meant
 
         known = f"{status!r} is none of {', '.join(STATUSES)}"
         raise click.BadParameter(f"{known}; {meant(status, STATUSES)}".rstrip("; "), param_hint="--status")
@@ -96,12 +96,12 @@ def standing(run: RunRecord) -> str:
 def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     from outlast.doors.cli.outputs import say_displaced
-    from outlast.python.shown import displaced_json
+    from outlast.python.shown import displaced_json, failed_below
 
     with door.open() as outlast:
         run = outlast.get(run_id)
         if timeline:
-            from outlast.doors.cli.timeline import emit_timeline, say_timeline
+            from outlast.doors.cli.steps import emit_timeline, say_timeline
 
             (emit_timeline if door.json else say_timeline)(run, outlast.timeline(run.id))
             return 0
@@ -109,11 +109,12 @@ def show(door: Door, run_id: str, timeline: bool) -> int:
         receipts = _whole(outlast, run.id)
         steps, waits = latest(receipts), tuple(outlast.interrupts(run.id))
         mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
+        began = failed_below(outlast, run)
     if door.json:
         told = {"mirror": mirror or None, "displaced": [displaced_json(one) for one in gave_way]}
-        emit(_show_json(run, plan, steps, waits) | told)
+        emit(_show_json(run, plan, steps, waits) | told | {"failed_below": began})
         return 0
-    _say_failed(door, run, steps)
+    _say_failed(door, run, steps, began)
     _say_run(run, mirror)
     say_steps(run, steps)
     say_damaged(door, run, receipts)
@@ -162,7 +163,7 @@ def _show_json(
     }
 
 
-def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
+def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt], began: Sequence[dict[str, Any]]) -> None:
     """What went wrong, before anything else: the error, where it came from, and the steps that ended badly."""
     from outlast.doors.cli.outcomes import say_error, say_trace
     from outlast.flows.loading import is_recipe
@@ -172,6 +173,10 @@ def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt]) -> None:
         say_error(run.error)
         if not is_recipe(run.flow):  # of commands it would be our own code
             say_trace(run.error)
+    for child in began:
+        where = f"step {clean(child['step'])} of run" if child["step"] else "run"
+        began_as = f"{where} {child['run_id']} of {child['flow']}, which it began"
+        say(f"that was in {began_as}: {door.command('show', child['run_id'])}")
     if say_bad_steps(door, run, steps) or run.error:
         say()
 

@@ -69,7 +69,7 @@ def _serve(door: Door, actor: str | None, flows: tuple[str, ...], approves: bool
     from outlast.doors.mcp import require
 
     require()
-    opened = _starting(_opening(door, actor), flows)
+    opened = _starting(_opening(door, actor), flows, door.home)
     if sys.stdin.isatty():
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
     from outlast.doors.mcp.stdio import serve
@@ -95,19 +95,24 @@ def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
         if not make and not (home.path / tenant / "outlast.db").is_file():
             raise HomeNotFound(str(home.path))
         made = Outlast(home, tenant=tenant, scope=scope, actor=name)
-        made._runtime.looks_here = False  # a model runs nothing of a folder that it happens to be in
+        made._executor.caller.door = "mcp"
+        made._executor.caller.looks_here = False  # a model runs nothing of a folder that it happens to be in
         return made
 
     return opened
 
 
-def _starting(opened: Callable[[bool], Outlast], places: tuple[str, ...]) -> Callable[[bool], Outlast]:
+def _starting(
+    opened: Callable[[bool], Outlast], places: tuple[str, ...], named: str | None
+) -> Callable[[bool], Outlast]:
     """What opens the home for a model that may start these flows. Raises FlowNotFound, RecipeInvalid."""
     from pathlib import Path
 
-    from outlast.python.served_flows import Flows
+    from outlast.home.place import near
+    from outlast.python.project import Flows
 
-    flows = Flows(places, Path.cwd() / ".outlast") if places else None
+    home = named or os.environ.get("OUTLAST_HOME")
+    flows = Flows(places, Path(home).absolute() if home and "://" not in home else near()) if places else None
 
     def with_flows(make: bool) -> Outlast:
         outlast = opened(make)

@@ -8,10 +8,20 @@ from dataclasses import replace
 from signal import SIGHUP, SIGINT
 from typing import Any
 
-from outlast.doors.cli.document import document, has_lines
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
-from outlast.doors.cli.render import STYLES, as_json, counted, emit, say, say_all, terminal_columns, width
+from outlast.doors.cli.render import (
+    STYLES,
+    as_json,
+    counted,
+    document,
+    emit,
+    has_lines,
+    say,
+    say_all,
+    terminal_columns,
+    width,
+)
 from outlast.doors.cli.ways import say_waits
 from outlast.errors import CommandFailed, OutlastError, StepTimedOut
 from outlast.python.shown import outcome_json

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from shlex import join
 
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.render import STYLES, brief, emit, say, table
 from outlast.doors.cli.ways import say_waits, say_ways, step_ways
 from outlast.errors import RunSealed
-from outlast.ledger.verdict import Verdict
+from outlast.ledger.verdict import Reason, Verdict, unaccepted
 from outlast.python.shown import plan_json
 from outlast.runs.plan import SETTLED, Plan, PlanStep
 from outlast.runs.run import RunRecord
@@ -28,23 +29,23 @@ DECIDED_BY_WAYS = ("effect_in_doubt", "effect_inputs_changed")  # a person decid
 SHOWN = 50
 
 
-def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt]) -> int:
-    """Render a plan. Nothing was run or written for it."""
+def say_plan(door: Door, run: RunRecord, plan: Plan, waits: Iterable[Interrupt], asked: Sequence[str] = ()) -> int:
+    """Render a plan. Nothing was run or written for it. `asked`: the other words of the command it is the plan of."""
     waits = tuple(waits)
     if door.json:
         emit({**plan_json(plan, waits), "status": run.status})
         return 0
-    say(f"resuming run {run.id} ({run.status}) would:")
+    say(f"resuming run {run.id} ({run.status}){' with ' + join(asked) if asked else ''} would:")
     say_actions(plan)
     say()
-    say_verdict(plan.verdict)
+    say_verdict(plan.verdict, door=door)
     if plan.resources:
         say(f"needs: {', '.join(plan.resources)}")
-    say_next(door, run, plan, waits)
+    say_next(door, run, plan, waits, asked)
     return 0
 
 
-def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...]) -> None:
+def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...], asked: Sequence[str] = ()) -> None:
     """What a person does next with a run that nobody holds."""
     if run.seal:
         say(str(RunSealed(run.id, run.seal)))
@@ -57,7 +58,9 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
             say(plan.refused.advice)
     elif plan.refused is not None:
         taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
-        say(f"mend that, or take it upon you: {door.command('resume', run.id, *taken, '--why', 'WHY')}")
+        say(f"mend that, or take it upon you: {door.command('resume', run.id, *asked, *taken, '--why', 'WHY')}")
+    elif asked:
+        say(f"do it: {door.command('resume', run.id, *asked)}")
     elif waits:
         say_waits(door, run.id, waits)
     elif undecided:
@@ -84,15 +87,31 @@ def say_actions(plan: Plan) -> None:
     say(f"then run: {', '.join(ahead)}" if ahead else "then run what comes after them")
 
 
-def say_verdict(verdict: Verdict, unsaid: Iterable[str] = DECIDED_BY_WAYS) -> None:
+def say_verdict(
+    verdict: Verdict,
+    unsaid: Iterable[str] = DECIDED_BY_WAYS,
+    accepted: Collection[str] = (),
+    door: Door | None = None,
+) -> None:
     """The verdict, a row for each reason, and the advice on it; that on `unsaid` codes is given elsewhere."""
-    say(f"verdict: {verdict.word}", STYLES[verdict.word])
+    say_word(verdict, accepted)
     if verdict.reasons:
-        rows = [(r.code, r.weight, r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
+        rows = [(r.code, _weight(r, accepted), r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
-        if reason.code not in unsaid:
-            say(f"{reason.code} {reason.subject}: {reason.advice}")
+        if reason.code not in unsaid and reason.fingerprint not in accepted:
+            say(f"{reason.code} {reason.subject}: {door.pasted(reason.advice) if door else reason.advice}")
+
+
+def say_word(verdict: Verdict, accepted: Collection[str]) -> None:
+    """The verdict in a word, and whether somebody took all that contests upon himself."""
+    taken = bool(verdict.contesting) and not unaccepted(verdict, accepted)
+    word = f"{verdict.word}, and what contests it was accepted" if taken else verdict.word
+    say(f"verdict: {word}", STYLES["candidate" if taken else verdict.word])
+
+
+def _weight(reason: Reason, accepted: Collection[str]) -> str:
+    return "accepted" if reason.fingerprint in accepted else reason.weight
 
 
 def _status(step: PlanStep) -> str:

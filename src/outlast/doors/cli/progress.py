@@ -23,7 +23,7 @@ BAR_COLUMNS = 20
 BAR, BAR_IN_ASCII = ("█", "░"), ("#", "-")
 
 
-class Watch:
+class ProgressWatch:
     """Watches the run that this process executes, for as long as the block lasts."""
 
     def __init__(self, outlast: Outlast, run_id: str = "", *, quiet: bool = False) -> None:
@@ -43,7 +43,7 @@ class Watch:
         self._thread = threading.Thread(target=self._watch, name="outlast-progress", daemon=True)
         self._signals = outlast.signals()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ProgressWatch:
         self.outlast.listen(self.screen.output, self.screen.line)
         self._signals.__enter__()
         self._shared.__enter__()
@@ -233,7 +233,7 @@ def _trouble(error: dict[str, Any]) -> str:
 
 def watched(outlast: Outlast, run_id: str, work: Callable[[], Any], *, quiet: bool) -> tuple[Any, str, int]:
     """The outcome of `work`, None if it was interrupted; the run it was about; and the signal that asked to stop."""
-    watch = Watch(outlast, run_id, quiet=quiet)
+    watch = ProgressWatch(outlast, run_id, quiet=quiet)
     try:
         with watch:
             outcome = work()

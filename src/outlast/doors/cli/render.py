@@ -1,22 +1,133 @@
-"""Putting words on a terminal (rich) or into a pipe (plain lines). Nothing written here can steer a terminal."""
+"""Putting words on a terminal (rich) or into a pipe (plain lines). Nothing written here can steer a terminal.
+
+Lines for people, broken between words and nowhere else: one mechanism for all that a terminal is shown. Pure.
+
+A command to copy stays in one piece where it fits; else it goes on after a backslash, as a shell reads it. A word that
+is wider than the terminal stays whole: only the terminal can break it.
+
+Values as people read them: a text of several lines as its lines, and what holds one as a list of names. Pure.
+"""
 
 from __future__ import annotations
 
 import errno
 import functools
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from outlast.doors.cli.wrap import columns_of, wrapped
-from outlast.doors.cli.wrap import width as width
-from outlast.values.visible import visible
+from outlast.values.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
+CONTINUED = " \\"
+_NARROW = "…–—█░"  # signs of ours that need no table of widths
+_COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
+_WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
+
+
+def width(text: str) -> int:
+    """The columns a text takes: two for each character of East Asia and for most emoji."""
+    if text.isascii() or all(char < "\u0300" or char in _NARROW for char in text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrapped(text: str, columns: int, first: str = "", then: str | None = None) -> list[str]:
+    """The text in lines of at most so many columns. What it is indented by, its next lines are too."""
+    body = text.lstrip(" ")
+    first += text[: len(text) - len(body)]
+    then = first if then is None else then
+    if width(first + body) <= columns:
+        return [(first + body).rstrip()]
+    lines = _Lines(columns, first, then)
+    for part, is_command in _parts(body):
+        lines.add_command(part) if is_command else lines.add(part.split(" "))
+    return lines.all()
+
+
+def columns_of(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int, gap: int) -> list[int] | None:
+    """How wide the columns of a table are, so that no word in it is broken; None when there is no such way."""
+    every = [list(heads), *map(list, rows)]
+    wanted = [max(map(width, column)) for column in zip(*every, strict=True)]
+    words = [max(width(word) for cell in column for word in cell.split(" ")) for column in zip(*every, strict=True)]
+    least = [max(word, min(each, NARROWEST)) for word, each in zip(words, wanted, strict=True)]
+    room = columns - gap * (len(wanted) - 1)
+    if sum(wanted) <= room:
+        return wanted
+    if sum(least) > room:
+        return None
+    found = list(least)
+    while (left := room - sum(found)) > 0 and (short := [n for n, each in enumerate(found) if each < wanted[n]]):
+        for number in short[:left]:
+            found[number] += 1
+    return found
+
+
+def _parts(text: str) -> list[tuple[str, bool]]:
+    """A text in pieces: those that are commands to copy, and what is between them."""
+    found, at = list[tuple[str, bool]](), 0
+    for match in _COMMAND.finditer(text):
+        found += [(text[at : match.start()], False), (match[0], True)]
+        at = match.end()
+    return [(part, is_command) for part, is_command in [*found, (text[at:], False)] if part]
+
+
+class _Lines:
+    """Lines that are filled word by word."""
+
+    def __init__(self, columns: int, first: str, then: str) -> None:
+        self._columns, self._then = max(columns, NARROWEST), then
+        self._line, self._empty = first, True
+        self._done: list[str] = []
+
+    def add(self, words: Sequence[str]) -> None:
+        """Words of a text; the first one belongs to what was before. An empty one is a blank more."""
+        self._line += words[0]
+        self._empty = self._empty and not words[0]
+        for word in words[1:]:
+            self._put(word)
+
+    def add_command(self, text: str) -> None:
+        """A command: on one line if that is possible."""
+        room = self._columns - width(self._line)
+        if not self._empty and width(text) > room:
+            self._end(self._line.rpartition(" ")[2])
+        words = _WORDS.findall(text)
+        words = words if " ".join(words) == text else text.split(" ")  # prose after all
+        for number, word in enumerate(words):
+            needs = width(word) + (0 if number == len(words) - 1 else len(CONTINUED))
+            if not self._empty and number and width(self._line) + 1 + needs > self._columns:
+                self._done.append(self._line + CONTINUED)
+                self._line, self._empty = f"{self._then}    ", True
+            self._line += word if self._empty or not number else f" {word}"
+            self._empty = False
+
+    def _put(self, word: str) -> None:
+        if not self._empty and width(self._line) + 1 + width(word) > self._columns:
+            self._end()
+        if word or not self._empty:
+            self._line += word if self._empty else f" {word}"
+            self._empty = self._empty and not word
+
+    def _end(self, carried: str = "") -> None:
+        """The next line begins, with what was to stand right before its first word."""
+        line = self._line[: len(self._line) - len(carried)] if carried else self._line
+        self._done.append(line.rstrip())
+        self._line, self._empty = self._then + carried, True
+
+    def all(self) -> list[str]:
+        return [*self._done, self._line.rstrip()] if not self._empty or not self._done else self._done
+
 
 STYLES = {
     "succeeded": "green",
@@ -263,3 +374,55 @@ def at(moment: datetime) -> str:
 
 def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+ALL = 1_000  # lines that are shown to whoever decides now
+SOME = 20  # of one thing in a list of many
+WIDEST, WIDEST_OF_MANY = 4_000, 300  # columns of one line; --json has all of it
+
+
+def document(name: str, value: Any, most: int = ALL, command: str = "") -> list[str]:
+    """A named value in lines: one if it is short, else its name and the lines below it.
+
+    Of more than `most` lines the rest is counted, and the `command` named that shows it.
+    """
+    if not has_lines(value):
+        return [fit(f"{name}: {_inline(value)}", WIDEST if most >= ALL else WIDEST_OF_MANY)]
+    lines = list(_lines(value, ""))
+    left = len(lines) - most
+    more = [f"  [… {left:,} more lines{f'; all of it: {command}' if command else ''}]"] if left > 0 else []
+    return [f"{name}:", *(fit(f"  {line}", WIDEST) for line in lines[:most]), *more]
+
+
+def has_lines(value: Any) -> bool:
+    """Whether there is a text of several lines in a value."""
+    if isinstance(value, dict):
+        return any(map(has_lines, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_lines, value))
+    return isinstance(value, str) and "\n" in value.rstrip("\n")
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (f"{indent}| {line.expandtabs(4)}".rstrip() for line in value.rstrip("\n").split("\n"))
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _entry(f"{clean(name)}:", each, indent)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _entry("-", each, indent)
+    else:
+        yield f"{indent}{_inline(value)}"
+
+
+def _entry(front: str, value: Any, indent: str) -> Iterator[str]:
+    if not has_lines(value):
+        yield f"{indent}{front} {_inline(value)}"
+        return
+    yield f"{indent}{front}"
+    yield from _lines(value, f"{indent}  ")
+
+
+def _inline(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)

@@ -108,7 +108,7 @@ def _say_flows(door: Door, place: str, error: OutlastError) -> int:
 
 def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool) -> int:
     """Run it. On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
-    from outlast.doors.cli.asking import can_ask, may_repeat
+    from outlast.doors.cli.ask import can_ask, may_repeat
 
     while True:
         try:
@@ -171,8 +171,6 @@ def resume(
         raise click.UsageError("--take needs a RUN: name the one that you take")
     if take and dry_run:
         raise click.UsageError("--take changes the run, --dry-run must not; give one of them")
-    if start is not None and dry_run:
-        raise click.UsageError("--from changes the run, --dry-run must not; give one of them")
     if flow is not None and dry_run:
         raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
     with door.open() as outlast:
@@ -186,7 +184,9 @@ def resume(
         if dry_run:
             from outlast.doors.cli.plans import say_plan
 
-            return say_plan(door, outlast.get(chosen), outlast.plan(chosen), outlast.interrupts(chosen))
+            plan = outlast.plan(chosen, from_step=start, accept=accept, partial=partial)
+            asked = _words(start, accept, partial, why)
+            return say_plan(door, outlast.get(chosen), plan, outlast.interrupts(chosen), asked)
         given = _flow_given(door, outlast, chosen, flow)
         if start is not None:
             outlast.rewind(chosen, start, why=why or f"resume --from {start}")
@@ -196,9 +196,15 @@ def resume(
         return resume_now(door, outlast, chosen, until_done, **how)
 
 
+def _words(start: str | None, accept: Sequence[str], partial: str | None, why: str) -> list[str]:
+    """The options of a resume that change what it does, as they were given."""
+    given = [("--from", start), *(("--accept", code) for code in accept), ("--partial", partial), ("--why", why)]
+    return [word for name, value in given if value for word in (name, value)]
+
+
 def _asked_first(door: Door, outlast: Outlast, run_id: str) -> int | None:
     """On a terminal: what becomes of the steps that a process died in. The exit code, if the run does not go on now."""
-    from outlast.doors.cli.asking import can_ask, decide_crashed
+    from outlast.doors.cli.ask import can_ask, decide_crashed
     from outlast.doors.cli.outcomes import say_outcome
     from outlast.doors.cli.plans import say_next
 
@@ -275,7 +281,7 @@ def _gone_on(ended: Ended, resume: Callable[[str], Ended]) -> Ended:
 
 def _asked_on(door: Door, outlast: Outlast, ended: Ended, resume: Callable[[str], Ended]) -> Ended:
     """On a terminal: for as long as the person there answers what the run waits for, go on with it."""
-    from outlast.doors.cli.asking import can_ask, decide
+    from outlast.doors.cli.ask import can_ask, decide
 
     outcome, signal = ended
     left: set[str] = set()
@@ -341,7 +347,7 @@ def turned_away(wanted: bool) -> Iterator[None]:
 
 def _choose(door: Door, outlast: Outlast) -> str:
     """The one run that can go on. Else says what there is, and gives nothing."""
-    from outlast.doors.cli.asking import can_ask, pick
+    from outlast.doors.cli.ask import can_ask, pick
     from outlast.doors.cli.look import say_runs
     from outlast.doors.cli.render import emit, note
 

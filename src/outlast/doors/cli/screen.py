@@ -2,26 +2,142 @@
 
 What the flow itself prints, and where it reads a line (`input`, a debugger), goes past the moving line: it is wiped
 before, is not drawn where somebody else's line has not ended, and is not there at all while somebody types.
+
+What commands print, shown as it comes: it may colour and redraw its own line, and steers nothing else. Pure.
+
+Colours, CR, backspace and erase-line pass, as progress bars need them; every other control character and escape code
+is made visible.
 """
 
 from __future__ import annotations
 
 import builtins
+import getpass
+import re
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from outlast.doors.cli.live import NamedLines
-from outlast.doors.cli.render import clean, fit, is_raw, terminal_columns
-from outlast.doors.cli.wrap import wrapped
+from outlast.doors.cli.render import clean, fit, is_raw, terminal_columns, wrapped
+from outlast.values.text import visible
+
+# Bounded, so that a begun code that never ends is held back no longer than this.
+_COLOUR = r"\x1b\[[0-9;:]{0,64}m"
+_ERASE = r"\x1b\[[012]?K"
+_PASSES = re.compile(rf"({_COLOUR}|{_ERASE}|[\n\t\r\b])")
+_COLOURS = re.compile(_COLOUR)
+_CUT = re.compile(r"\x1b(?:\[[0-9;:]{0,64})?\Z")  # the beginning of a code that may pass
+_RESETS = ("\x1b[m", "\x1b[0m")
+_KEPT_COLOURS = 8  # that are shown again after a line of somebody else
+RESET = "\x1b[0m"
+_PLAIN = bytes([*range(32, 127), 10])  # nothing that steers a terminal
+
+
+def harmless(text: str) -> str:
+    """What was printed, for a terminal: colours, CR, backspace and erase-line work, everything else is visible."""
+    parts = _PASSES.split(text.replace("\r\n", "\n"))  # every second one passes
+    parts[::2] = map(visible, parts[::2])
+    return "".join(parts)
+
+
+class HarmlessStream:
+    """What is printed piece by piece, made harmless: a code that is cut in two by a piece's end is put together."""
+
+    def __init__(self) -> None:
+        self._held = self._colours = ""
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        whole = self._held + text
+        cut = _CUT.search(whole, max(0, len(whole) - 67))
+        at = cut.start() if cut else len(whole) - whole.endswith("\r")  # a CR may be half of a line's end
+        self._held = whole[at:]
+        self._colours = _colours_after(self._colours, whole[:at])
+        return harmless(whole[:at])
+
+    def end(self) -> str:
+        """What was held back, when nothing more comes; whatever follows has no colour of theirs."""
+        shown = harmless(self._held) + (RESET if self._colours else "")
+        self._held = self._colours = ""
+        return shown
+
+
+class NamedLines:
+    """Lines that somebody printed, each with a name in front that nothing in them can wipe, overwrite or colour."""
+
+    def __init__(self, name: str) -> None:
+        self._front = f"{visible(name)} | "
+        self._colours = ""  # of the line before: they go on in the next
+
+    def lines(self, data: bytes) -> str:
+        """Whole lines, harmless; at once where they are plain, since very many may be printed."""
+        if not self._colours and not data.translate(None, _PLAIN):
+            return self._front + data.replace(b"\n", b"\n" + self._front.encode()).decode()
+        text = data.decode("utf-8", "replace")
+        if not self._colours and text.replace("\n", "").isprintable():
+            return self._front + text.replace("\n", f"\n{self._front}")
+        return "\n".join(map(self.line, text.split("\n")))
+
+    def line(self, text: str) -> str:
+        """One line without its end, harmless."""
+        begun, shown = self._colours, harmless(text.rstrip("\r"))
+        if not begun and shown.isprintable():
+            return self._front + shown
+        self._colours = _colours_after(begun, shown)
+        body = "".join(map(self._kept_in_place, _segments(shown)))
+        coloured = begun or _COLOURS.search(shown)
+        return self._front + begun + body + (RESET if coloured and not body.endswith(_RESETS) else "")
+
+    def _kept_in_place(self, segment: str) -> str:
+        """A part that begins with what leads back to the begin of the line: the name is written again."""
+        if segment == "\r":
+            return f"\r{self._front}"
+        if segment in ("\x1b[1K", "\x1b[2K"):
+            return f"{segment}\r{self._front}"
+        return _without_overrun(segment)
+
+
+def _segments(shown: str) -> list[str]:
+    return re.split(r"(\r|\x1b\[[12]K)", shown)
+
+
+def _without_overrun(segment: str) -> str:
+    """The text without the backspaces that would lead back before its begin."""
+    if "\b" not in segment:
+        return segment
+    kept, column = [], 0
+    for part in re.split(rf"({_COLOUR}|\x1b\[0?K|\b)".replace(r"\b", "\x08"), segment):
+        if part == "\b":
+            if column:
+                kept.append(part)
+                column -= 1
+        else:
+            kept.append(part)
+            column += 0 if part.startswith("\x1b[") else sum(map(_takes_room, part))
+    return "".join(kept)
+
+
+def _takes_room(char: str) -> bool:
+    """Whether a character surely moves the cursor: marks and inner letters of Korean are put on the one before."""
+    return char.isascii() or not (unicodedata.category(char)[0] == "M" or "\u1160" <= char <= "\u11ff")
+
+
+def _colours_after(before: str, shown: str) -> str:
+    """The colours that are on at the end of a line: all since the last reset, the newest of very many."""
+    found = [*_COLOURS.findall(before), *_COLOURS.findall(shown)]
+    ends = [number for number, code in enumerate(found, 1) if code in _RESETS]
+    return "".join(found[ends[-1] if ends else 0 :][-_KEPT_COLOURS:])
+
 
 LINE_BYTES = 8192  # of a line without end, before it is shown as it is
 AWAY_SECONDS = 0.5  # of the moving line, after somebody printed or typed
 PATIENCE_SECONDS = 0.5  # for a lock that is never given back in a process that the flow forked
 _CLEAR = "\r\x1b[2K"
+_UNSEEN = "_raw_input"  # what `getpass.getpass` reads by, under whatever name a flow has imported it
 
 
 class Screen:
@@ -48,16 +164,24 @@ class Screen:
         if self.quiet:
             return
         with self._lock:
-            if self._typing:
-                self._later.append(text)
-                return
-            self._wipe()
-            self._end_line()
-            lines = wrapped(clean(text), terminal_columns(), then="    ") if self.moves else [clean(text)]
-            with suppress(OSError, ValueError):
-                self._beside.write("".join(f"{line}\n" for line in lines))
-                self._beside.flush()
-            self._draw()
+            self._later.append(text)
+            self._say_later()
+
+    def _say_later(self) -> None:
+        """The lines that waited for somebody to have typed. Whoever was asked unseen has ended that line by then."""
+        if self._typing or not self._later:
+            return
+        said, self._later = map(clean, self._later), []
+        self._wipe()
+        self._end_line()
+        lines = [part for text in said for part in self._wrapped(text)]
+        with suppress(OSError, ValueError):
+            self._beside.write("".join(f"{line}\n" for line in lines))
+            self._beside.flush()
+        self._draw()
+
+    def _wrapped(self, text: str) -> list[str]:
+        return wrapped(text, terminal_columns(), then="    ") if self.moves else [text]
 
     def output(self, step: str, data: bytes) -> None:
         """What a command printed, line by line, with its step's name in front; nothing: it has printed all.
@@ -82,6 +206,7 @@ class Screen:
             with suppress(OSError, ValueError):
                 for step, rest in left.items():
                     self._print(step, rest)
+            self._say_later()
             self._wipe()
             self.moves = False
 
@@ -90,7 +215,9 @@ class Screen:
         with self._lock:
             if time.monotonic() < self._away_until:
                 self._status = text
-            elif self.moves and (text != self._status or not self._drawn):
+                return
+            self._say_later()
+            if self.moves and (text != self._status or not self._drawn):
                 self._wipe()
                 self._status = text
                 self._draw()
@@ -103,20 +230,20 @@ class Screen:
         if not self.moves:
             yield
             return
-        kept, read = (sys.stdout, sys.stderr), builtins.input
+        kept, read, unseen = (sys.stdout, sys.stderr), builtins.input, vars(getpass)[_UNSEEN]
         sys.stdout, sys.stderr = (_Past(each, self) if each.isatty() else each for each in kept)
-        builtins.input = self._reading(read)
+        builtins.input, vars(getpass)[_UNSEEN] = self._reading(read), self._reading(unseen)
         try:
             yield
         finally:
-            (sys.stdout, sys.stderr), builtins.input = kept, read
+            (sys.stdout, sys.stderr), builtins.input, vars(getpass)[_UNSEEN] = kept, read, unseen
 
     def _reading(self, read: Any) -> Any:
-        def input(prompt: object = "", /) -> str:
+        def reading(*given: Any, **named: Any) -> str:
             with self._quiet():
-                return str(read(prompt))
+                return str(read(*given, **named))
 
-        return input
+        return reading
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
@@ -130,9 +257,6 @@ class Screen:
                 self._typing -= 1
                 self._open = False  # what was typed has ended the line
                 self._away_until = time.monotonic() + AWAY_SECONDS
-                later, self._later = self._later, []
-            for text in later:
-                self.line(text)
 
     def write_past(self, stream: TextIO, text: str) -> int:
         """Write what the flow prints, without the moving line in it."""
@@ -154,14 +278,14 @@ class Screen:
     def _print(self, step: str, lines: bytes) -> None:
         self._wipe()
         self._end_line()
-        self._out.write(f"{self._shown(step, lines.decode('utf-8', 'replace'))}\n")
+        self._out.write(f"{self._shown(step, lines)}\n")
         self._out.flush()
         self._draw()
 
-    def _shown(self, step: str, lines: str) -> str:
+    def _shown(self, step: str, lines: bytes) -> str:
         if self._raw:
-            front = f"{step} | "
-            return front + lines.replace("\r\n", "\n").rstrip("\r").replace("\n", f"\n{front}")
+            front, text = f"{step} | ", lines.decode("utf-8", "replace")
+            return front + text.replace("\r\n", "\n").rstrip("\r").replace("\n", f"\n{front}")
         return self._named.setdefault(step, NamedLines(step)).lines(lines)
 
     def _end_line(self) -> None:

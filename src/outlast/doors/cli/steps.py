@@ -1,17 +1,89 @@
-"""The steps of a run as `show` prints them: a row each, and a line for what a row cannot say."""
+"""The steps of a run as `show` prints them: a row each, and a line for what a row cannot say.
+
+`outlast show RUN --timeline`: when everything in a run began, how long it took, and how that lies in time.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import trouble
-from outlast.doors.cli.render import brief, clean, counted, say, table, took
-from outlast.values.processes import ended_line
+from outlast.doors.cli.render import STYLES, at, brief, clean, counted, emit, say, span, table, terminal_columns, took
+from outlast.values.doubt import doubt_of
+from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    from outlast import Receipt, RunRecord
+    from outlast import Receipt, RunRecord, TimelineItem
+
+
+BAR = 16  # columns
+LEAST = 60  # columns of a terminal that has room for it
+FINE = ("succeeded", "over", "answered", "")  # what is not worth a word
+IDLE = ("wait", "decision", "sleep", "run")  # kinds in which nothing was worked on
+
+
+def say_timeline(run: RunRecord, items: Sequence[TimelineItem]) -> None:
+    """A line for each item: after which time it began, how long it took, a bar, what it was."""
+    if not items:
+        say(f"nothing happened in run {run.id} yet")
+        return
+    start = min(item.started_at for item in items)
+    end = max([item.ended_at or item.started_at for item in items])
+    end = datetime.now(UTC) if run.status == "running" and run.holder else end
+    say(f"run {run.id} of {run.flow} {run.status}; began {at(start)}, {span(end - start)} in all")
+    drawn = not sys.stdout.isatty() or terminal_columns() >= LEAST
+    for item in items:
+        say(_line(item, start, end - start, drawn=drawn), STYLES.get(item.status, ""), then=" " * 19)
+
+
+def timeline_json(run: RunRecord, items: Sequence[TimelineItem]) -> dict[str, Any]:
+    from outlast.values.codec import jsonable
+
+    shown = [{**jsonable(item), "seconds": item.seconds} for item in items]
+    return {"run_id": run.id, "status": run.status, "timeline": shown}
+
+
+def emit_timeline(run: RunRecord, items: Sequence[TimelineItem]) -> None:
+    emit(timeline_json(run, items))
+
+
+def _line(item: TimelineItem, start: datetime, whole: timedelta, *, drawn: bool) -> str:
+    began = f"+{span(item.started_at - start)}"
+    length = span(item.ended_at - item.started_at) if item.ended_at and item.ended_at != item.started_at else ""
+    bar = f"{_bar(item, start, whole)}  " if drawn else ""
+    return f"{began:>8}  {length:>7}  {bar}{_words(item)}".rstrip()
+
+
+def _bar(item: TimelineItem, start: datetime, whole: timedelta) -> str:
+    """Where it lies: `=` work, `.` waiting, `|` a moment, `?` an end that nobody knows, `>` one that is to come."""
+    first = _column(item.started_at - start, whole)
+    if item.ended_at is None:
+        goes_on = item.status in ("running", "started", "open", "waiting", "interrupted", "failed", "answered")
+        drawn = ("." if item.kind in IDLE else "=") * (BAR - first - 1) + ">" if goes_on else "?"
+    elif item.ended_at == item.started_at:
+        drawn = "|"
+    else:
+        last = _column(item.ended_at - start, whole)
+        drawn = ("." if item.kind in IDLE else "=") * (last - first + 1)
+    return f"{' ' * first}{drawn}"[:BAR].ljust(BAR)
+
+
+def _column(passed: timedelta, whole: timedelta) -> int:
+    return min(int(passed / whole * BAR), BAR - 1) if whole else 0
+
+
+def _words(item: TimelineItem) -> str:
+    named = item.name if item.kind in ("step", "effect") else f"{item.kind} {item.name}"
+    again = f" (attempt {item.attempt})" if item.attempt > 1 else ""
+    status = f" {item.status}" if item.status not in (*FINE, item.name) else ""
+    note = f"{' ' if item.note.startswith('by ') else ': '}{item.note}" if item.note else ""
+    where = f" [{item.interrupt}]" if item.status == "open" else ""
+    return clean(f"{named}{again}{status}{note}{where}")
+
 
 SHOWN = 50
 NOTES = 12
@@ -185,5 +257,5 @@ def left_line(left: dict[str, Any], most: int = 3) -> str:
     """What an unfinished attempt left, in a line."""
     files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
     more = f" and {len(files) - most:,} more" if len(files) > most else ""
-    names = f": {', '.join(files[:most])}{more}" if files else ""
+    names = f": {', '.join(files[:most])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
     return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"

@@ -12,10 +12,10 @@ import click
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import SUCCEEDED, is_declined
 from outlast.doors.cli.render import STYLES, counted, emit, say
-from outlast.doors.cli.waking import Waking, Woken
+from outlast.doors.cli.waking import RunWaker, Woken
 from outlast.doors.cli.ways import asks, is_overdue, say_ways, ways, with_children
 from outlast.runs.waits.interrupt import BY_DEADLINE
-from outlast.values.durations import duration
+from outlast.values.text import duration
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast
@@ -69,7 +69,7 @@ def tick(door: Door, dry_run: bool, every: bool, jobs: int, probe_seconds: float
         chosen = [one for one in found if every or not one.old]
         sys.path.insert(0, os.getcwd())
         whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in chosen}
-        waking = Waking(door, outlast, [] if dry_run else chosen, jobs, probe_seconds)
+        waking = RunWaker(door, outlast, [] if dry_run else chosen, jobs, probe_seconds)
         woken = []
         with turned_away(door.json):
             for one in [Woken(one.run_id, one.reason) for one in chosen] if dry_run else waking:
@@ -77,7 +77,7 @@ def tick(door: Door, dry_run: bool, every: bool, jobs: int, probe_seconds: float
                 if not door.json and (one.code or not quiet):
                     _say(door, outlast, one, whys[one.run_id])
         if waking.left_behind:
-            outlast._runtime.close(wait=False)
+            outlast._executor.close(wait=False)
     if door.json:
         old = [one.run_id for one in found if one not in chosen]
         emit({"ok": not any(one.code for one in woken), "runs": [_plain(one) for one in woken], "old": old})

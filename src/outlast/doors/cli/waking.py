@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, told
 from outlast.errors import NoThread, OutlastError, RunFinished, RunHeld
-from outlast.values.threads import begin
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast
@@ -78,7 +78,7 @@ def _resumed(outlast: Outlast, run_id: str) -> Outcome[Any]:
     return outcome
 
 
-class Waking:
+class RunWaker:
     """Wakes runs, `jobs` at a time. `signal` is the first one that asked to stop; then no further run is begun."""
 
     def __init__(self, door: Door, outlast: Outlast, found: Sequence[DueRun], jobs: int, probe_seconds: float) -> None:
@@ -145,15 +145,15 @@ class Waking:
 
     def _patience(self) -> float:
         """How long runs may take to stop; those of a server go on there, and are not waited for."""
-        runtime = self._outlast._runtime
-        settings = runtime.settings
-        return settings.grace_seconds + settings.patience_seconds + 1 if runtime.live else SOON_SECONDS
+        executor = self._outlast._executor
+        settings = executor.home.settings
+        return settings.grace_seconds + settings.patience_seconds + 1 if executor.live.executions else SOON_SECONDS
 
     def _give_up(self) -> Iterator[Woken]:
         """Stop what can be stopped, and leave the rest behind: all of it goes on at another time."""
         asked = self._slow_probes()
         self._outlast.stop(now=True)
-        until = time.monotonic() + self._outlast._runtime.settings.patience_seconds + 1
+        until = time.monotonic() + self._outlast._executor.home.settings.patience_seconds + 1
         while self._under_way and (left := until - time.monotonic()) > 0:
             try:
                 woken = self._next(left)

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.cli.document import ALL, SOME, document, has_lines
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
-from outlast.doors.cli.render import as_json, at, clean, facts, fit, say, span
+from outlast.doors.cli.render import ALL, SOME, as_json, at, clean, document, facts, fit, has_lines, say, span
 from outlast.doors.cli.steps import left_line
 from outlast.runs.waits.interrupt import QUESTIONS, RESERVED, Interrupt, is_for_people, is_told
 

@@ -11,7 +11,8 @@ import signal
 import sys
 
 from outlast.doors.hooks import spool
-from outlast.doors.hooks.log import note, words_of
+from outlast.doors.hooks.leave import drain
+from outlast.doors.hooks.place import note, words_of
 
 LIFE_SECONDS = 120
 
@@ -23,8 +24,6 @@ def main(home: str) -> None:
     try:
         with spool.alone(home, LIFE_SECONDS) as granted:
             if granted and spool.waiting(home):
-                from outlast.doors.hooks.leave import drain
-
                 drain(home)
     except Exception as error:
         note(home, f"the clerk: {words_of(error)}")

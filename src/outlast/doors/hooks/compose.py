@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from outlast.clock import moment
 from outlast.doors.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
-from outlast.doors.hooks.transcript import Step, Told
+from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
 from outlast.handoffs.handoff import MAX_FILES, Handoff
+from outlast.values.text import one_line
 
 STEPS, GOAL_CHARACTERS, STEP_CHARACTERS = 100, 2_000, 500
 _ENDED = {
@@ -19,23 +20,33 @@ _ENDED = {
 }
 _MARKS = {"completed": "x", "in_progress": ">", "pending": " ", "cancelled": "-"}
 # What an explicit handoff asks for goes on to hold in the automatic ones that follow it.
-INHERITED = ("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "environment", "risk", "refs")
+INHERITED = (
+    "acceptance_checks",
+    "must_change",
+    "must_remove",
+    "must_keep",
+    "rollback",
+    "environment",
+    "risk",
+    "refs",
+    "creates",
+)
 
 
-class Work(NamedTuple):
+class SessionWork(NamedTuple):
     """What a session left, looked at now."""
 
     event: HookEvent
     anchor: str
     root: str
-    told: Told
+    told: TranscriptFacts
     targets: tuple[str, ...] = ()
     others: tuple[str, ...] = ()  # what could not be named as a target, and why
     signature: str = ""
     late: bool = False  # the session did not leave this itself
 
 
-def fields_of(work: Work, base: Handoff | None) -> dict[str, Any]:
+def fields_of(work: SessionWork, base: Handoff | None) -> dict[str, Any]:
     """The fields of the next revision. `base`: the newest one, whose checks and musts still hold."""
     inherited = {name: getattr(base, name) for name in INHERITED} if base else {}
     return {
@@ -51,7 +62,7 @@ def fields_of(work: Work, base: Handoff | None) -> dict[str, Any]:
     }
 
 
-def _summary(work: Work) -> str:
+def _summary(work: SessionWork) -> str:
     event, plan = work.event, work.told.plan
     what = _ENDED[event.kind] + (f" ({event.why})" if event.why else "")
     if work.late:
@@ -60,13 +71,13 @@ def _summary(work: Work) -> str:
     return f"A {CLIENT_NAMES[event.client]} session {what}{steps}."
 
 
-def _text(work: Work, base: dict[str, Any]) -> Iterator[str]:
+def _text(work: SessionWork, base: dict[str, Any]) -> Iterator[str]:
     told = work.told
     if told.goal:
-        yield f"It was asked for this last: {short(told.goal, GOAL_CHARACTERS)}"
+        yield f"It was asked for this last: {one_line(told.goal, GOAL_CHARACTERS)}"
     if told.plan:
         yield "Its plan (x done, > under way, - given up):"
-        yield from (f"[{_MARKS[step.status]}] {short(step.text, STEP_CHARACTERS)}" for step in _first(told.plan))
+        yield from (f"[{_MARKS[step.status]}] {one_line(step.text, STEP_CHARACTERS)}" for step in _first(told.plan))
     if len(told.plan) > STEPS:
         yield f"… and {len(told.plan) - STEPS} more steps"
     if not told.plan:
@@ -79,7 +90,7 @@ def _text(work: Work, base: dict[str, Any]) -> Iterator[str]:
     yield f"Taken from session {work.event.name} at {at} by a hook; nobody wrote it for a handover."
 
 
-def _first(plan: tuple[Step, ...]) -> tuple[Step, ...]:
+def _first(plan: tuple[TranscriptStep, ...]) -> tuple[TranscriptStep, ...]:
     """The steps that are shown: of a long plan those that are open."""
     if len(plan) <= STEPS:
         return plan
@@ -88,12 +99,12 @@ def _first(plan: tuple[Step, ...]) -> tuple[Step, ...]:
 
 def _about(base: dict[str, Any]) -> Iterator[str]:
     if base:
-        yield f"It goes on from revision {base['revision']}, written by {base['by']}: {short(base['summary'], 400)}"
+        yield f"It goes on from revision {base['revision']}, written by {base['by']}: {one_line(base['summary'], 400)}"
         if base["next"]:
-            yield f"What that one asked for next: {short(base['next'], 400)}"
+            yield f"What that one asked for next: {one_line(base['next'], 400)}"
 
 
-def _state(work: Work, base: Handoff | None) -> dict[str, Any]:
+def _state(work: SessionWork, base: Handoff | None) -> dict[str, Any]:
     event = work.event
     return {
         "client": event.client,
@@ -126,9 +137,3 @@ def hook_state(handoff: Handoff) -> dict[str, Any]:
     state = handoff.state
     noted = state.get("hook") if isinstance(state, dict) and handoff.source == "hook" else None
     return noted if isinstance(noted, dict) else {}
-
-
-def short(text: str, length: int) -> str:
-    """The text on one line; where it is cut, that is said."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[:length]}… ({len(line) - length} more characters)"

@@ -12,9 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
+from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
-from outlast.doors.hooks.log import note, words_of
-from outlast.doors.hooks.place import Place, anchor_of, place_of
+from outlast.doors.hooks.place import WorkPlace, anchor_of, note, place_of, words_of
+from outlast.doors.hooks.sessions import agent
+from outlast.python.homes import why_unused
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
@@ -82,16 +84,12 @@ def _fired(call: Called) -> bytes:
     event = parse(call.client, call.kind, call.given.encode() or _stdin())
     if event is None:
         return b""
-    from outlast.doors.hooks.sessions import agent
-
     cwd = event.cwd or os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
     task = os.environ.get("OUTLAST_TASK", "")
     event = event._replace(cwd=cwd, task=task, at=time.time_ns() // 1000, agent=agent())
     place = place_of(cwd)
     if not place.exists:
         return b""
-    from outlast.python.homes import why_unused
-
     if why := why_unused(place.home):
         return answer(event.client, "start", UNUSED.format(why=why)) if event.kind == "start" else b""
     try:
@@ -102,17 +100,13 @@ def _fired(call: Called) -> bytes:
 
 
 def _noted(event: HookEvent, home: str) -> bytes:
-    from outlast.doors.hooks import spool
-
     spool.add(home, event)
     spool.call_clerk(home)
     return b""
 
 
-def _start(event: HookEvent, place: Place) -> bytes:
+def _start(event: HookEvent, place: WorkPlace) -> bytes:
     """Remember the session and tell it what was handed over."""
-    from outlast.doors.hooks import sessions
-
     anchor = anchor_of(place, event.task)
     if not anchor and place.git:
         from outlast.doors.hooks.start import branch_by_git
@@ -132,12 +126,10 @@ def _start(event: HookEvent, place: Place) -> bytes:
 
 def _may_tell(home: str) -> bool:
     """Whether anything was ever stored, or waits to be: else there is nothing to load and to look at."""
-    from outlast.doors.hooks import sessions, spool
-
     return os.path.exists(os.path.join(home, DATABASE)) or bool(spool.waiting(home)) or any(sessions.all_of(home))
 
 
-def _looked_up(event: HookEvent, place: Place, anchor: str) -> str:
+def _looked_up(event: HookEvent, place: WorkPlace, anchor: str) -> str:
     """What was handed over, with its verdict now: the ledger and the files are looked at, every time."""
     from threading import Timer
 
@@ -192,8 +184,6 @@ def _is_whole(said: bytes) -> bool:
 def _tell(home: str, words: str) -> None:
     """Note something that went wrong before the home was known: in the home that is here, if there is one."""
     try:
-        from outlast.python.homes import why_unused
-
         place = place_of(home or os.getcwd())
         if place.exists and not why_unused(place.home):
             note(place.home, words)

@@ -4,20 +4,25 @@ Read from git's own files, since asking git takes longer than all the rest, and 
 should (`files/repository.py`). Where these do not tell (reftable, files that cannot be read) the answer is empty, and
 whoever has time asks git. A repository that leads out of itself tells nothing here, unless git's own settings call it
 safe.
+
+`hooks.log` in the home: what a hook could not do, a line each. It stays small, and says nothing of the session.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from typing import NamedTuple
 
 from outlast.files import repository
 from outlast.files.repository import LeadsOut, Repository, line_of
+from outlast.values.plain import open_plain
+from outlast.values.private import open_file, write_file
 
 FOLDER = ".outlast"
 
 
-class Place(NamedTuple):
+class WorkPlace(NamedTuple):
     """A work tree, or a folder outside of git."""
 
     top: str  # the top of the work tree; the folder itself outside of git
@@ -31,42 +36,34 @@ class Place(NamedTuple):
         return os.path.isdir(self.home)
 
 
-def place_of(cwd: str) -> Place:
+def place_of(cwd: str) -> WorkPlace:
     """Where a folder is. Raises OSError when it cannot be reached."""
     here = os.path.realpath(cwd or os.getcwd())
-    top = repository.top_of(here)
-    if top is None:
-        return Place(here, _home_of(here))
-    found = _repository(top)
+    top, home = repository.top_of(here), _home_of(here)
+    found = _repository(top) if top is not None else None
     if found is None:
-        return Place(top, _home_of(top))
-    return Place(top, _home_of(_main_of(found)), found.own, _branch_in(found.own))
+        return WorkPlace(top or here, home)
+    return WorkPlace(found.top, home, found.own, _branch_in(found.own))
 
 
-def anchor_of(place: Place, task: str) -> str:
+def anchor_of(place: WorkPlace, task: str) -> str:
     """The name under which the work is handed over: the task's, else the branch's; "" when there is neither."""
     if task:
         return f"task:{task}"
     return f"branch:{place.branch}" if place.branch else ""
 
 
-def is_found(place: Place) -> bool:
+def is_found(place: WorkPlace) -> bool:
     """Whether a command that is run in the work tree finds the home by itself."""
-    here = place.top
-    while True:
-        found = os.path.join(here, FOLDER)
-        if os.path.isdir(found):
-            return os.path.realpath(found) == os.path.realpath(place.home)
-        if os.path.dirname(here) == here:
-            return "OUTLAST_HOME" in os.environ
-        here = os.path.dirname(here)
+    found = repository.nearest(place.top, FOLDER)
+    if os.path.isdir(found):
+        return os.path.realpath(found) == os.path.realpath(place.home)
+    return "OUTLAST_HOME" in os.environ
 
 
 def _home_of(folder: str) -> str:
     named = os.environ.get("OUTLAST_HOME", "")
-    if named:
-        return os.path.abspath(os.path.expanduser(named))
-    return os.path.join(folder, FOLDER)
+    return os.path.abspath(os.path.expanduser(named)) if named else repository.nearest(folder, FOLDER)
 
 
 def _repository(top: str) -> Repository | None:
@@ -89,13 +86,6 @@ def _is_safe(top: str) -> bool:
     return is_safe(top)
 
 
-def _main_of(found: Repository) -> str:
-    """The main work tree, whose home all others use. Of a bare repository, which has none: its own folder."""
-    if found.common == found.own:
-        return found.top
-    return os.path.dirname(found.common) if os.path.basename(found.common) == ".git" else found.common
-
-
 def _branch_in(own: str) -> str:
     """The branch that is checked out, or that is being rebased."""
     for name in ("HEAD", "rebase-merge/head-name", "rebase-apply/head-name"):
@@ -104,3 +94,50 @@ def _branch_in(own: str) -> str:
         if branch != said and branch != ".invalid":
             return branch
     return ""
+
+
+LOG = "hooks.log"
+MOST_BYTES = 64 << 10
+
+
+def note(home: str, words: str) -> None:
+    """Add a line. Where that cannot be done there is nobody to tell."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = f"{at} {' '.join(words.split())[:500]}\n".encode("utf-8", "backslashreplace")
+    path = os.path.join(home, LOG)
+    try:
+        _make_room(path)
+        handle = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
+    except OSError:
+        return
+
+
+def _make_room(path: str) -> None:
+    """Keep the newer half of a log that is full."""
+    if not os.path.isfile(path) or os.path.getsize(path) < MOST_BYTES:
+        return
+    with open_plain(path) as file:
+        file.seek(-MOST_BYTES // 2, os.SEEK_END)
+        kept = file.read().partition(b"\n")[2]
+    beside = f"{path}.{os.getpid()}"
+    write_file(beside, kept)
+    os.replace(beside, path)
+
+
+def words_of(error: BaseException) -> str:
+    """An error as the log has it. What others' errors quote is left out: it may be a line of the session."""
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return f"{code}: {getattr(error, 'detail', '')}"
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error.strerror or error.errno}"
+    own = type(error).__module__.startswith("outlast.")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+    return f"{type(error).__name__}: {error}" if own else f"{type(error).__name__}{where}"

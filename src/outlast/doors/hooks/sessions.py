@@ -21,7 +21,7 @@ SILENT_SECONDS = 600  # after which a session is over whose process cannot be lo
 _SHELLS = {"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "busybox", "env", "timeout"}
 
 
-class Session(NamedTuple):
+class HookSession(NamedTuple):
     """A session as it was last heard of."""
 
     event: HookEvent
@@ -43,7 +43,7 @@ def file_of(event: HookEvent) -> str:
     return f"{event.client}-{plain}-{crc32(event.session.encode('utf-8', 'replace')):08x}.json"
 
 
-def write(home: str, session: Session) -> None:
+def write(home: str, session: HookSession) -> None:
     """Remember it, whole or not at all. Raises OSError."""
     folder = os.path.join(home, FOLDER)
     make_folder(folder)
@@ -54,11 +54,11 @@ def write(home: str, session: Session) -> None:
     os.replace(beside, path)
 
 
-def again(home: str, event: HookEvent, anchor: str, top: str) -> Session:
+def again(home: str, event: HookEvent, anchor: str, top: str) -> HookSession:
     """The session as it is from this event on."""
     before = known(home, event)
     if before is None or before.anchor != anchor:
-        return Session(event, anchor, top, began=event.at)
+        return HookSession(event, anchor, top, began=event.at)
     return before._replace(event=event, top=top)
 
 
@@ -70,17 +70,17 @@ def forget(home: str, event: HookEvent) -> None:
         return
 
 
-def known(home: str, event: HookEvent) -> Session | None:
+def known(home: str, event: HookEvent) -> HookSession | None:
     """What is remembered of the session of an event."""
     return _read(os.path.join(home, FOLDER, file_of(event)))
 
 
-def of_anchor(home: str, anchor: str) -> Iterator[Session]:
+def of_anchor(home: str, anchor: str) -> Iterator[HookSession]:
     """The sessions under an anchor that have not ended."""
     return (each for each in all_of(home) if each.anchor == anchor)
 
 
-def all_of(home: str) -> Iterator[Session]:
+def all_of(home: str) -> Iterator[HookSession]:
     """All sessions that have not ended."""
     try:
         names = sorted(os.listdir(os.path.join(home, FOLDER)))
@@ -92,11 +92,11 @@ def all_of(home: str) -> Iterator[Session]:
             yield found
 
 
-def _read(path: str) -> Session | None:
+def _read(path: str) -> HookSession | None:
     try:
         said = json.loads(read_plain(path, 1 << 16))
         event = HookEvent(**{**said["event"], "agent": tuple(said["event"].get("agent", ()))})
-        found = Session(**{**said, "event": event})
+        found = HookSession(**{**said, "event": event})
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return found if event.client in CLIENTS else None
@@ -113,7 +113,7 @@ def agent() -> tuple[str, ...]:
     return (*_where(), str(pid), str(seen[2])) if seen is not None and pid > 1 else ()
 
 
-def is_over(session: Session, now: int) -> bool:
+def is_over(session: HookSession, now: int) -> bool:
     """Whether nobody runs it any more. Where its process cannot be looked at, silence decides."""
     who = session.event.agent
     if len(who) == 5 and who[:3] == _where() and who[3].isdigit():

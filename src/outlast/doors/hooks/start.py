@@ -6,7 +6,7 @@ done by then. Nothing is claimed: that is for the agent, or the person, to decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -14,40 +14,41 @@ from typing import TYPE_CHECKING
 
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
-from outlast.doors.hooks.log import note, words_of
-from outlast.doors.hooks.opening import opened
-from outlast.doors.hooks.place import Place, is_found
-from outlast.doors.hooks.sessions import Session
+from outlast.doors.hooks.place import WorkPlace, is_found, note, words_of
+from outlast.doors.hooks.sessions import HookSession
 from outlast.errors import Finished, HandoffInvalid, HandoffNotFound, OutlastError
+from outlast.files import git
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.reading import PROMPT_TOKENS, headline, prompt, tokens_of
+from outlast.handoffs.recover import Recovering, recover
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason, judge
+from outlast.python.opening import opened
+from outlast.values.text import carry
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.python.opening import Executor
 
 WAIT_SECONDS = 2.0  # for somebody else who takes the waiting events in
 BUSY_SECONDS = 1.0  # for others who write
 
 
-def begin(event: HookEvent, place: Place, anchor: str) -> str:
+def begin(event: HookEvent, place: WorkPlace, anchor: str) -> str:
     """What the session is told; nothing when nothing is handed over. Raises OutlastError, OSError."""
-    with opened(place.home, event.client, busy_seconds=BUSY_SECONDS) as runtime:
-        take_in(runtime, place.home, event, anchor)
-        others = tuple(_others(place.home, event, anchor, runtime.clock.now()))
-        recovered = recovered_for(runtime, event, place, anchor)
+    with opened(place.home, event.client, busy_seconds=BUSY_SECONDS) as executor:
+        take_in(executor, place.home, event, anchor)
+        others = tuple(_others(place.home, event, anchor, executor.home.clock.now()))
+        recovered = recovered_for(executor, event, place, anchor)
         return shown(recovered, place, others) if recovered else ""
 
 
-def branch_by_git(place: Place) -> Place:
+def branch_by_git(place: WorkPlace) -> WorkPlace:
     """The place with its branch, where git's own files do not tell it."""
-    from outlast.files import git
-
     return place._replace(branch=git.branch_of(Path(place.top)))
 
 
-def take_in(runtime: Runtime, home: str, event: HookEvent, anchor: str) -> None:
+def take_in(executor: Executor, home: str, event: HookEvent, anchor: str) -> None:
     """Store what earlier sessions left. What cannot be stored is noted."""
     with spool.alone(home, WAIT_SECONDS) as granted:
         if not granted:
@@ -56,12 +57,12 @@ def take_in(runtime: Runtime, home: str, event: HookEvent, anchor: str) -> None:
         if spool.waiting(home):
             from outlast.doors.hooks.leave import drain
 
-            drain(home, runtime)
-        for session in left_without_end(home, event, anchor, runtime.clock.now()):
-            _compose(runtime, home, session)
+            drain(home, executor)
+        for session in left_without_end(home, event, anchor, executor.home.clock.now()):
+            _compose(executor, home, session)
 
 
-def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list[Session]:
+def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list[HookSession]:
     """The sessions under the anchor that nobody runs any more and that never said so; also this one's earlier life."""
     return [
         each
@@ -70,11 +71,11 @@ def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list
     ]
 
 
-def _compose(runtime: Runtime, home: str, session: Session) -> None:
+def _compose(executor: Executor, home: str, session: HookSession) -> None:
     from outlast.doors.hooks.leave import leave
 
     try:
-        leave(runtime, home, session.event, died=True)
+        leave(executor, home, session.event, died=True)
     except (OutlastError, OSError) as error:
         note(home, f"{session.event.name} left no end, and what it did cannot be stored: {words_of(error)}")
         sessions.forget(home, session.event)
@@ -83,30 +84,28 @@ def _compose(runtime: Runtime, home: str, session: Session) -> None:
 # -- the answer --------------------------------------------------------------------------------------
 
 
-def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[Session]:
+def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[HookSession]:
     """Other sessions that are at the same work now."""
     for each in sessions.of_anchor(home, anchor):
         if each.event.session != event.session and not sessions.is_over(each, now):
             yield each
 
 
-def shown(recovered: Recovered, place: Place, others: tuple[Session, ...] = ()) -> str:
+def shown(recovered: Recovered, place: WorkPlace, others: tuple[HookSession, ...] = ()) -> str:
     """What was handed over, as the agent reads it."""
-    return _within(recovered, "\n".join(_beside(place, others)))
+    reach = () if is_found(place) else ("--home", place.home)
+    return _within(recovered, "\n".join(_beside(place, others)), reach)
 
 
-def recovered_for(runtime: Runtime, event: HookEvent, place: Place, anchor: str) -> Recovered | None:
+def recovered_for(executor: Executor, event: HookEvent, place: WorkPlace, anchor: str) -> Recovered | None:
     """The handoff under the anchor with its verdict; else the newest that is bound to this branch."""
-    from outlast.handoffs.find import Asked
-    from outlast.handoffs.recover import Recovering, recover
-
-    how = Recovering(actor=event.client)
-    wanted = [Asked(runtime.scope, anchor=anchor, repo_root=place.top)]
+    how, executor.caller.stands = Recovering(actor=event.client), place.top
+    wanted = [HandoffQuery(executor.caller.scope, anchor=anchor)]
     if not event.task:
-        wanted.append(Asked(runtime.scope, repo_root=place.top))
+        wanted.append(HandoffQuery(executor.caller.scope))
     for asked in wanted:
         try:
-            return _judged(recover(runtime, asked, how))
+            return _judged(recover(executor, asked, how))
         except HandoffNotFound:
             continue
         except Finished:
@@ -125,17 +124,18 @@ def _judged(recovered: Recovered) -> Recovered:
     return recovered if COMPOSED in known else replace(recovered, verdict=judge([*recovered.reasons, reason]))
 
 
-def _within(recovered: Recovered, beside: str) -> str:
+def _within(recovered: Recovered, beside: str, reach: Sequence[str] = ()) -> str:
     """The prompt, and what stands beside it, within the tokens that a start may take."""
     room = PROMPT_TOKENS - (tokens_of(beside) + 2 if beside else 0)
     try:
-        shown = prompt(recovered, room)
+        shown = prompt(recovered, room, reach)
     except HandoffInvalid:  # what must not be left out is longer than that: say where it is
-        shown = f"# Verdict: {headline(recovered)}\nAll of it: {command(recovered.handoff, 'recover', '--prompt')}"
+        whole = carry(command(recovered.handoff, "recover", "--prompt"), reach)
+        shown = f"# Verdict: {headline(recovered)}\nAll of it: {whole}"
     return f"{shown}\n\n{beside}" if beside else shown
 
 
-def _beside(place: Place, others: tuple[Session, ...]) -> Iterator[str]:
+def _beside(place: WorkPlace, others: tuple[HookSession, ...]) -> Iterator[str]:
     """What the agent must know beside the handoff."""
     if not is_found(place):
         yield f"- Outlast commands need the home here: export OUTLAST_HOME={quote(place.home)}"

@@ -21,7 +21,7 @@ MOST_FILES = 1000
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
 
-class Step(NamedTuple):
+class TranscriptStep(NamedTuple):
     """One step of a plan."""
 
     text: str
@@ -32,10 +32,10 @@ class Step(NamedTuple):
         return self.status in ("pending", "in_progress")
 
 
-class Told(NamedTuple):
+class TranscriptFacts(NamedTuple):
     """What a transcript tells. Times are microseconds, 0 where the client notes none."""
 
-    plan: tuple[Step, ...] = ()
+    plan: tuple[TranscriptStep, ...] = ()
     files: tuple[str, ...] = ()  # as the agent named them, the last one edited first
     goal: str = ""
     plan_at: int = 0
@@ -54,16 +54,16 @@ class Told(NamedTuple):
         return sum(step.status == "completed" for step in self.plan)
 
 
-def read(path: str) -> Told:
+def read(path: str) -> TranscriptFacts:
     """What the end of a transcript tells; nothing when it is not there. Raises OSError."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return Told()
+        return TranscriptFacts()
     seen = os.fstat(handle)
     if not stat.S_ISREG(seen.st_mode):
         os.close(handle)
-        return Told()
+        return TranscriptFacts()
     size = seen.st_size
     with os.fdopen(handle, "rb") as file:
         file.seek(max(0, size - TAIL_BYTES))
@@ -72,7 +72,7 @@ def read(path: str) -> Told:
     return told_in(lines[1:] if cut else lines)._replace(found=size > 0, cut=cut)
 
 
-def told_in(lines: Iterable[bytes]) -> Told:
+def told_in(lines: Iterable[bytes]) -> TranscriptFacts:
     """What the lines of a transcript tell, of whatever client they are."""
     reader = _Reader()
     for line in lines:
@@ -129,7 +129,7 @@ class _Reader:
     """Takes in one line after the other."""
 
     def __init__(self) -> None:
-        self.steps: dict[str, Step] = {}  # by the client's id of the step, or its place
+        self.steps: dict[str, TranscriptStep] = {}  # by the client's id of the step, or its place
         self.waiting: dict[str, str] = {}  # calls that make a step, and its text: the answer has its id
         self.edits: dict[str, None] = {}  # the last one edited last
         self.calls: dict[str, list[str]] = {}  # calls that edit, and their files
@@ -137,9 +137,9 @@ class _Reader:
         self.plan_at = self.edited_at = 0
 
     @property
-    def told(self) -> Told:
+    def told(self) -> TranscriptFacts:
         files = tuple(self.edits)[::-1][:MOST_FILES]
-        return Told(tuple(self.steps.values()), files, self.goal, self.plan_at, self.edited_at)
+        return TranscriptFacts(tuple(self.steps.values()), files, self.goal, self.plan_at, self.edited_at)
 
     def take(self, said: dict[str, Any]) -> None:
         payload = said.get("payload")
@@ -212,7 +212,7 @@ class _Reader:
             return
         step, subject = self.steps[id_], given.get("subject")
         text = subject if isinstance(subject, str) else step.text
-        self.steps[id_] = Step(text, _STATUSES.get(given.get("status"), step.status))
+        self.steps[id_] = TranscriptStep(text, _STATUSES.get(given.get("status"), step.status))
         self.plan_at = at
 
     def _result(self, call: str, block: dict[str, Any], said: dict[str, Any], at: int) -> None:
@@ -220,7 +220,7 @@ class _Reader:
         if call in self.waiting:
             text = self.waiting.pop(call)
             if block.get("is_error") is not True:
-                self.steps[_id_in(said, block) or f"call {call}"] = Step(text)
+                self.steps[_id_in(said, block) or f"call {call}"] = TranscriptStep(text)
                 self.plan_at = at
         if block.get("is_error") is True:
             for path in self.calls.get(call, ()):
@@ -259,10 +259,14 @@ def _asked(text: str) -> str:
     return asked
 
 
-def _step(item: dict[str, Any], before: Step | None) -> Step | None:
+def _step(item: dict[str, Any], before: TranscriptStep | None) -> TranscriptStep | None:
     text = next((item[key] for key in ("content", "step", "text", "subject") if isinstance(item.get(key), str)), "")
     text = text.strip() or (before.text if before else "")
-    return Step(text, _STATUSES.get(item.get("status"), before.status if before else "pending")) if text else None
+    return (
+        TranscriptStep(text, _STATUSES.get(item.get("status"), before.status if before else "pending"))
+        if text
+        else None
+    )
 
 
 def _id_in(said: dict[str, Any], block: dict[str, Any]) -> str:

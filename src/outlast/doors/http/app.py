@@ -1,4 +1,7 @@
-"""The application: every call of the table at its path, behind one gate."""
+"""The application: every call of the table at its path, behind one gate.
+
+The whole table: every call, noun by noun. A new noun adds its module here.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,60 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.routing import Route
 
+from outlast.doors.http import (
+    blobs as blob_calls,
+)
 from outlast.doors.http import calls as table
+from outlast.doors.http import (
+    care as care_calls,
+)
+from outlast.doors.http import (
+    handoffs as handoff_calls,
+)
 from outlast.doors.http import mcp as mcp_door
 from outlast.doors.http import metrics
+from outlast.doors.http import (
+    outputs as output_calls,
+)
+from outlast.doors.http import (
+    records as record_calls,
+)
+from outlast.doors.http import (
+    runs as run_calls,
+)
+from outlast.doors.http import (
+    sessions as session_calls,
+)
+from outlast.doors.http import (
+    tasks as task_calls,
+)
+from outlast.doors.http import (
+    waits as wait_calls,
+)
+from outlast.doors.http import (
+    workspace as workspace_calls,
+)
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Call, Page
+from outlast.doors.http.calls import HttpCall, Page
 from outlast.doors.http.exchange import Exchange, Headers, Message
 from outlast.doors.http.mcp import McpDoor
-from outlast.doors.http.state import ServerSettings, State
-from outlast.doors.http.tables import CALLS
+from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
-from outlast.values.noticed import noticing
+from outlast.values.ambient import noticing
+
+CALLS: tuple[HttpCall, ...] = (
+    *handoff_calls.CALLS,
+    *blob_calls.CALLS,
+    *run_calls.CALLS,
+    *output_calls.CALLS,
+    *wait_calls.CALLS,
+    *care_calls.CALLS,
+    *workspace_calls.CALLS,
+    *record_calls.CALLS,
+    *task_calls.CALLS,
+    *session_calls.CALLS,
+)
+
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -34,7 +80,7 @@ SPELT_ONCE = {mcp_door.PATH, *OF_ITSELF, *(call.path for call in CALLS if "{" no
 
 def make_app(settings: ServerSettings) -> Gate:
     """The server as an ASGI application; its `state` is what its requests share."""
-    state = State(settings)
+    state = ServerState(settings)
 
     door = McpDoor(state)
 
@@ -57,9 +103,9 @@ def make_app(settings: ServerSettings) -> Gate:
 
 
 class Gate:
-    """Lets requests in, by turns and by where they come from; each is answered, logged and counted."""
+    """Lets requests in by where they come from; each is answered, logged and counted."""
 
-    def __init__(self, app: FastAPI, state: State) -> None:
+    def __init__(self, app: FastAPI, state: ServerState) -> None:
         self._app, self.state = app, state
         self._log = state.log
         self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
@@ -70,7 +116,6 @@ class Gate:
             return
         exchange = Exchange(self.state, scope, receive, send)
         scope["outlast"] = exchange
-        await self.state.entry.pass_through(exchange.headers.get(b"authorization"))
         self.state.metrics.under_way.inc()
         self.state.key_watch.under_way.add(exchange)
         try:
@@ -126,7 +171,7 @@ class Gate:
 class Endpoint:
     """A path, and the calls that it takes by method."""
 
-    def __init__(self, route: str, calls: dict[str, Call]) -> None:
+    def __init__(self, route: str, calls: dict[str, HttpCall]) -> None:
         self._route, self._calls = route, calls
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -142,7 +187,7 @@ class Endpoint:
             await _answer(exchange, call)
 
 
-async def _answer(exchange: Exchange, call: Call) -> None:
+async def _answer(exchange: Exchange, call: HttpCall) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
     if call.long:
@@ -153,7 +198,7 @@ async def _answer(exchange: Exchange, call: Call) -> None:
     await exchange.answer(status, body, more=more)
 
 
-def _perform(exchange: Exchange, call: Call, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
+def _perform(exchange: Exchange, call: HttpCall, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
     """Decode, make the one call, encode: in a worker thread."""
     assert call.does is not None
     outlast, asked = exchange.opened(call, query, raw)
@@ -185,7 +230,7 @@ async def _nothing_there(scope: Message, receive: Receive, send: Send) -> None:
 # -- care --------------------------------------------------------------------------------------------
 
 
-def _care(state: State) -> list[Route]:
+def _care(state: ServerState) -> list[Route]:
     """What is asked about the server itself: whether it lives, serves, and what it counts and can do."""
 
     async def healthz(exchange: Exchange) -> None:

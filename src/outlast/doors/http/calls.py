@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
-from outlast.home.key import Role as Role
-from outlast.python.gates import GATES
+from outlast.home.keys import Role as Role
+from outlast.python.homes import GATES
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.identity import Identity
-    from outlast.doors.http.state import State
+    from outlast.doors.http.state import ServerState
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 MOST = 1000  # items of a page
@@ -51,13 +51,14 @@ class Page:
     items: list[Any]
     next: str | None = None
     damaged: tuple[str, ...] = ()  # a line for each record that was met and is not what was stored
+    beside: Mapping[str, Any] = field(default_factory=dict)  # what is no item of the list
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallRequest:
     """What a request asks for, decoded and checked."""
 
-    state: State
+    state: ServerState
     identity: Identity
     path: dict[str, str]
     query: Any
@@ -93,12 +94,12 @@ def _one_of(names: tuple[str, ...]) -> str:
     return f"`{'`, `'.join(names[:-1])}` or `{names[-1]}`"
 
 
-Does = Callable[["Outlast", Asked], Any]
+Does = Callable[["Outlast", CallRequest], Any]
 Serves = Callable[["Exchange"], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HttpCall:
     """One thing that can be asked over HTTP.
 
     `does` is the one call of the SDK, made in a worker thread: it gets an Outlast that acts for who asks, and what was
@@ -119,6 +120,7 @@ class Call:
     status: int = 200
     also: dict[int, str] = field(default_factory=dict)  # further statuses of an answer, with what each says
     page: bool = False  # the answer is a Page of `gives`
+    beside: dict[str, tuple[Any, str]] = field(default_factory=dict)  # lists beside its items, and what each is
     long: bool = False  # it may read much of the store: others do not wait behind it
     errors: tuple[type[OutlastError], ...] = ()
     detail: str = ""  # more than the summary, for OpenAPI
@@ -139,11 +141,12 @@ class Call:
         return self.role(body) if callable(self.role) else self.role
 
 
-def shown(call: Call, value: Any) -> bytes:
+def shown(call: HttpCall, value: Any) -> bytes:
     """An answer as JSON."""
     if isinstance(value, Page):
         told = {"damaged": value.damaged} if value.damaged else {}
-        return encode({"items": [call.shows(item) for item in value.items], "next": value.next} | told)
+        items = [call.shows(item) for item in value.items]
+        return encode({"items": items, "next": value.next, **value.beside} | told)
     return encode(call.shows(value))
 
 
@@ -182,7 +185,7 @@ def _foreign() -> RequestInvalid:
     return RequestInvalid("cursor", "it is not one that this list gave; begin without")
 
 
-def done(does: Does, outlast: Outlast, asked: Asked) -> Any:
+def done(does: Does, outlast: Outlast, asked: CallRequest) -> Any:
     """What a call gives. A list that could be begun and cannot go on was given the cursor of another one.
 
     Raises RequestInvalid for that, or what the call raises.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from outlast.care.audit.model import Audit
-from outlast.doors.http.calls import Asked, Body, Call, Page
-from outlast.doors.http.content import BYTES
-from outlast.doors.http.shapes import CheckedStore, StepLog, WaitItem
+from outlast.care.audit.flow import Audit
+from outlast.doors.http.blobs import BYTES
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page
+from outlast.doors.http.handoffs import listed
+from outlast.doors.http.shapes import CheckedStore, ListedHandoff, StepLog, WaitItem
 from outlast.errors import (
     AmbiguousPrefix,
     IntegrityBroken,
@@ -25,7 +26,7 @@ from outlast.values.codec import jsonable
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.care.verify import Verification
-    from outlast.commands.logs import Log
+    from outlast.commands.logs import CommandLog
     from outlast.doors.http.exchange import Exchange
     from outlast.runs.inbox import InboxItem
 
@@ -72,23 +73,26 @@ class VerifyQuery(Body):
     run_id: str | None = None
 
 
-def _inbox(outlast: Outlast, asked: Asked) -> Page:
-    return Page(outlast.inbox(assignee=asked.query.assignee, type=asked.query.type))
+def _inbox(outlast: Outlast, asked: CallRequest) -> Page:
+    assignee, kind = asked.query.assignee, asked.query.type
+    found = outlast.inbox(assignee=assignee, type=kind)
+    told = {"contested": [listed(one) for one in found.contested]} if assignee is kind is None else {}
+    return Page(found, beside=told)
 
 
 def _inbox_json(item: InboxItem) -> dict[str, Any]:
     return {**jsonable(item), "interrupt": wait_json(item.interrupt)}
 
 
-def _due(outlast: Outlast, asked: Asked) -> Page:
+def _due(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.due(all=asked.query.all))
 
 
-def _facts(outlast: Outlast, asked: Asked) -> dict[str, Any]:
+def _facts(outlast: Outlast, asked: CallRequest) -> dict[str, Any]:
     return outlast.facts()
 
 
-def _verify(outlast: Outlast, asked: Asked) -> Verification:
+def _verify(outlast: Outlast, asked: CallRequest) -> Verification:
     if asked.query.run_id is None:
         asked.identity.refuse_without("admin")  # it reads every byte of the home
     return outlast.verify(asked.query.run_id)
@@ -98,19 +102,19 @@ def _verify_json(found: Verification) -> dict[str, Any]:
     return {**jsonable(found), "ok": found.ok}
 
 
-def _audit(outlast: Outlast, asked: Asked) -> Audit:
+def _audit(outlast: Outlast, asked: CallRequest) -> Audit:
     return outlast.audit(outlast.get(asked.path["run_id"]).id)
 
 
-def _handoff(outlast: Outlast, asked: Asked) -> StepHandoff:
+def _handoff(outlast: Outlast, asked: CallRequest) -> StepHandoff:
     return outlast.handoff.step(asked.path["run_id"], asked.query.step)
 
 
-def _logs(outlast: Outlast, asked: Asked) -> Page:
+def _logs(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.logs(asked.path["run_id"], asked.query.step, attempt=asked.query.attempt))
 
 
-def _log_json(log: Log) -> dict[str, Any]:
+def _log_json(log: CommandLog) -> dict[str, Any]:
     names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete", "masked")
     return {name: jsonable(getattr(log, name)) for name in names}
 
@@ -125,7 +129,7 @@ async def _log(exchange: Exchange) -> None:
     await exchange.send({"type": "http.response.body", "body": b""})
 
 
-def _pieces(outlast: Outlast, asked: Asked) -> Iterator[bytes]:
+def _pieces(outlast: Outlast, asked: CallRequest) -> Iterator[bytes]:
     """Raises StepNotFound, also for a step of Python code: it printed nothing that is kept."""
     run_id, step, attempt = asked.path["run_id"], asked.query.step, asked.query.attempt
     found = outlast.logs(run_id, step, attempt=attempt)
@@ -134,8 +138,8 @@ def _pieces(outlast: Outlast, asked: Asked) -> Iterator[bytes]:
     return iter(found[0].pieces())
 
 
-def _look(path: str, name: str, summary: str, **more: Any) -> Call:
-    return Call(method="GET", path=path, name=name, summary=summary, role="read", **more)
+def _look(path: str, name: str, summary: str, **more: Any) -> HttpCall:
+    return HttpCall(method="GET", path=path, name=name, summary=summary, role="read", **more)
 
 
 LOG = _look(
@@ -191,6 +195,7 @@ CALLS = (
         gives=WaitItem,
         shows=_inbox_json,
         page=True,
+        beside={"contested": (ListedHandoff, "Handoffs that something contests; left out where only some waits are.")},
     ),
     _look(
         "/v1/due", "run_due", "The runs that can go on by themselves", does=_due, query=DueQuery, gives=Due, page=True

@@ -11,19 +11,23 @@ from __future__ import annotations
 import asyncio
 import resource
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.doors.http import problems
+from outlast.doors.http.one_write import OneWrite
 from outlast.errors import HeadersTooSlow, OutlastError, ServerFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from outlast.doors.http.limits import Turnstile
+
 FEWEST = 16  # connections, however few files there may be
 ACCEPTED = 64  # at once, before the first of them is looked at
 HEADER_BYTES = 32 << 10
+END_OF_HEADERS = b"\r\n\r\n"
 LEAVING, LEAVING_SECONDS = 32, 1.0  # connections that are being refused, and for how long
 
 
@@ -36,9 +40,9 @@ def most_connections(wanted: int) -> int:
 class Connections:
     """The open connections of one server. Everything happens in its loop."""
 
-    def __init__(self, most: int, header_seconds: float, close_seconds: float) -> None:
+    def __init__(self, most: int, header_seconds: float, close_seconds: float, entry: Turnstile) -> None:
+        self.entry = entry
         self.most, self._header_seconds, self._close_seconds = most, header_seconds, close_seconds
-        self.refused = self.evicted = self.timed_out = 0  # since the server began
         self._open: set[Connection] = set()
         self._fresh: dict[Connection, float] = {}  # and since when, the oldest first
         self._resting: dict[Connection, float] = {}
@@ -59,7 +63,6 @@ class Connections:
     def admit(self, connection: Connection, transport: asyncio.Transport) -> bool:
         """Whether there is room for it, or somebody gave way; otherwise it is told so, and closed."""
         if len(self._open) >= self.most and not self._evict():
-            self.refused += 1
             self._refuse(connection, transport)
             return False
         self._open.add(connection)
@@ -78,7 +81,6 @@ class Connections:
     def _evict(self) -> bool:
         for waiting in (self._fresh, self._resting):
             for connection in waiting:
-                self.evicted += 1
                 self.forget(connection)
                 connection.transport.abort()
                 return True
@@ -109,7 +111,6 @@ class Connections:
         """End those whose headers did not come in time, and those that are closed but take nothing of what is left."""
         late = [each for each, since in self._fresh.items() if now - since > self._header_seconds]
         for connection in late:
-            self.timed_out += 1
             self.begins_request(connection)
             connection.end(self._slow)
         for connection in self._open:
@@ -126,12 +127,14 @@ class Connection(H11Protocol):
     def __init__(self, table: Connections, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._table, self._is_let_in, self._has_sent = table, False, False
+        self._is_queued = False  # until it is its turn to enter
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         self._is_let_in = self._table.admit(self, transport)
         if self._is_let_in:
-            super().connection_made(transport)
+            self._writing = OneWrite(transport, self.loop)
+            super().connection_made(cast(asyncio.Transport, self._writing))
             self._table.begins_headers(self, self.loop.time())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -146,16 +149,39 @@ class Connection(H11Protocol):
         if self._table.is_resting(self):
             self._table.begins_headers(self, self.loop.time())
         super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Take what has come apart: of a request under way at once, of a new one when it is its turn."""
         if self._is_asking():
+            super().handle_events()
+            return
+        head = self.conn.trailing_data[0]
+        if END_OF_HEADERS in head:
             self._table.begins_request(self)
+        if len(head) > HEADER_BYTES:
+            self.flow.pause_reading()
+        if not self._is_queued and head:
+            self._is_queued = True
+            turn = self._table.entry.turn_of(head)
+            if turn.done():
+                self._enter(turn)
+            else:
+                turn.add_done_callback(self._enter)
+
+    def _enter(self, turn: asyncio.Future[None]) -> None:
+        self._is_queued = False
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            super().handle_events()
+            if self._is_asking():
+                self._table.begins_request(self)
 
     def on_response_complete(self) -> None:
+        self._writing.flush()
         self._has_sent = False
         self._table.rests(self, self.loop.time())
         super().on_response_complete()
-        if self._is_asking():  # the next one came right behind it
-            self._table.begins_request(self)
-        elif self.conn.trailing_data[0]:  # a part of it
+        if self.conn.trailing_data[0] and not self._is_asking() and not self._is_queued:  # a part of the next one
             self._table.begins_headers(self, self.loop.time())
 
     def end(self, answer: bytes) -> None:

@@ -9,19 +9,18 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.doors.http import bodies, places, problems
+from outlast.doors.http import bodies, identity, problems
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Asked, Call, Gated
+from outlast.doors.http.calls import CallRequest, Gated, HttpCall
 from outlast.doors.http.observed import eyes_of
 from outlast.errors import OutlastError, RequestInvalid
-from outlast.home.key import allows
+from outlast.home.keys import allows
 from outlast.ids import random_id
 
 if TYPE_CHECKING:
     from outlast import Outlast
-    from outlast.doors.http.identity import Identity
-    from outlast.doors.http.places import Origin
-    from outlast.doors.http.state import State
+    from outlast.doors.http.identity import Identity, Origin
+    from outlast.doors.http.state import ServerState
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]
@@ -56,7 +55,7 @@ class Exchange:
 
     def __init__(
         self,
-        state: State,
+        state: ServerState,
         scope: Message,
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
@@ -83,6 +82,12 @@ class Exchange:
         """A header's text; None when it was not sent."""
         found = self.headers.get(name.encode())
         return None if found is None else found.decode("latin-1")
+
+    @property
+    def came_from(self) -> str:
+        """The address that the request came from: behind a proxy, the proxy's."""
+        client = self.scope.get("client")
+        return str(client[0]) if client and client[0] else "a socket"
 
     def text(self, name: str) -> str | None:
         """A header of ours, in UTF-8. Raises RequestInvalid."""
@@ -113,13 +118,13 @@ class Exchange:
 
         Raises RequestMalformed, Forbidden.
         """
-        places.check_framing(self.scope)
+        identity.check_framing(self.scope)
         site = self.header("sec-fetch-site")
         self.origin = self.state.places.check(self.method, self.header("host"), self.header("origin"), site)
         asks = self.method == "OPTIONS" and b"access-control-request-method" in self.headers
         return asks and self.origin is not None
 
-    def enter(self, call: Call) -> Any:
+    def enter(self, call: HttpCall) -> Any:
         """Let who asks in, as far as can be said before the body is read; gives the query.
 
         Raises Unauthenticated, TooManyRequests, Forbidden, RequestInvalid.
@@ -132,7 +137,7 @@ class Exchange:
             self.identity.refuse_without(call.role.otherwise, "approve")
         return bodies.query_of(self.scope["query_string"], call.query)
 
-    async def body(self, call: Call) -> bytes:
+    async def body(self, call: HttpCall) -> bytes:
         """The whole body of a call that takes one. Raises MediaTypeRefused, BodyTooLarge, BodyTooSlow."""
         if call.body is None:
             return b""
@@ -156,7 +161,7 @@ class Exchange:
         found = self.headers.get(b"content-length", b"")
         return int(found) if found.isdigit() else None
 
-    def opened(self, call: Call, query: Any, raw: bytes = b"") -> tuple[Outlast, Asked]:
+    def opened(self, call: HttpCall, query: Any, raw: bytes = b"") -> tuple[Outlast, CallRequest]:
         """The home for who asks, and what is asked: for a worker thread, since it may open a store."""
         assert self.identity is not None
         body = bodies.decode(raw, call.body) if call.body is not None else None
@@ -164,9 +169,10 @@ class Exchange:
         tenant = getattr(body, "tenant_id", None) or self.text("outlast-tenant")
         actor = getattr(body, "actor", None) or self.text("outlast-actor")
         scope, claims = self.text("outlast-scope"), self._claims()
-        outlast = self.state.hold_for(self.identity, tenant, actor, scope, eyes_of(body), claims)
+        eyes = eyes_of(body)
+        outlast = self.state.hold_for(self.identity, tenant, actor, scope, eyes, claims, came_from=self.came_from)
         operation_id = self._operation(call, body)
-        return outlast, Asked(self.state, self.identity, self.path, query, body, operation_id)
+        return outlast, CallRequest(self.state, self.identity, self.path, query, body, operation_id)
 
     def _claims(self) -> list[str]:
         """The claims that are shown, beside the one that the call is about. Using one is no reading."""
@@ -174,7 +180,7 @@ class Exchange:
         shown = (self.text("outlast-claims") or "").split()
         return shown if allows(self.identity.roles, "write") else []
 
-    def _operation(self, call: Call, body: Any) -> str | None:
+    def _operation(self, call: HttpCall, body: Any) -> str | None:
         """The id that makes a repeat harmless: of the header or of the body. Raises RequestInvalid when both differ."""
         header, field = self.text("idempotency-key"), getattr(body, "operation_id", None)
         if header is not None and field is not None and header != field:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import (
+    Body,
+    CallRequest,
+    Gated,
+    HttpCall,
+    Page,
+    Paged,
+    cursor_of,
+    limit_of,
+    page_of,
+    place_in,
+)
 from outlast.doors.http.observed import FoundFiles, Looked, RanCheck
 from outlast.doors.http.shapes import ListedHandoff, RecoveredHandoff, StoredHandoff
 from outlast.errors import (
@@ -33,7 +44,7 @@ from outlast.errors import (
 from outlast.handoffs.handoff import Ending, Handoff, HandoffClaim, Lint
 from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
-from outlast.home.key import Role
+from outlast.home.keys import Role
 from outlast.python.shown import verdict_json
 from outlast.values.codec import jsonable
 
@@ -67,6 +78,7 @@ class Contract(Body):
     expires: str | float | None = None
     supersedes: str | None = None
     refs: tuple[str, ...] = ()
+    creates: tuple[str, ...] = ()
 
 
 class BoundContract(Contract, kw_only=True):
@@ -96,7 +108,7 @@ class Store(BoundContract, kw_only=True):
 
 
 class Recover(Looked):
-    """Which handoff to recover: by anchor, id or file; and whether to claim it."""
+    """Which handoff to recover: by anchor, id, file or branch, or the newest unfinished; and whether to claim it."""
 
     anchor: str | None = None
     handoff_id: str | None = None
@@ -109,12 +121,14 @@ class Recover(Looked):
     claim: bool = False
     include_finished: bool = False
     revision: int | None = None
+    branch: str | None = None
     take: bool = False
     accept: tuple[str, ...] = ()
     why: str = ""
     claim_id: str | None = None
     actor: str | None = None
     operation_id: str | None = None
+    listing: bool = False
 
 
 class Claim(Looked, kw_only=True):
@@ -206,7 +220,7 @@ class HistoryQuery(Body):
     scope: str | None = None
 
 
-def _store(outlast: Outlast, asked: Asked) -> Handoff:
+def _store(outlast: Outlast, asked: CallRequest) -> Handoff:
     return outlast.handoff.store(**packets(asked.given()))
 
 
@@ -219,10 +233,8 @@ def packets(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _recover(outlast: Outlast, asked: Asked) -> Recovered:
+def _recover(outlast: Outlast, asked: CallRequest) -> Recovered:
     body: Recover = asked.body
-    if body.anchor is None and body.handoff_id is None and body.file_path is None:
-        raise HandoffInvalid("anchor", "a server has no branch checked out", "name an anchor, an id or a file")
     if body.file_path is not None and body.file_path.startswith("/"):
         raise HandoffInvalid("file_path", "it is a path of some machine", "name it from the root of the repository")
     return outlast.handoff.recover(**asked.given())
@@ -235,27 +247,27 @@ def _may_recover(body: Any) -> Role:
     return "write" if body.claim or body.claim_id or body.run_checks else "read"
 
 
-def _verify(outlast: Outlast, asked: Asked) -> Recovered:
+def _verify(outlast: Outlast, asked: CallRequest) -> Recovered:
     return outlast.handoff.verify(**asked.given())
 
 
-def _claim(outlast: Outlast, asked: Asked) -> HandoffClaim:
+def _claim(outlast: Outlast, asked: CallRequest) -> HandoffClaim:
     return outlast.handoff.claim(**asked.given())
 
 
-def _renew(outlast: Outlast, asked: Asked) -> HandoffClaim:
+def _renew(outlast: Outlast, asked: CallRequest) -> HandoffClaim:
     return outlast.handoff.renew(**asked.given())
 
 
-def _settle(outlast: Outlast, asked: Asked) -> Settlement:
+def _settle(outlast: Outlast, asked: CallRequest) -> Settlement:
     return outlast.handoff.settle(**asked.given())
 
 
-def _lint(outlast: Outlast, asked: Asked) -> Lint:
+def _lint(outlast: Outlast, asked: CallRequest) -> Lint:
     return outlast.handoff.lint(**packets(asked.given()))
 
 
-def _list(outlast: Outlast, asked: Asked) -> Page:
+def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: ListQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.handoff.list(
@@ -264,20 +276,21 @@ def _list(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.handoff_id))
 
 
-def _listed(one: Listed) -> dict[str, Any]:
+def listed(one: Listed) -> dict[str, Any]:
+    """One line of the list, with its verdict."""
     return {**jsonable(one), "verdict": verdict_json(one.verdict)}
 
 
-def _get(outlast: Outlast, asked: Asked) -> Handoff:
+def _get(outlast: Outlast, asked: CallRequest) -> Handoff:
     return outlast.handoff.get(asked.path["handoff_id"], scope=asked.query.scope)
 
 
-def _get_by_anchor(outlast: Outlast, asked: Asked) -> Handoff:
+def _get_by_anchor(outlast: Outlast, asked: CallRequest) -> Handoff:
     query: AnchorQuery = asked.query
     return outlast.handoff.get(anchor=query.anchor, revision=query.revision, scope=query.scope)
 
 
-def _history(outlast: Outlast, asked: Asked) -> Page:
+def _history(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.handoff.history(asked.query.anchor, scope=asked.query.scope))
 
 
@@ -294,7 +307,7 @@ SEED = {
 ANCHOR = {"scope": "repair-flow", "anchor": "task:export-repair"}
 
 CALLS = (
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/store",
         name="handoff_store",
@@ -307,7 +320,7 @@ CALLS = (
         errors=(HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, LookFirst),
         example=SEED,
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/recover",
         name="handoff_recover",
@@ -327,11 +340,12 @@ CALLS = (
             LookFirst,
             OperationConflict,
         ),
-        detail="It needs the role `read`; with `claim`, `claim_id` or `run_checks` the role `write`, "
+        detail="Without anchor, id, file or branch: the newest that is not finished, or the unfinished run that was "
+        "heard of since. It needs the role `read`; with `claim`, `claim_id` or `run_checks` the role `write`, "
         "with `accept` or `take` the role `approve`.",
         example={"tenant_id": "default", **ANCHOR},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/claim",
         name="handoff_claim",
@@ -345,7 +359,7 @@ CALLS = (
         detail="Whoever shows the claim's `id` as `claim_id` is the claimer: keep it, and show it with each call.",
         example=ANCHOR,
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/verify",
         name="handoff_verify",
@@ -358,7 +372,7 @@ CALLS = (
         errors=(HandoffNotFound, ClaimLost, HandoffInvalid, RunsOnHost, LookFirst, OperationConflict),
         example=ANCHOR,
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/renew",
         name="handoff_renew",
@@ -371,7 +385,7 @@ CALLS = (
         errors=(HandoffNotFound, ClaimLost, HandoffClaimed, HandoffInvalid),
         example=ANCHOR | {"claim_id": "the id of the claim"},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/settle",
         name="handoff_settle",
@@ -384,7 +398,7 @@ CALLS = (
         errors=(HandoffNotFound, NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, OperationConflict),
         example=ANCHOR | {"outcome": "released", "missing": ["which serializer is meant"]},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/handoff/lint",
         name="handoff_lint",
@@ -397,7 +411,7 @@ CALLS = (
         errors=(HandoffInvalid,),
         example={"anchor": "task:export-repair", "summary": "Fixed some things."},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/handoffs",
         name="handoff_list",
@@ -406,11 +420,11 @@ CALLS = (
         query=ListQuery,
         does=_list,
         gives=ListedHandoff,
-        shows=_listed,
+        shows=listed,
         page=True,
         errors=(HandoffInvalid,),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/handoff",
         name="handoff_get_by_anchor",
@@ -422,7 +436,7 @@ CALLS = (
         shows=handoff_in_order,
         errors=(HandoffNotFound, HandoffInvalid, IntegrityBroken),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/handoff/history",
         name="handoff_history",
@@ -434,7 +448,7 @@ CALLS = (
         page=True,
         errors=(HandoffNotFound, HandoffInvalid),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/handoffs/{handoff_id}",
         name="handoff_get",

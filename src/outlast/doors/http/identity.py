@@ -1,15 +1,36 @@
-"""Who asks: by key, or on this machine without one while nobody has a key; and whether they are let in."""
+"""Who asks: by key, or on this machine without one while nobody has a key; and whether they are let in.
+
+What a key keeps open ends with the key: streams, downloads and uploads of one that was revoked or has expired.
+
+A request is let in once. What lasts longer is looked at every few seconds, one look for each key that has something
+open, and none while there is nothing.
+
+Where a request comes from, judged before anything else is: by its framing, Host, Origin and what browsers add.
+
+A web page can make a visitor's browser send requests here. It cannot choose the headers that are looked at: `Host` must
+be a name of this server, `Origin` this server's own or one that was allowed, each by scheme, host and port.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
-from outlast.errors import Forbidden, Unauthenticated
-from outlast.home.key import ROLES, ApiKey, Role, allows, unproven
+from outlast.errors import Forbidden, NameInvalid, OutlastError, RequestMalformed, Unauthenticated
+from outlast.home.keys import ROLES, ApiKey, Role, allows, unproven
 
 if TYPE_CHECKING:
+    from outlast.doors.http.exchange import Exchange
+    from outlast.doors.http.state import ServerState
     from outlast.home.keys import Keys
+
 
 LOCAL = "local"
 
@@ -81,3 +102,212 @@ class Doorkeeper:
         if self.keys.is_any():
             return "this home has keys, and the request has none"
         return ""
+
+
+class KeyWatch:
+    """The exchanges under way, and whether their keys still open the door."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self.under_way: set[Exchange] = set()
+
+    async def live(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._state.settings.key_seconds)
+            try:
+                await self.look()
+            except Exception as error:  # for want of a thread, say: the next look may fare better
+                self._state.log.failed(error, keys="look")
+
+    async def look(self) -> None:
+        """End what is kept open by keys that are over."""
+        for key_id in {found for exchange in self.under_way if (found := key_of(exchange))}:
+            error = await self._state.in_thread(partial(self._over, key_id))
+            if error is not None:
+                self._end_all(key_id, error)
+
+    def _over(self, key_id: str) -> OutlastError | None:
+        try:
+            self._state.keys.check_usable(key_id)
+        except Unauthenticated as error:
+            return error
+        except OutlastError:  # the keys cannot be read now: whoever is in stays until they can
+            return None
+        return None
+
+    def _end_all(self, key_id: str, error: OutlastError) -> None:
+        for exchange in list(self.under_way):
+            if key_of(exchange) == key_id:
+                exchange.end_for(error)
+
+
+def key_of(exchange: Exchange) -> str:
+    """The id of the key that keeps something open; nothing when it has none, or was told to end."""
+    who = exchange.identity
+    return who.key.id if who is not None and who.key is not None and exchange.ended is None else ""
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+PORTS = {"http": 80, "https": 443}
+HEAD_BYTES = 64 << 10
+READS = ("GET", "HEAD", "OPTIONS")
+ONCE = {  # a header that is there twice says two things: neither is chosen
+    *("host", "origin", "authorization", "content-length", "content-type", "content-encoding", "transfer-encoding"),
+    *("idempotency-key", "last-event-id", "range", "sec-fetch-site"),
+    *("outlast-tenant", "outlast-actor", "outlast-scope", "outlast-claims"),
+}
+_PLACE = re.compile(r"([a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9.])?|\[[0-9a-f:.]{2,45}\])(?::([0-9]{1,5}))?")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_ODD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_FORWARDED = ("forwarded", "x-real-ip", "via")
+
+
+class Origin(NamedTuple):
+    """A scheme, a host and a port, which is always a number."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}" + ("" if PORTS[self.scheme] == self.port else f":{self.port}")
+
+
+def place_of(text: str, scheme: str = "http") -> Origin | None:
+    """What a Host header names, in a scheme; None when it is malformed."""
+    found = _PLACE.fullmatch(text.lower())
+    if found is None or not _is_address(found[1]):
+        return None
+    port = int(found[2]) if found[2] else PORTS[scheme]
+    return Origin(scheme, found[1], port) if 0 < port < 65536 else None
+
+
+def origin_of(text: str) -> Origin | None:
+    """What an Origin header names; None when it is malformed."""
+    scheme, mark, place = text.partition("://")
+    return place_of(place, scheme.lower()) if mark and scheme.lower() in PORTS else None
+
+
+def origin_given(option: str, text: str) -> Origin:
+    """An origin as an option gives it. Raises NameInvalid."""
+    found = origin_of(text.removesuffix("/"))
+    if found is None:
+        raise NameInvalid(option, text, "give an origin, such as https://box.example")
+    return found
+
+
+def name_given(option: str, text: str) -> str:
+    """A host's name as an option gives it. Raises NameInvalid."""
+    found = place_of(text)
+    if found is None or (":" in text and not text.endswith("]")):
+        raise NameInvalid(option, text, "give the name of a host, without scheme and port")
+    return found.host
+
+
+def _is_address(host: str) -> bool:
+    if not host.startswith("["):
+        return ".." not in host
+    try:
+        return ipaddress.ip_address(host[1:-1]).version == 6
+    except ValueError:
+        return False
+
+
+# -- how it is said ----------------------------------------------------------------------------------
+
+
+def check_framing(scope: Mapping[str, Any]) -> None:
+    """Raises RequestMalformed for a request that two readers could take for two, or that is none of HTTP/1."""
+    headers, path = scope["headers"], scope["raw_path"]
+    said = b"".join(chain.from_iterable(headers))
+    if scope["http_version"] not in ("1.0", "1.1"):
+        raise RequestMalformed(f"HTTP/{scope['http_version']} is not spoken here", "speak HTTP/1.1")
+    if len(said) + 4 * len(headers) + len(path) + len(scope["query_string"]) > HEAD_BYTES:
+        raise RequestMalformed(f"path and headers have more than {HEAD_BYTES:,} bytes", "say less there")
+    if _CONTROLS.search(said):
+        raise RequestMalformed("a header has a control character", "leave it out")
+    _refuse_doubles([name.decode("latin-1").lower() for name, _ in headers])
+    if b"%" in path and not _is_text(path):
+        raise RequestMalformed("the path is not percent-encoded UTF-8", "encode it anew")
+
+
+def _refuse_doubles(names: list[str]) -> None:
+    doubled = next((name for name in names if name in ONCE and names.count(name) > 1), None)
+    if doubled is not None:
+        raise RequestMalformed(f"the header {doubled} is there twice", "send it once")
+    if "content-length" in names and "transfer-encoding" in names:
+        raise RequestMalformed("it has Content-Length and Transfer-Encoding", "send one of them")
+
+
+def _is_text(raw_path: bytes) -> bool:
+    try:
+        unquote_to_bytes(raw_path).decode()
+    except UnicodeDecodeError:
+        return False
+    return _ODD_PERCENT.search(raw_path) is None
+
+
+def forwarded_by(headers: Mapping[bytes, bytes]) -> str:
+    """A header that only a proxy adds; nothing when there is none."""
+    names = (name.decode("latin-1").lower() for name in headers)
+    return next((name for name in names if name in _FORWARDED or name.startswith("x-forwarded")), "")
+
+
+# -- from where --------------------------------------------------------------------------------------
+
+
+class Places:
+    """The names and origins of a server, and those that it lets in."""
+
+    def __init__(
+        self, *, loopback: bool, hosts: Iterable[str] = (), public_url: str = "", origins: Iterable[str] = ()
+    ) -> None:
+        self._public = origin_given("--public-url", public_url) if public_url else None
+        self._allowed = frozenset(origin_given("--allow-origin", each) for each in origins)
+        named = {name_given("--allow-host", each) for each in hosts} | ({self._public.host} if self._public else set())
+        self._hosts = frozenset({*LOOPBACK, *named}) if loopback or named else None
+
+    def check(self, method: str, host: str | None, origin: str | None, site: str | None) -> Origin | None:
+        """The other origin whose pages may read the answer; None for all else that is let in.
+
+        Raises RequestMalformed for a Host or Origin that is none, Forbidden for what a page of another place sent.
+        """
+        own = self._own(self._host(host))
+        if origin is None:
+            self._refuse_cross_site(method, site)
+            return None
+        asked = self._origin(origin)
+        if asked in self._allowed and asked != own:
+            return asked
+        if asked != own:
+            raise Forbidden(f"pages of {asked} are not let in", "allow them: `outlast serve --allow-origin ORIGIN`")
+        self._refuse_cross_site(method, site)
+        return None
+
+    def _host(self, host: str | None) -> Origin:
+        found = place_of(host or "")
+        if found is None:
+            raise RequestMalformed(f"the Host {(host or '')[:200]!r} is none", "send the name that the server has")
+        if self._hosts is not None and found.host not in self._hosts:
+            raise Forbidden(
+                f"the host {found.host[:200]!r} is not this server's", "use its own, or `outlast serve --allow-host`"
+            )
+        return found
+
+    def _own(self, host: Origin) -> Origin:
+        """This server's own origin under the name that it was asked by: behind a proxy the public one."""
+        public = self._public
+        return public if public is not None and public.host == host.host else host
+
+    def _origin(self, text: str) -> Origin:
+        if text == "null":
+            raise Forbidden("pages without an origin (`null`) are not let in", "open the page from a server")
+        found = origin_of(text)
+        if found is None:
+            raise RequestMalformed(f"the Origin {text[:200]!r} is none", "send scheme, host and port, or none at all")
+        return found
+
+    def _refuse_cross_site(self, method: str, site: str | None) -> None:
+        if site in ("cross-site", "same-site") and method not in READS:
+            raise Forbidden(f"a page of another place sent this (Sec-Fetch-Site: {site})", "send it from its own")

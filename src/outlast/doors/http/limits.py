@@ -2,20 +2,224 @@
 
 There are no limits without a key: on this machine everybody is the owner. Counts are this server's own, and are made in
 its loop and in its threads alike.
+
+Whose turn it is: of the keys that wait, the one whose last turn is longest ago, however many of one key wait.
+
+What a server can do at once is little: one loop, a few threads. Where more is asked for, what is asked by one key
+queues behind that key only; and who asks now and then comes before those who never cease to.
+
+How much the holder of a key may store: content, and what is sent in bodies. What `gc` removes is free again.
+
+A quota refuses starts and saves. It refuses nothing that ends what was begun: receipts, outcomes of effects, settling.
+Without a key there is none.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
-from outlast.errors import TooManyRequests, TooManyRuns
+from outlast.errors import Quota, TooManyRequests, TooManyRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from outlast import Outlast
+    from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.identity import Identity
+
+
+_AUTHORIZATION = re.compile(rb"\nauthorization:[ \t]*([^\r\n]*)", re.IGNORECASE)
+
+
+class Turns:
+    """So many at once; the others wait, in a queue for each key. Everything happens in one loop."""
+
+    REMEMBERED = 10_000  # keys whose last turn is known
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._queues: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._order: list[tuple[int, int, Hashable]] = []  # a heap of those keys: last turn, since when it waits
+        self._last: dict[Hashable, int] = {}  # the number of a key's last turn
+        self._numbers = count(1)
+
+    async def take(self, key: Hashable) -> None:
+        """Wait for a turn, which must be given back."""
+        turn = self.ask(key)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it came, and nobody is there to use it
+                self.give()
+            raise
+
+    def ask(self, key: Hashable) -> asyncio.Future[None]:
+        """A turn, which must be given back; it is done when it has come."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._free > 0:
+            self._free -= 1
+            self._remember(key)
+            turn.set_result(None)
+            return turn
+        if key not in self._queues:
+            self._queues[key] = deque()
+            self._queue(key)
+        self._queues[key].append(turn)
+        return turn
+
+    def give(self) -> None:
+        """Give a turn back: the next one waiting has it."""
+        while self._order:
+            key = heappop(self._order)[2]
+            turn = self._queues[key].popleft()
+            if not turn.done():
+                self._remember(key)
+            if self._queues[key]:
+                self._queue(key)
+            else:
+                del self._queues[key]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def _queue(self, key: Hashable) -> None:
+        heappush(self._order, (self._last.get(key, 0), next(self._numbers), key))
+
+    def _remember(self, key: Hashable) -> None:
+        if len(self._last) >= self.REMEMBERED:
+            self._last.clear()
+        self._last[key] = next(self._numbers)
+
+
+class Turnstile:
+    """The way in: so many requests enter at each round of the loop, a key that is known at its own turn.
+
+    Whoever shows no key, or one that was not let in before, queues with all others of these. What a request shows is
+    read off its bytes before they are taken apart, which costs ten times as much: it says whose turn is used, no more.
+    """
+
+    AT_ONCE, KNOWN = 2, 10_000
+
+    def __init__(self) -> None:
+        self._turns = Turns(self.AT_ONCE)
+        self._known: set[int] = set()  # prints of headers that were let in
+
+    def knows(self, authorization: bytes) -> None:
+        """This one was let in."""
+        if len(self._known) >= self.KNOWN:
+            self._known.clear()
+        self._known.add(hash(authorization))
+
+    def turn_of(self, head: bytes) -> asyncio.Future[None]:
+        """The turn of a request that begins so; the round of the loop after it has it again."""
+        found = _AUTHORIZATION.search(head)
+        shown = hash(found[1]) if found else 0
+        turn = self._turns.ask(shown if shown in self._known else 0)
+        turn.add_done_callback(self._give_back)
+        return turn
+
+    def _give_back(self, turn: asyncio.Future[None]) -> None:
+        turn.get_loop().call_soon(self._turns.give)
+
+
+COUNTED = frozenset(  # calls whose bodies are kept
+    {
+        "handoff_store",
+        "workspace_record",
+        "workspace_checkpoint",
+        "session_append",
+        "session_append_many",
+        "session_set_memo",
+        "task_record",
+    }
+)
+REFUSED = COUNTED | {"workspace_save", "run_start", "run_fork"}  # content is counted where it is saved
+NOTED_BYTES = 1 << 20  # of bodies that were counted and not yet written down
+LOOK_SECONDS = 5.0  # between two looks at what a key has stored
+
+
+class StoredBytes:
+    """What each key has stored, as far as this server knows. Used by threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._used: dict[str, tuple[int, float]] = {}  # bytes, and when that was looked up
+        self._bodies: Counter[str] = Counter()
+
+    def room(self, identity: Identity | None, outlast: Outlast) -> KeyRoom:
+        """What there is room for. Raises Quota when there is none."""
+        if identity is None or identity.key is None:
+            return KeyRoom("", 0, 0)
+        room = KeyRoom(identity.key.id, self._known(identity.key.id, outlast), self._limit)
+        room.refuse_over(1)
+        return room
+
+    def _known(self, key: str, outlast: Outlast) -> int:
+        used, at = self._used.get(key, (0, 0.0))
+        now = time.monotonic()
+        if not at or now - at > LOOK_SECONDS:
+            used = outlast._executor.home.store.read(lambda look: look.stored_bytes_of(key)) + self._bodies[key]
+            self._used[key] = used, now
+        return used
+
+    def admit(self, identity: Identity | None, outlast: Outlast, call: str, size: int) -> None:
+        """Count the body of a call that keeps it. Raises Quota for what would be too much."""
+        if identity is None or identity.key is None or call not in REFUSED:
+            return
+        self.room(identity, outlast).refuse_over(size)
+        if call in COUNTED:
+            self._add(identity.key.id, outlast, size)
+
+    def _add(self, key: str, outlast: Outlast, size: int) -> None:
+        with self._lock:
+            used, at = self._used[key]
+            self._used[key] = used + size, at
+            self._bodies[key] += size
+            due = self._bodies[key] if self._bodies[key] >= NOTED_BYTES else 0
+            self._bodies[key] -= due
+        if due:
+            outlast._executor.home.store.write(lambda tx: tx.add_stored(f"json:{key}", key, due))
+
+    def note(self, identity: Identity | None, outlast: Outlast, blob: str, size: int) -> None:
+        """Somebody stored a blob: who was first pays for it."""
+        if identity is not None and identity.key is not None:
+            key = identity.key.id
+            outlast._executor.home.store.write(lambda tx: tx.note_stored(blob, key, size))
+            self.changed(identity)
+
+    def changed(self, identity: Identity | None) -> None:
+        """Look again before the next answer."""
+        if identity is not None and identity.key is not None:
+            self._used.pop(identity.key.id, None)
+
+
+class KeyRoom:
+    """What a key has stored, and may."""
+
+    def __init__(self, key: str, used: int, limit: int) -> None:
+        self._key, self._used, self._limit = key, used, limit
+
+    def refuse_over(self, size: int) -> None:
+        """Raises Quota for so many bytes more."""
+        if self._key and self._used + size > self._limit:
+            raise Quota(self._key, self._used, self._limit)
+
+
+async def room_for(exchange: Exchange, outlast: Outlast) -> KeyRoom:
+    """The room for a body of the size that the request says. Raises Quota before any of it is read."""
+    room = await exchange.in_thread(exchange.state.quota.room, exchange.identity, outlast)
+    room.refuse_over(exchange.length or 0)
+    return room
 
 
 class Limits:

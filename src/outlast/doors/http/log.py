@@ -54,7 +54,7 @@ class _Window:
     kinds: dict[Hashable, _Kind] = field(default_factory=dict)
 
 
-class Log:
+class RequestLog:
     """Writes lines, so many and no more. It may be used by several threads."""
 
     def __init__(self, write: Write | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,7 +127,7 @@ def _short(name: str, value: Any) -> Any:
 class Handler(logging.Handler):
     """Takes what uvicorn and others say by Python's logging."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: RequestLog) -> None:
         super().__init__(logging.INFO)
         self._log = log
 

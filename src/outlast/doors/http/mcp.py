@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange, Message
     from outlast.doors.http.identity import Identity
-    from outlast.doors.http.state import State
-    from outlast.python.started import Started
+    from outlast.doors.http.state import ServerState
+    from outlast.python.awaited import Started
     from outlast.runs.run import Outcome, RunRecord
 
 PATH = "/mcp"
@@ -37,7 +37,7 @@ def _again(raw: bytes, receive: Receive) -> Receive:
 class McpDoor:
     """The path, as an ASGI application."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ServerState) -> None:
         self._state = state
         self._mounted: Any = None
 
@@ -73,7 +73,9 @@ class McpDoor:
         exchange: Exchange = scope["outlast"]
         assert exchange.identity is not None
         tenant, actor, scope_named = (exchange.text(f"outlast-{name}") for name in ("tenant", "actor", "scope"))
-        return self._served(self._state.hold_for(exchange.identity, tenant, actor, scope_named), exchange.identity)
+        asks = exchange.identity
+        held = self._state.hold_for(asks, tenant, actor, scope_named, came_from=exchange.came_from, door="mcp")
+        return self._served(held, asks)
 
     def _served(self, outlast: Outlast, identity: Identity) -> Outlast:
         """The same, which goes on only with runs of flows that the server was given, and counts them."""

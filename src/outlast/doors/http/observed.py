@@ -8,10 +8,10 @@ import msgspec
 
 from outlast.doors.http.calls import Body
 from outlast.errors import RequestInvalid
-from outlast.handoffs.given_observer import NOBODY, Given
+from outlast.handoffs.given_observer import NOBODY, RequestObserver
 from outlast.handoffs.handoff import Binding, Form, Mode
 from outlast.handoffs.observer import Eyes
-from outlast.handoffs.sight import Ran, Sighting
+from outlast.handoffs.reported import Ran, Sighting
 from outlast.handoffs.verdict import Relation
 
 
@@ -24,6 +24,7 @@ class FoundFile(Body):
     size: int = 0
     kept: str = ""
     why: str = ""
+    leads: str = ""
 
 
 class FoundFiles(Body):
@@ -34,12 +35,17 @@ class FoundFiles(Body):
     files: dict[str, FoundFile] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
     environment: dict[str, FoundFile] = msgspec.field(default_factory=dict)
+    musts: dict[str, FoundFile] = msgspec.field(default_factory=dict)
     commit: str = ""
     branch: str = ""
     dirty: str = ""
     dirty_files: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
     patch: str = ""
     patch_why: str = ""
+    prefix: str = ""
+    known_by: tuple[str, ...] = ()
+    unkept: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class RanCheck(Body):
@@ -55,13 +61,15 @@ class RanCheck(Body):
 
 
 class Observation(Body):
-    """What was found of the files of one handoff; without a root: they are not there."""
+    """What was found of the files of one handoff; without a root: they are not `here`."""
 
     handoff_id: str
     root: str = ""
+    here: str = ""
     binding: FoundFiles | None = None
     relation: Relation = "none"
     musts: dict[str, str] = msgspec.field(default_factory=dict)
+    renamed: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     ran: tuple[RanCheck, ...] | None = None
 
 
@@ -78,11 +86,11 @@ def eyes_of(body: Any) -> Eyes:
         sightings = {each.handoff_id: _as(each, Sighting) for each in body.observed}
         if len(sightings) != len(body.observed):
             raise RequestInvalid("observed", "a handoff is there twice")
-        return Given(sightings=sightings, asks=body.looks)
+        return RequestObserver(sightings=sightings, asks=body.looks)
     if hasattr(body, "binding"):
         binding = None if body.binding is None else _as(body.binding, Binding)
         ran = None if body.ran is None else tuple(_as(each, Ran) for each in body.ran)
-        return Given(binding=binding, ran=ran, asks=body.looks)
+        return RequestObserver(binding=binding, ran=ran, asks=body.looks)
     return NOBODY
 
 

@@ -1,4 +1,7 @@
-"""The description of the table: OpenAPI 3.1, made of the same types that requests are read with."""
+"""The description of the table: OpenAPI 3.1, made of the same types that requests are read with.
+
+What the fields of requests mean: one word per idea, so one sentence per name, wherever it stands.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,9 @@ from typing import Any
 import msgspec
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import Call, Gated, Page
+from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import Gated, HttpCall, Page
 from outlast.doors.http.problems import Problem
-from outlast.doors.http.tables import CALLS
-from outlast.doors.http.words import WORDS
 from outlast.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -29,6 +31,135 @@ from outlast.errors import (
     TenantNotFound,
     Unauthenticated,
 )
+
+WORDS: dict[str, str] = {
+    "accept": "Contesting reasons that are taken upon oneself: `CODE` or `CODE:SUBJECT`; needs `why`.",
+    "acceptance_checks": "Commands, or rules about files, that show that the work is done.",
+    "acknowledged": "Musts in prose that were kept, word for word.",
+    "actor": "Who acts. Only without a key, on the server's own machine; a key says who acts.",
+    "after": "The number of the last one seen: those after it are wanted; of two checkpoints, the second.",
+    "again": "Whether a named task that has happened is to happen once more.",
+    "anchor": "The stable name that a handoff is stored under and recovered by.",
+    "answer": "The answer, as the wait's `schema` or `choices` want it.",
+    "all": "Also those that were left more than a week ago.",
+    "assignee": "Only what waits for this person.",
+    "at": "When it was so, if not now: a time with its offset.",
+    "attempt": "Which attempt of the step, counted from 1.",
+    "baseline": "What came of the checks, as somebody reports it. A server runs none.",
+    "before": "The first of two checkpoints; in a list, the last one seen.",
+    "bind": "Whether the files are looked at; not: it is stored unbound.",
+    "binding": "What the files are now, as a client found them where they are; blobs that it names were sent before.",
+    "body": "What a signal or an event carries: any JSON value.",
+    "branch": "A branch of the repository; of what is recovered, the newest of it is meant.",
+    "budget": "How many tokens there are.",
+    "claim": "Whether to claim it as well, if nothing contests or what contests is accepted.",
+    "claim_id": "The id of a claim: whoever shows it is the claimer.",
+    "content": "What is said or saved: text or, of a message, any JSON value.",
+    "content_base64": "The content as base64, if it is no text.",
+    "cursor": "`next` of the page before; without it a list begins at the beginning.",
+    "depth": "How far to follow what it rests on.",
+    "digest": "The SHA-256 of the content, by which it is kept.",
+    "effects": "Of a start or a fork, the effects that may happen again, by their steps; of a retry, false: none may.",
+    "creates": "Files that are not there yet: to make them is the work.",
+    "environment": "Files whose change weakens the trust in a handoff.",
+    "evidence": 'What came of checks, as somebody reports it: `{"check": …, "passed": true}`.',
+    "execution_packet_v1": "One JSON object for the next run, kept byte for byte.",
+    "execution_state_v1": "One JSON object with the state of the work, kept byte for byte.",
+    "expected": "Set it only if the memo is at this version; 0: only if there is none yet.",
+    "expected_revision": "Store only if the newest revision is this one; 0: only if there is none yet.",
+    "expires": "When it is stale: a duration such as `48h`, seconds, or a time.",
+    "file_path": "A file, named from the root of its repository.",
+    "flow": "The name of a flow that the server was started with.",
+    "follow": "How long a stream goes on: until the run is `idle`, or `finished`; `no`: it does not.",
+    "fresh": "Whether to give the task's unfinished run up and start anew.",
+    "from_step": "The step from which on a fork goes its own way, or to which a resume goes back, by its label.",
+    "goal": "What is to be done, in words.",
+    "handoff_id": "The id of a stored revision, or a unique prefix of it.",
+    "handoff_kind": "What kind of handoff it is.",
+    "handoff_text": "Where to re-enter and what to do, for whoever continues.",
+    "history": "How many of the newest events are wanted.",
+    "include_finished": "Whether to read one that is completed too.",
+    "inputs": "The flow's inputs by name.",
+    "interrupt_id": "The id of a wait, or a unique prefix of it.",
+    "kind": "What kind of record it is.",
+    "kinds": "Only these kinds: observation, decision, evidence, note, artifact, checkpoint.",
+    "last": "Only so many of the newest.",
+    "limit": "How many items are wanted at most.",
+    "listing": "Whether only its verdict is wanted, for a list: who asks has not read it, and uses no claim.",
+    "look": "Whether each is judged here and now.",
+    "looks": "Whether the client can look at files: then it is told at what (`look_first`), not left unobserved.",
+    "media_type": "What kind of content it is; without it, told by the name.",
+    "messages": "Messages, each with `role` and `content`, and perhaps `meta` and `run_id`.",
+    "meta": "Any JSON object to keep with it.",
+    "missing": "What the handoff lacked, says who gives it back.",
+    "must_change": "What must change: files and patterns by name, rules about files, or prose.",
+    "must_keep": "What must stay as it is: files and patterns by name, rules about files, or prose.",
+    "must_remove": "What must go: files and patterns by name, rules about files, or prose.",
+    "name": "The name of a signal, an artifact, a checkpoint or an event.",
+    "next_action": "The one thing to do first.",
+    "note": "Anything else to say about it.",
+    "observed": "What a client found of a handoff's files, where they are. Of another revision it counts for nothing.",
+    "operation_id": "Makes a repeat harmless: it gets the first answer. Also as the header `Idempotency-Key`.",
+    "outcome": "How the work ended.",
+    "override": "Why it counts as completed all the same.",
+    "partial": "What becomes of what an unfinished attempt left in its declared files.",
+    "path": "A file by its path, as it is listed.",
+    "paths": "Files by their paths, as they are listed.",
+    "pinned": "Whether recall never leaves it out.",
+    "prefix": "Only names that begin so.",
+    "ran": "What came of each check, run where the files are; recorded with the key's actor and the client's host.",
+    "record_id": "The ref or id of a record, or a unique prefix of it.",
+    "checkpoint_id": "The ref or id of a checkpoint, or a unique prefix of it.",
+    "redact": "Whether secrets are masked rather than refused.",
+    "ref": "A ref, such as `artifact:default/report.md@1` or `record:ID`; of an artifact also its name.",
+    "records": "Up to 1,000 of them; each has `kind` and `text`, and may have what a record has.",
+    "refs": "What it rests on: artifacts, records, checkpoints, handoffs, runs, by ref.",
+    "relation": "How the source bears on the target.",
+    "reopen": "Whether a task that is completed is opened again.",
+    "repo_root": "The folder that paths are relative to, where the files are. A server never opens it.",
+    "result": "What counts as the step's result: any JSON value.",
+    "reuse_effects": "Whether effects at that step and after it keep their results, and are not done again.",
+    "revision": "A revision of the anchor; without it the newest.",
+    "risk": "What could go wrong.",
+    "role": "Who speaks: user, assistant, system, tool, or any other word.",
+    "rollback": "How to go back: prose, or rules about files.",
+    "run": "Only what this run saved or pinned.",
+    "run_checks": "Whether checks are run: a server runs none.",
+    "run_id": "The id of a run, or a unique prefix of it.",
+    "scope": "A namespace inside the tenant.",
+    "seq": "The number of an entry in the run's journal.",
+    "session": "The conversation that a run or a task belongs to.",
+    "session_id": "The id of a session.",
+    "resume": "Whether its run goes on in the server, where it can.",
+    "shown": "The wait's `digest`: binds the answer to what was shown.",
+    "source": "Where it came from, in the words of who saves it; of a link, the ref it begins at.",
+    "standing": "Only those that stand so.",
+    "state": "Of a list, only tasks in this state; of a fork, values that its state has from that step on.",
+    "status": "Only those of this status.",
+    "step": "A step by its label, as receipts show it.",
+    "stop_run": "Whether a running run of the task is asked to stop at its next step.",
+    "strict": "Whether a weak handoff is refused.",
+    "summary": "Where the task stopped, or what it is, in a sentence.",
+    "supersedes": "The id of the handoff that this one replaces.",
+    "symbol": "Where in the file: a function, a class.",
+    "tag": "Only those with this tag.",
+    "tags": "Words to find it by.",
+    "take": "Whether to take it from another claimer; needs `why`.",
+    "target": "The ref that a link ends at.",
+    "target_files": "The files that matter, named from the root of their repository. A server never opens them.",
+    "task": "What is worked on over many runs.",
+    "task_id": "The name of a task.",
+    "tenant_id": "The tenant. Only without a key, on the server's own machine; a key says which.",
+    "text": "What it says.",
+    "tokens": "How many tokens there are.",
+    "trace_id": "The trace that the run belongs to.",
+    "type": "Only waits of this kind.",
+    "upto": "The number of the last message that the memo stands for.",
+    "wait": "Seconds to wait for the run to end, or to wait for something itself.",
+    "why": "Why; it is on the record.",
+    "yes": "Whether effects that were done may happen again, whichever they are.",
+}
+
 
 JSON = "application/json"
 BINARY = {"type": "string", "format": "binary"}
@@ -87,7 +218,7 @@ def described() -> dict[str, Any]:
     }
 
 
-def _operation(call: Call) -> dict[str, Any]:
+def _operation(call: HttpCall) -> dict[str, Any]:
     role = call.role if isinstance(call.role, str) else "read"
     needs = call.role.says if isinstance(call.role, Gated) else f"Needs the role `{role}`."
     made: dict[str, Any] = {
@@ -103,11 +234,11 @@ def _operation(call: Call) -> dict[str, Any]:
     return made
 
 
-def _takes_body(call: Call) -> bool:
+def _takes_body(call: HttpCall) -> bool:
     return call.body is not None or call.takes != JSON
 
 
-def _request_body(call: Call) -> dict[str, Any]:
+def _request_body(call: HttpCall) -> dict[str, Any]:
     if call.body is None:
         return {"required": True, "description": "The content as it is.", "content": {call.takes: {"schema": BINARY}}}
     taken: dict[str, Any] = {"schema": _kind(call.body)}
@@ -120,7 +251,7 @@ def _request_body(call: Call) -> dict[str, Any]:
     }
 
 
-def _parameters(call: Call) -> list[dict[str, Any]]:
+def _parameters(call: HttpCall) -> list[dict[str, Any]]:
     found = [_parameter("path", name, {"type": "string"}, required=True) for name in _PARAMETER.findall(call.path)]
     query = _schema(call.query)
     needed = query.get("required", [])
@@ -141,14 +272,14 @@ def _header(name: str, says: str) -> dict[str, Any]:
 # -- answers -----------------------------------------------------------------------------------------
 
 
-def _answers(call: Call) -> dict[str, Any]:
+def _answers(call: HttpCall) -> dict[str, Any]:
     answer = {"description": call.summary, "content": _content(call), "headers": _answer_headers(call)}
     own = dict.fromkeys((200, call.status) if call.serves else (call.status,), call.summary)
     found = {str(status): answer | {"description": says} for status, says in (own | call.also).items()}
     return found | ({"304": {"description": call.also[304]}} if 304 in call.also else {})
 
 
-def _content(call: Call) -> dict[str, Any]:
+def _content(call: HttpCall) -> dict[str, Any]:
     """What an answer may be: JSON, a stream of it as well, or content as it is."""
     if call.gives is bytes:
         return {call.answers: {"schema": BINARY}}
@@ -158,7 +289,7 @@ def _content(call: Call) -> dict[str, Any]:
     return found
 
 
-def _answer_headers(call: Call) -> dict[str, Any]:
+def _answer_headers(call: HttpCall) -> dict[str, Any]:
     found = {
         "X-Request-Id": "Names the request in the server's log.",
         "Outlast-Damaged": "Records that were met and are not what was stored, percent-encoded, with commas between.",
@@ -170,7 +301,10 @@ def _answer_headers(call: Call) -> dict[str, Any]:
     return {name: {"description": says, "schema": {"type": "string"}} for name, says in found.items()}
 
 
-def _page(call: Call) -> dict[str, Any]:
+def _page(call: HttpCall) -> dict[str, Any]:
+    beside = {
+        name: {"type": "array", "items": _kind(kind), "description": says} for name, (kind, says) in call.beside.items()
+    }
     return {
         "type": "object",
         "description": (Page.__doc__ or "").strip(),
@@ -183,20 +317,21 @@ def _page(call: Call) -> dict[str, Any]:
                 "items": {"type": "string"},
                 "description": "Records that are not what was stored; left out when there are none.",
             },
+            **beside,
         },
     }
 
 
-def _errors(call: Call) -> dict[str, Any]:
+def _errors(call: HttpCall) -> dict[str, Any]:
     """Every error that a call may answer with, by status."""
     by_status: dict[int, list[type[OutlastError]]] = {}
     kinds = (*call.errors, *EVERYWHERE, *(WITH_A_BODY if _takes_body(call) else ()), *EVERYWHERE_TOO)
     for kind in dict.fromkeys(kinds):
         by_status.setdefault(problems.status_of(kind), []).append(kind)
-    return {str(status): _error(status, by_status[status]) for status in sorted(by_status)}
+    return {str(status): _error(by_status[status]) for status in sorted(by_status)}
 
 
-def _error(status: int, kinds: list[type[OutlastError]]) -> dict[str, Any]:
+def _error(kinds: list[type[OutlastError]]) -> dict[str, Any]:
     examples = {kind.code: {"$ref": f"#/components/examples/{kind.code}"} for kind in kinds}
     return {
         "description": "; ".join(f"`{kind.code}`" for kind in kinds),
@@ -301,9 +436,7 @@ def _care() -> dict[str, Any]:
 
 
 def _plain(name: str, summary: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    wrong = {
-        str(problems.status_of(kind)): _error(problems.status_of(kind), [kind]) for kind in (Forbidden, *EVERYWHERE_TOO)
-    }
+    wrong = {str(problems.status_of(kind)): _error([kind]) for kind in (Forbidden, *EVERYWHERE_TOO)}
     answer = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     return {
         "operationId": name,

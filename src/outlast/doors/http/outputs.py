@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast import Output, RestoredOutputs
-from outlast.doors.http.calls import Asked, Body, Call, Page
-from outlast.doors.http.content import BYTES
+from outlast.doors.http.blobs import BYTES
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page
 from outlast.doors.http.shapes import DisplacedFile
 from outlast.errors import (
     AmbiguousPrefix,
@@ -52,15 +52,15 @@ class DisplacedContentQuery(Body):
     seq: int | None = None
 
 
-def _outputs(outlast: Outlast, asked: Asked) -> Page:
+def _outputs(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.outputs(asked.path["run_id"]))
 
 
-def _restore(outlast: Outlast, asked: Asked) -> RestoredOutputs:
+def _restore(outlast: Outlast, asked: CallRequest) -> RestoredOutputs:
     return outlast.restore_outputs(asked.path["run_id"], step=asked.body.step, paths=asked.body.paths)
 
 
-def _displaced(outlast: Outlast, asked: Asked) -> Page:
+def _displaced(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.displaced(asked.path["run_id"], path=asked.query.path, seq=asked.query.seq))
 
 
@@ -74,13 +74,13 @@ async def _content(exchange: Exchange) -> None:
     await exchange.send({"type": "http.response.body", "body": b""})
 
 
-def _pieces(outlast: Outlast, asked: Asked) -> Iterator[bytes]:
+def _pieces(outlast: Outlast, asked: CallRequest) -> Iterator[bytes]:
     """All of it is checked before the first byte goes out."""
     found = outlast.displaced(asked.path["run_id"], path=asked.query.path, seq=asked.query.seq)
     return iter([found[-1].content()])
 
 
-CONTENT = Call(
+CONTENT = HttpCall(
     method="GET",
     path="/v1/runs/{run_id}/displaced/content",
     name="run_displaced_content",
@@ -93,7 +93,7 @@ CONTENT = Call(
     errors=(*MISSING, DisplacedNotFound, IntegrityBroken),
 )
 CALLS = (
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/runs/{run_id}/outputs",
         name="run_outputs",
@@ -106,7 +106,7 @@ CALLS = (
         page=True,
         errors=(*MISSING, IntegrityBroken),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/runs/{run_id}/outputs/restore",
         name="run_outputs_restore",
@@ -121,7 +121,7 @@ CALLS = (
         "is kept: `/displaced` lists it.",
         example={"step": "plan"},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/runs/{run_id}/displaced",
         name="run_displaced",

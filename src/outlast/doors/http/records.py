@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.errors import (
     AmbiguousPrefix,
     ArtifactNotFound,
@@ -44,6 +44,29 @@ class RecordMake(Body):
     task: str | None = None
     at: datetime | None = None
     source: str | None = None
+    redact: bool = False
+    operation_id: str | None = None
+    scope: str | None = None
+    actor: str | None = None
+
+
+class RecordOfMany(Body):
+    """One of several records."""
+
+    kind: Kind
+    text: str
+    refs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    task: str | None = None
+    at: datetime | None = None
+    source: str | None = None
+
+
+class RecordMany(Body):
+    """Up to 1,000 records, all or none."""
+
+    records: tuple[RecordOfMany, ...]
     redact: bool = False
     operation_id: str | None = None
     scope: str | None = None
@@ -97,11 +120,21 @@ class WhyQuery(Body):
     scope: str | None = None
 
 
-def _record(outlast: Outlast, asked: Asked) -> Record:
+def _record(outlast: Outlast, asked: CallRequest) -> Record:
     return outlast.workspace.record(**asked.given())
 
 
-def _records(outlast: Outlast, asked: Asked) -> Page:
+def _record_many(outlast: Outlast, asked: CallRequest) -> Page:
+    given = asked.given("records")
+    return Page(outlast.workspace.record_many([_fields_of(each) for each in asked.body.records], **given))
+
+
+def _fields_of(one: RecordOfMany) -> dict[str, Any]:
+    """The fields of one of several, as the Python method takes them."""
+    return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
+def _records(outlast: Outlast, asked: CallRequest) -> Page:
     query: RecordsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.workspace.records(
@@ -117,29 +150,29 @@ def _records(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.ref))
 
 
-def _get_record(outlast: Outlast, asked: Asked) -> Record:
+def _get_record(outlast: Outlast, asked: CallRequest) -> Record:
     return outlast.workspace.get_record(asked.path["record_id"])
 
 
-def _pin(outlast: Outlast, asked: Asked) -> Record:
+def _pin(outlast: Outlast, asked: CallRequest) -> Record:
     return outlast.workspace.pin(asked.path["record_id"], **asked.given())
 
 
-def _link(outlast: Outlast, asked: Asked) -> Link:
+def _link(outlast: Outlast, asked: CallRequest) -> Link:
     return outlast.workspace.link(**asked.given())
 
 
-def _links(outlast: Outlast, asked: Asked) -> Page:
+def _links(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.workspace.links(asked.query.ref, scope=asked.query.scope))
 
 
-def _why(outlast: Outlast, asked: Asked) -> Why:
+def _why(outlast: Outlast, asked: CallRequest) -> Why:
     query: WhyQuery = asked.query
     return outlast.workspace.why(query.ref, depth=query.depth, scope=query.scope)
 
 
 CALLS = (
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/records",
         name="workspace_record",
@@ -152,7 +185,21 @@ CALLS = (
         errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
         example={"kind": "decision", "text": "We patch the serializer first.", "pinned": True},
     ),
-    Call(
+    HttpCall(
+        method="POST",
+        path=f"{SPACE}/records/many",
+        name="workspace_record_many",
+        summary="Record up to 1,000 things in one transaction, all or none",
+        role="write",
+        body=RecordMany,
+        does=_record_many,
+        gives=Record,
+        shows=jsonable,
+        page=True,
+        errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
+        example={"records": [{"kind": "observation", "text": "The tide turned at noon."}]},
+    ),
+    HttpCall(
         method="GET",
         path=f"{SPACE}/records",
         name="workspace_records",
@@ -165,7 +212,7 @@ CALLS = (
         page=True,
         errors=(*UNKNOWN, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/records/{{record_id}}",
         name="workspace_get_record",
@@ -176,7 +223,7 @@ CALLS = (
         shows=jsonable,
         errors=(RecordNotFound, AmbiguousPrefix, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/records/{{record_id}}/pin",
         name="workspace_pin",
@@ -189,7 +236,7 @@ CALLS = (
         errors=(RecordNotFound, AmbiguousPrefix, ValueRefused, OperationConflict),
         example={"pinned": True},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/links",
         name="workspace_link",
@@ -202,7 +249,7 @@ CALLS = (
         errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
         example={"source": "record:abc", "relation": "supports", "target": "record:def"},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/links",
         name="workspace_links",
@@ -215,7 +262,7 @@ CALLS = (
         page=True,
         errors=(*UNKNOWN, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/why",
         name="workspace_why",

@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, Role, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import (
+    Body,
+    CallRequest,
+    Gated,
+    HttpCall,
+    Page,
+    Paged,
+    Role,
+    cursor_of,
+    limit_of,
+    page_of,
+    place_in,
+)
 from outlast.doors.http.shapes import RunOutcome, RunPlan
-from outlast.doors.http.streams import EVENTS
-from outlast.doors.http.watching import Follower
+from outlast.doors.http.streams import EVENTS, Follower
 from outlast.errors import (
     AmbiguousPrefix,
     Contested,
@@ -40,10 +51,10 @@ from outlast.errors import (
     TaskDeclined,
     ValueRefused,
 )
-from outlast.python import going_on as answered
-from outlast.python.gates import GATES_OF_RESUME
+from outlast.python import awaited as answered
+from outlast.python.homes import GATES_OF_RESUME
 from outlast.python.outlast import Options, acceptance_of, taken_because
-from outlast.python.served_flows import inputs_of
+from outlast.python.project import inputs_of
 from outlast.python.shown import outcome_json, plan_json
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
@@ -54,7 +65,7 @@ from outlast.values.codec import encode, jsonable
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
-    from outlast.python.started import Started
+    from outlast.python.awaited import Started
 
 Status = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
 MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)
@@ -146,6 +157,14 @@ class Pause(Body):
     operation_id: str | None = None
 
 
+class PlanQuery(Body):
+    """Of which resume: one that first goes back to a step, that takes this upon itself, that keeps or restores."""
+
+    from_step: str | None = None
+    accept: tuple[str, ...] = ()
+    partial: str | None = None
+
+
 class RunsQuery(Paged):
     """Which runs to list."""
 
@@ -190,7 +209,7 @@ def _executed(outlast: Outlast, held: RunHeld) -> Outcome[Any]:
     run = outlast.get(held.run_id)
     if run.holder and run.status != "running":
         raise held
-    return outlast._runtime.outcome(outlast._runtime.row(run.id))
+    return outlast._outcome(run.id)
 
 
 async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[Any], wait: float) -> None:
@@ -200,7 +219,7 @@ async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[
     """
     if wait:
         await _while_running(exchange, outlast, found.run_id, wait)
-        found = await exchange.in_thread(lambda: outlast._runtime.outcome(outlast._runtime.row(found.run_id)))
+        found = await exchange.in_thread(lambda: outlast._outcome(found.run_id))
     if found.status == "crashed":
         started = await exchange.state.threads.starts(partial(_taken_up, exchange, outlast, found.run_id), exchange.who)
         if started is not None:
@@ -245,7 +264,7 @@ async def _resume(exchange: Exchange) -> None:
     await _told(exchange, *begun, wait)
 
 
-def go_on(outlast: Outlast, asked: Asked, run_id: str) -> str:
+def go_on(outlast: Outlast, asked: CallRequest, run_id: str) -> str:
     """Resume a run whose wait was answered, in the server's background; why it does not go on, when it does not."""
 
     def resume(run: RunRecord) -> None:
@@ -273,7 +292,7 @@ def _resumed(exchange: Exchange, raw: bytes) -> tuple[Outlast, Started[Any], boo
     return outlast, started, False
 
 
-def _wait_of(exchange: Exchange, call: Call) -> float:
+def _wait_of(exchange: Exchange, call: HttpCall) -> float:
     seconds: float = exchange.enter(call).wait
     longest = exchange.state.settings.wait_seconds
     if not 0 <= seconds <= longest:
@@ -284,7 +303,7 @@ def _wait_of(exchange: Exchange, call: Call) -> float:
 
 async def _told(exchange: Exchange, outlast: Outlast, started: Started[Any], replayed: bool, wait: float) -> None:
     """How the run stands: 200 once it has ended or waits, 202 while it goes on. Raises what refused it."""
-    if not await _until(started, lambda: started.run_id in outlast._runtime.live, wait):
+    if not await _until(started, lambda: started.run_id in outlast._executor.live.executions, wait):
         body = outcome_json(Outcome(started.run_id, "running", notes=started.notes))
         await exchange.answer(202, encode(body), more=[(b"location", f"/v1/runs/{started.run_id}".encode())])
         return
@@ -317,12 +336,12 @@ async def _outcome(exchange: Exchange) -> None:
     run = await exchange.in_thread(outlast.get, asked.path["run_id"])
     if wait and run.status == "running":
         await _while_running(exchange, outlast, run.id, wait)
-    found = await exchange.in_thread(lambda: outlast._runtime.outcome(outlast._runtime.row(run.id)))
+    found = await exchange.in_thread(lambda: outlast._outcome(run.id))
     await exchange.answer(202 if found.status == "running" else 200, encode(outcome_json(found)))
 
 
 async def _while_running(exchange: Exchange, outlast: Outlast, run_id: str, seconds: float) -> None:
-    follower, watchers, tenant = Follower(), exchange.state.watchers, outlast._runtime.tenant
+    follower, watchers, tenant = Follower(), exchange.state.watchers, outlast._executor.home.tenant
     watch = await watchers.join(outlast, tenant, run_id, follower)
     try:
         async with asyncio.timeout(seconds):
@@ -338,18 +357,18 @@ async def _while_running(exchange: Exchange, outlast: Outlast, run_id: str, seco
 # -- looking -----------------------------------------------------------------------------------------
 
 
-def _list(outlast: Outlast, asked: Asked) -> Page:
+def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: RunsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.runs(status=query.status, limit=limit + 1, before=place[0] if place else None)
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
-def _get(outlast: Outlast, asked: Asked) -> RunRecord:
+def _get(outlast: Outlast, asked: CallRequest) -> RunRecord:
     return outlast.get(asked.path["run_id"])
 
 
-def _receipts(outlast: Outlast, asked: Asked) -> Page:
+def _receipts(outlast: Outlast, asked: CallRequest) -> Page:
     """Receipts are made of the whole journal: a page is a part of that."""
     query: Paged = asked.query
     limit, place = limit_of(query), place_in(query.cursor, int)
@@ -358,48 +377,49 @@ def _receipts(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found[: limit + 1], limit, lambda last: cursor_of(start + limit))
 
 
-def _timeline(outlast: Outlast, asked: Asked) -> Page:
+def _timeline(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.timeline(asked.path["run_id"]))
 
 
-def _plan(outlast: Outlast, asked: Asked) -> tuple[Plan, Any]:
-    run_id = asked.path["run_id"]
-    return outlast.plan(run_id), outlast.interrupts(run_id)
+def _plan(outlast: Outlast, asked: CallRequest) -> tuple[Plan, Any]:
+    run_id, query = asked.path["run_id"], asked.query
+    plan = outlast.plan(run_id, from_step=query.from_step, accept=query.accept, partial=query.partial)
+    return plan, outlast.interrupts(run_id)
 
 
 # -- deciding ----------------------------------------------------------------------------------------
 
 
-def _retry(outlast: Outlast, asked: Asked) -> RunRecord:
+def _retry(outlast: Outlast, asked: CallRequest) -> RunRecord:
     effects = asked.body.effects and asked.identity.may("approve")
     return outlast.retry(asked.path["run_id"], **asked.given("effects"), effects=effects)
 
 
-def _skip(outlast: Outlast, asked: Asked) -> RunRecord:
+def _skip(outlast: Outlast, asked: CallRequest) -> RunRecord:
     return outlast.skip(asked.path["run_id"], **asked.given())
 
 
-def _rewind(outlast: Outlast, asked: Asked) -> RunRecord:
+def _rewind(outlast: Outlast, asked: CallRequest) -> RunRecord:
     return outlast.rewind(asked.path["run_id"], **asked.given())
 
 
-def _fork(outlast: Outlast, asked: Asked) -> RunRecord:
+def _fork(outlast: Outlast, asked: CallRequest) -> RunRecord:
     """Other inputs are checked by the flow's code: only by that of flows that are served."""
     if asked.body.inputs:
         asked.state.flows.refuse_unserved(outlast, outlast.get(asked.path["run_id"]))
     return outlast.fork(asked.path["run_id"], **asked.given())
 
 
-def _abort(outlast: Outlast, asked: Asked) -> RunRecord:
+def _abort(outlast: Outlast, asked: CallRequest) -> RunRecord:
     return outlast.abort(asked.path["run_id"], **asked.given())
 
 
-def _pause(outlast: Outlast, asked: Asked) -> RunRecord:
+def _pause(outlast: Outlast, asked: CallRequest) -> RunRecord:
     return outlast.pause(asked.path["run_id"], **asked.given())
 
 
-def _look(path: str, name: str, summary: str, **more: Any) -> Call:
-    return Call(method="GET", path=f"/v1/runs{path}", name=name, summary=summary, role="read", **more)
+def _look(path: str, name: str, summary: str, **more: Any) -> HttpCall:
+    return HttpCall(method="GET", path=f"/v1/runs{path}", name=name, summary=summary, role="read", **more)
 
 
 def _decide(
@@ -410,9 +430,9 @@ def _decide(
     example: dict[str, Any],
     role: Role = "write",
     detail: str = "",
-) -> Call:
+) -> HttpCall:
     """A decision about a run or a step of it."""
-    return Call(
+    return HttpCall(
         method="POST",
         path=f"/v1/runs/{{run_id}}/{verb}",
         name=f"run_{verb}",
@@ -437,7 +457,7 @@ GOING = (
     "The answer comes at once (202) while the run goes on in the server; `wait` waits for its end, or for it to wait, "
     "and then answers 200. Only flows that the server was started with (`--flows`) can be run."
 )
-START = Call(
+START = HttpCall(
     method="POST",
     path="/v1/runs",
     name="run_start",
@@ -464,7 +484,7 @@ START = Call(
     "outcome (`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
     example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
 )
-RESUME = Call(
+RESUME = HttpCall(
     method="POST",
     path="/v1/runs/{run_id}/resume",
     name="run_resume",
@@ -524,9 +544,10 @@ CALLS = (
         "run_plan",
         "What resuming would do, with the verdict and its reasons",
         does=_plan,
+        query=PlanQuery,
         gives=RunPlan,
         shows=lambda found: plan_json(*found),
-        errors=(*MISSING, IntegrityBroken),
+        errors=(*MISSING, IntegrityBroken, RunFinished, StepNotFound, StepAmbiguous, NameInvalid),
     ),
     RESUME,
     _decide(
@@ -553,7 +574,7 @@ CALLS = (
         {"step": "draft"},
         role="approve",
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/runs/{run_id}/fork",
         name="run_fork",

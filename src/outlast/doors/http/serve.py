@@ -23,8 +23,8 @@ import uvicorn
 from outlast.doors.http.app import make_app
 from outlast.doors.http.connections import ACCEPTED, HEADER_BYTES, Connections, most_connections
 from outlast.doors.http.listening import BACKLOG
-from outlast.doors.http.log import Handler, Log
-from outlast.doors.http.state import ServerSettings, State
+from outlast.doors.http.log import Handler, RequestLog
+from outlast.doors.http.state import ServerSettings, ServerState
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SWITCH_SECONDS = 0.001  # between threads: the loop, which serves everybody, waits for none that computes
@@ -37,11 +37,11 @@ class Server(uvicorn.Server):
         self, settings: ServerSettings, opened: socket.socket, ready: Callable[[], None] | None = None
     ) -> None:
         self.app = make_app(settings)
-        self.state: State = self.app.state
+        self.state: ServerState = self.app.state
         self.signal = 0  # that asked it to end
         self._opened, self._ready = opened, ready
         most = most_connections(settings.connections)
-        self.connections = Connections(most, settings.header_seconds, settings.send_seconds)
+        self.connections = Connections(most, settings.header_seconds, settings.send_seconds, self.state.entry)
         config = uvicorn.Config(
             self.app,
             log_config=None,
@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
         self.state.tenants.stop("person" if sig == signal.SIGINT else "shutdown")  # at once: their commands may die too
 
 
-def _take_logging(log: Log) -> None:
+def _take_logging(log: RequestLog) -> None:
     """What uvicorn, asyncio and our own runs have to say goes into the same log, from warnings on."""
     handler = Handler(log)
     for name in ("uvicorn", "uvicorn.error", "asyncio", "outlast.runs"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.errors import MemoConflict, OperationConflict, SessionExists, SessionNotFound, ValueRefused
 from outlast.sessions.session import Memo, Message, Session, Window
 from outlast.values.codec import jsonable
@@ -82,38 +82,38 @@ class WindowQuery(Body):
     scope: str | None = None
 
 
-def _open(outlast: Outlast, asked: Asked) -> Session:
+def _open(outlast: Outlast, asked: CallRequest) -> Session:
     return outlast.sessions.open(**asked.given())
 
 
-def _append(outlast: Outlast, asked: Asked) -> Message:
+def _append(outlast: Outlast, asked: CallRequest) -> Message:
     return outlast.sessions.append(asked.path["session_id"], **asked.given())
 
 
-def _append_many(outlast: Outlast, asked: Asked) -> Page:
+def _append_many(outlast: Outlast, asked: CallRequest) -> Page:
     return Page(outlast.sessions.append_many(asked.path["session_id"], **asked.given()))
 
 
-def _memo(outlast: Outlast, asked: Asked) -> Memo:
+def _memo(outlast: Outlast, asked: CallRequest) -> Memo:
     return outlast.sessions.set_memo(asked.path["session_id"], **asked.given())
 
 
-def _get_memo(outlast: Outlast, asked: Asked) -> Memo | None:
+def _get_memo(outlast: Outlast, asked: CallRequest) -> Memo | None:
     return outlast.sessions.memo(asked.path["session_id"], scope=asked.query.scope)
 
 
-def _get(outlast: Outlast, asked: Asked) -> Session:
+def _get(outlast: Outlast, asked: CallRequest) -> Session:
     return outlast.sessions.get(asked.path["session_id"], scope=asked.query.scope)
 
 
-def _list(outlast: Outlast, asked: Asked) -> Page:
+def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: SessionsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.sessions.list(limit + 1, before=place[0] if place else None, scope=query.scope)
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
-def _messages(outlast: Outlast, asked: Asked) -> Page:
+def _messages(outlast: Outlast, asked: CallRequest) -> Page:
     query: MessagesQuery = asked.query
     session_id, limit, place = asked.path["session_id"], limit_of(query), place_in(query.cursor, int)
     if query.last is not None:
@@ -123,7 +123,7 @@ def _messages(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.seq))
 
 
-def _window(outlast: Outlast, asked: Asked) -> Window:
+def _window(outlast: Outlast, asked: CallRequest) -> Window:
     query: WindowQuery = asked.query
     return outlast.sessions.window(asked.path["session_id"], query.tokens, scope=query.scope)
 
@@ -131,7 +131,7 @@ def _window(outlast: Outlast, asked: Asked) -> Window:
 ONE = "/v1/sessions/{session_id:path}"
 
 CALLS = (
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/sessions",
         name="session_open",
@@ -144,7 +144,7 @@ CALLS = (
         errors=(SessionExists, ValueRefused, OperationConflict),
         example={"session_id": "support-17", "meta": {"channel": "mail"}},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/sessions",
         name="session_list",
@@ -157,7 +157,7 @@ CALLS = (
         page=True,
         errors=(SessionNotFound,),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{ONE}/messages",
         name="session_messages",
@@ -170,7 +170,7 @@ CALLS = (
         page=True,
         errors=(SessionNotFound, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/messages",
         name="session_append",
@@ -183,7 +183,7 @@ CALLS = (
         errors=(ValueRefused, OperationConflict),
         example={"role": "user", "content": "Where is my order?"},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/messages/many",
         name="session_append_many",
@@ -197,7 +197,7 @@ CALLS = (
         errors=(ValueRefused, OperationConflict),
         example={"messages": [{"role": "user", "content": "Where is my order?"}]},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{ONE}/memo",
         name="session_memo",
@@ -209,7 +209,7 @@ CALLS = (
         shows=jsonable,
         errors=(SessionNotFound,),
     ),
-    Call(
+    HttpCall(
         method="PUT",
         path=f"{ONE}/memo",
         name="session_set_memo",
@@ -222,7 +222,7 @@ CALLS = (
         errors=(SessionNotFound, MemoConflict, ValueRefused, OperationConflict),
         example={"text": "The customer asks for order 17.", "upto": 12},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{ONE}/window",
         name="session_window",
@@ -234,7 +234,7 @@ CALLS = (
         shows=jsonable,
         errors=(SessionNotFound, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=ONE,
         name="session_get",

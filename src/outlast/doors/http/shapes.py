@@ -52,8 +52,15 @@ Judgement = shape(
 Entry = shape("Entry", "Where to begin; empty where none was named.", {"file": str, "symbol": str})
 ShownEvidence = shape("ShownEvidence", "What came of one check.", fields_of(Evidence) | {"at": datetime})
 
+TakenMust = shape(
+    "TakenMust",
+    "A must, and what it is taken for: `unchanged`, `changed`, `absent` or `rule` are looked at, `prose` is not.",
+    {"field": str, "must": str | dict[str, Any], "taken_for": str},
+)
+
 _handoff = fields_of(Handoff, "stored_us", "expires_us", "claim") | {
     "entry": Entry,
+    "musts": many(TakenMust),
     "stored_at": datetime,
     "expires_at": datetime,
     "baseline": many(ShownEvidence),

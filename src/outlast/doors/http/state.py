@@ -1,39 +1,112 @@
-"""What all requests of one server share: its tenants, keys, flows, watchers and threads."""
+"""What all requests of one server share: its tenants, keys, flows, watchers and threads.
+
+The server goes on with the runs that can go on by themselves: when it starts, and every so often.
+
+Crashed ones, those that a shutdown stopped, answered ones and those whose time has come: of every tenant, of the flows
+that it serves, so many at a time. One that is refused is told in the log, and tried again after a while.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from outlast.doors.http.identity import Doorkeeper, Identity
-from outlast.doors.http.key_watch import KeyWatch
-from outlast.doors.http.limits import Limits
-from outlast.doors.http.log import Log
+from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
+from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
+from outlast.doors.http.log import RequestLog
 from outlast.doors.http.metrics import Metrics
-from outlast.doors.http.places import Places, forwarded_by
-from outlast.doors.http.quota import StoredBytes
+from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
-from outlast.doors.http.turns import Entry
-from outlast.doors.http.waking import Waking
-from outlast.doors.http.watching import Watchers
-from outlast.errors import OutlastError, TenantNotFound, Unavailable
+from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
 from outlast.handoffs.given_observer import NOBODY
 from outlast.handoffs.observer import Eyes
-from outlast.home.key import ApiKey
-from outlast.home.keys import Keys
+from outlast.home.keys import ApiKey, Keys
 from outlast.home.place import check_tenant
-from outlast.python.served_flows import Flows
+from outlast.python.project import Flows
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.home.settings import Settings as RuntimeSettings
+    from outlast.python.awaited import Started
+
+
+REFUSED_SECONDS = 600.0  # before a run that was refused is tried again
+
+
+class Waker:
+    """Looks for what is due, and goes on with it in the background of the server."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._awake: set[tuple[str, str]] = set()  # tenant and run, of those that go on
+        self._refused: dict[tuple[str, str], float] = {}  # and of those that were refused: until when
+
+    async def live(self) -> None:
+        """Look until cancelled. A server without flows wakes nothing, and nor does one that was told not to."""
+        settings = self._state.settings
+        while settings.wake_seconds and settings.flows:
+            try:
+                await self._state.threads.starts(self.look, "waking")
+            except Exception as error:  # of the disk, say: the next look may fare better
+                self._state.log.failed(error, wake="look")
+            await asyncio.sleep(settings.wake_seconds)
+
+    def look(self) -> None:
+        """Wake what is due in every tenant."""
+        for tenant in self._state.tenants.names():
+            try:
+                outlast = self._state.tenants.open(tenant, make=False)
+                self._wake_due(tenant, outlast)
+            except OutlastError as error:  # one home that cannot be read keeps no other from going on
+                self._state.log.line("warning", wake="look", tenant=tenant, error=f"{error.code}: {error}")
+
+    def _wake_due(self, tenant: str, outlast: Outlast) -> None:
+        for one in outlast.due():
+            if len(self._awake) >= self._state.settings.wake_runs or self._state.ending.is_set():
+                return
+            if self._may_wake(tenant, one.run_id):
+                self._wake(tenant, one.run_id, outlast)
+
+    def _may_wake(self, tenant: str, run_id: str) -> bool:
+        self._refused = {each: until for each, until in self._refused.items() if until > time.monotonic()}
+        return (tenant, run_id) not in self._refused and (tenant, run_id) not in self._awake
+
+    def _wake(self, tenant: str, run_id: str, outlast: Outlast) -> None:
+        self._awake.add((tenant, run_id))
+        try:
+            self._state.flows.refuse_unserved(outlast, outlast.get(run_id))
+            started = outlast._acting()._resume_soon(run_id)
+        except OutlastError as error:
+            self._over(tenant, run_id, error)
+            return
+        self._state.log.line("info", wake="resumed", tenant=tenant, run_id=run_id)
+        started.when_done(partial(self._ended, tenant, run_id, started))
+
+    def _ended(self, tenant: str, run_id: str, started: Started[object]) -> None:
+        try:
+            started.outcome(0)
+        except BaseException as error:
+            self._over(tenant, run_id, error)
+        else:
+            self._awake.discard((tenant, run_id))
+
+    def _over(self, tenant: str, run_id: str, error: BaseException) -> None:
+        """It did not go on: that somebody else has it, or serves its flow, is no trouble, everything else is told."""
+        self._awake.discard((tenant, run_id))
+        if isinstance(error, RunHeld | RunFinished | NoFlows):
+            return
+        self._refused[tenant, run_id] = time.monotonic() + REFUSED_SECONDS
+        why = f"{error.code}: {error}" if isinstance(error, OutlastError) else f"{type(error).__name__}: {error}"
+        self._state.log.line("warning", wake="refused", tenant=tenant, run_id=run_id, error=why)
+
 
 T = TypeVar("T")
 
@@ -80,7 +153,7 @@ class ServerSettings:
     runtime: RuntimeSettings | None = field(default=None)
 
 
-class State:
+class ServerState:
     """Opened when the server starts, closed when it ends."""
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -100,15 +173,15 @@ class State:
         self.metrics = Metrics()
         self.watchers = Watchers(self)
         self.key_watch = KeyWatch(self)
-        self.waking = Waking(self)
-        self.log = Log(settings.log)
+        self.waking = Waker(self)
+        self.log = RequestLog(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = StoredBytes(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
         self._described: dict[str, Any] | None = None
         self.threads = Threads(settings)
-        self.entry = Entry()
+        self.entry = Turnstile()
 
     async def in_thread(self, work: Callable[[], T], *, writes: bool = False, who: str = "") -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
@@ -142,16 +215,22 @@ class State:
         scope: str | None,
         eyes: Eyes = NOBODY,
         claims: Iterable[str] = (),
+        *,
+        came_from: str,
+        door: Literal["http", "mcp"] = "http",
     ) -> Outlast:
         """An Outlast that acts for who asks. With a key tenant and actor are the key's. Raises Forbidden.
 
-        It knows of files what the request carries, and uses the claims that are shown.
+        It knows of files what the request carries, uses the claims that are shown, and records where it came from.
         """
         home, who = identity.tenant_named(tenant), identity.actor_named(actor)
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
-        outlast = base._acting(actor=who, scope=scope, eyes=eyes)
-        outlast._runtime.tokens.update(claims)
-        outlast._runtime.key_id = identity.key.id if identity.key else ""
+        bound = identity.key.scopes if identity.key else ()
+        named = bound[0] if bound and scope is None else scope
+        outlast = base._acting(actor=who, scope=named, eyes=eyes, scopes=bound)
+        outlast._executor.caller.tokens.update(claims)
+        outlast._executor.caller.came_from, outlast._executor.caller.door = came_from, door
+        outlast._executor.caller.key_id = identity.key.id if identity.key else ""
         return outlast
 
     def check_ready(self) -> None:
@@ -201,7 +280,7 @@ class Tenants:
     def stop(self, by: str) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
         for outlast in list(self._open.values()):
-            outlast._runtime.stop(by=by)
+            outlast._executor.live.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""

@@ -1,15 +1,23 @@
-"""The events of a run: as a page of JSON, or as a stream (SSE) that can be taken up where it broke off."""
+"""The events of a run: as a page of JSON, or as a stream (SSE) that can be taken up where it broke off.
+
+Watching runs: one look at a run serves everybody who follows it, however many they are.
+
+A watch reads the journal at short intervals while somebody follows, makes each new event into bytes once, and keeps the
+newest of them. A follower has only a place in the journal: what is kept beyond it is sent from memory, and one who is
+further behind reads the journal himself. So nothing is lost or sent twice, and a slow follower costs nobody anything.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import Asked, Call, Page, Paged, cursor_of, done, limit_of, place_in, shown
-from outlast.doors.http.watching import PAGE, Follower, Frame, Watch, frame_of
-from outlast.errors import OutlastError, RequestInvalid, RunNotFound, RunRemoved
+from outlast.doors.http.calls import CallRequest, HttpCall, Page, Paged, cursor_of, done, limit_of, place_in, shown
+from outlast.errors import OutlastError, RequestInvalid, RunNotFound, RunRemoved, StoreFailed
 from outlast.runs.receipt import Event
 from outlast.runs.run import FINISHED
 from outlast.values.codec import encode, jsonable
@@ -17,6 +25,151 @@ from outlast.values.codec import encode, jsonable
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
+    from outlast.doors.http.state import ServerState
+
+
+PAGE = 1000
+KEPT = 2000  # events in memory for each run that is watched
+SLOWER = 5  # between two looks at a run that nobody runs now
+
+
+class EventFrame(NamedTuple):
+    """An event, ready to be sent."""
+
+    seq: int
+    text: bytes
+
+
+class Follower:
+    """Somebody who follows a run; woken when there may be something to do."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.gone = False
+
+    def leave(self) -> None:
+        self.gone = True
+        self.wake.set()
+
+
+class WatchedRun:
+    """A run that is followed."""
+
+    def __init__(self, state: ServerState, outlast: Outlast, run_id: str) -> None:
+        self._state, self._outlast, self._run_id = state, outlast, run_id
+        self.followers: set[Follower] = set()
+        self.status = ""
+        self.begins = self.head = 0  # in memory is what came after the first, up to the second
+        self.error: OutlastError | None = None
+        self._kept: deque[EventFrame] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """The first look: from here on nothing is missed. Raises RunNotFound."""
+        run = await self._state.in_thread(lambda: self._outlast.get(self._run_id))
+        self.begins = self.head = run.head
+        await self._look()
+        self._task = asyncio.ensure_future(self._live())
+
+    def after(self, seq: int) -> list[EventFrame] | None:
+        """What is known to come after a place; None for a place before all that is in memory."""
+        return None if seq < self.begins else [frame for frame in self._kept if frame.seq > seq]
+
+    def wake_all(self) -> None:
+        for follower in self.followers:
+            follower.wake.set()
+
+    async def _live(self) -> None:
+        while self.error is None:
+            seconds = self._state.settings.poll_seconds
+            await asyncio.sleep(seconds if self.status == "running" else seconds * SLOWER)
+            before = (self.status, self.head)
+            try:
+                await self._look()
+            except OutlastError as error:
+                self.error = error
+            except Exception as error:  # followers are told, whatever it was: silence would look like a quiet run
+                self.error = StoreFailed(str(self._outlast.home), type(error).__name__)
+            if self.error is not None or (self.status, self.head) != before:
+                self.wake_all()
+
+    async def _look(self) -> None:
+        while True:
+            status, events = await self._state.in_thread(self._read)
+            for event in events:
+                self._kept.append(frame_of(event))
+                self.head = event.seq
+            while len(self._kept) > KEPT:
+                self.begins = self._kept.popleft().seq
+            if len(events) < PAGE:
+                self.status = status  # only with all of its events: who sees it ended has seen them
+                return
+
+    def _read(self) -> tuple[str, list[Event]]:
+        status = self._outlast.get(self._run_id).status  # before its journal is read
+        return status, self._outlast.events(self._run_id, after=self.head, limit=PAGE)
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+class Watchers:
+    """The runs that somebody follows now, by tenant and id."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._watches: dict[tuple[str, str], asyncio.Future[WatchedRun]] = {}
+
+    async def join(self, outlast: Outlast, tenant: str, run_id: str, follower: Follower) -> WatchedRun:
+        """The one watch of a run, with one more follower. Raises RunNotFound."""
+        place = (tenant, run_id)
+        while True:
+            found = self._watches.get(place)
+            if found is None:
+                found = self._watches[place] = asyncio.ensure_future(self._begun(outlast, run_id))
+            try:
+                watch = await asyncio.shield(found)
+            except BaseException:
+                if found.done() and self._watches.get(place) is found:
+                    del self._watches[place]
+                raise
+            if self._watches.get(place) is found and watch.error is None:
+                watch.followers.add(follower)
+                return watch
+            self._watches.pop(place, None)
+
+    async def _begun(self, outlast: Outlast, run_id: str) -> WatchedRun:
+        watch = WatchedRun(self._state, outlast, run_id)
+        await watch.begin()
+        return watch
+
+    def leave(self, tenant: str, run_id: str, watch: WatchedRun, follower: Follower) -> None:
+        """The last one to leave ends the watch."""
+        watch.followers.discard(follower)
+        if not watch.followers:
+            watch.end()
+            self._watches.pop((tenant, run_id), None)
+
+    def wake_all(self) -> None:
+        for watch in self._begun_ones():
+            watch.wake_all()
+
+    @property
+    def count(self) -> int:
+        """How many runs are watched."""
+        return len(self._watches)
+
+    def _begun_ones(self) -> Iterable[WatchedRun]:
+        for found in self._watches.values():
+            with suppress(asyncio.InvalidStateError, asyncio.CancelledError, OutlastError):
+                yield found.result()
+
+
+def frame_of(event: Event) -> EventFrame:
+    """An event as a part of a stream: its number is the id to go on after."""
+    return EventFrame(event.seq, b"id: %d\ndata: %s\n\n" % (event.seq, encode(event)))
+
 
 STREAM = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
@@ -46,7 +199,7 @@ async def events(exchange: Exchange) -> None:
     await _stream(exchange, outlast, asked, _begins_after(exchange, query))
 
 
-def _page(outlast: Outlast, asked: Asked) -> bytes:
+def _page(outlast: Outlast, asked: CallRequest) -> bytes:
     query: EventsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, int)
     found = outlast.events(asked.path["run_id"], after=place[0] if place else query.after, limit=limit + 1)
@@ -66,10 +219,10 @@ def _begins_after(exchange: Exchange, query: EventsQuery) -> int:
     return int(last)
 
 
-async def _stream(exchange: Exchange, outlast: Outlast, asked: Asked, after: int) -> None:
+async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, after: int) -> None:
     """Every event once, in order, then a last one that says why the stream ends."""
     run = await exchange.in_thread(outlast.get, asked.path["run_id"])
-    tenant, follower, state = outlast._runtime.tenant, Follower(), exchange.state
+    tenant, follower, state = outlast._executor.home.tenant, Follower(), exchange.state
     exchange.on_end = follower.wake.set
     watch = await state.watchers.join(outlast, tenant, run.id, follower)
     gone = asyncio.ensure_future(_until_gone(exchange, follower))
@@ -101,7 +254,7 @@ class _Following:
     """One client's way through the events of a run."""
 
     def __init__(
-        self, exchange: Exchange, outlast: Outlast, run_id: str, watch: Watch, follower: Follower, after: int
+        self, exchange: Exchange, outlast: Outlast, run_id: str, watch: WatchedRun, follower: Follower, after: int
     ) -> None:
         self._exchange, self._outlast, self._run_id = exchange, outlast, run_id
         self._watch, self._follower, self._after = watch, follower, after
@@ -142,7 +295,7 @@ class _Following:
             else:
                 return
 
-    async def _further(self) -> list[Frame] | None:
+    async def _further(self) -> list[EventFrame] | None:
         """What comes next: from the watch's memory, or for one who is further behind from the journal."""
         frames = self._watch.after(self._after)
         if frames is not None:
@@ -153,7 +306,7 @@ class _Following:
             return self._watch.after(self._after)
         return found
 
-    def _read(self) -> list[Frame]:
+    def _read(self) -> list[EventFrame]:
         return [frame_of(event) for event in self._outlast.events(self._run_id, after=self._after, limit=PAGE)]
 
     async def _woken(self, seconds: float) -> bool:
@@ -178,7 +331,7 @@ class _Following:
         await self._exchange.send({"type": "http.response.body", "body": b""})
 
 
-EVENTS = Call(
+EVENTS = HttpCall(
     method="GET",
     path="/v1/runs/{run_id}/events",
     name="run_events",

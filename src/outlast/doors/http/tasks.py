@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.http.calls import Asked, Body, Call, Gated, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import (
+    Body,
+    CallRequest,
+    Gated,
+    HttpCall,
+    Page,
+    Paged,
+    cursor_of,
+    limit_of,
+    page_of,
+    place_in,
+)
 from outlast.doors.http.handoffs import SEED, BoundContract, packets
 from outlast.doors.http.observed import Looked
 from outlast.doors.http.shapes import PausedTask, ResumedTask, TaskStanding
@@ -149,12 +160,12 @@ class TaskEventsQuery(Paged):
     scope: str | None = None
 
 
-def _open(outlast: Outlast, asked: Asked) -> Task:
+def _open(outlast: Outlast, asked: CallRequest) -> Task:
     task = outlast.tasks.open(asked.path["task_id"], **asked.given())
     return outlast.tasks.get(task.task_id, scope=asked.body.scope)
 
 
-def _at(outlast: Outlast, asked: Asked) -> tuple[TaskSession, dict[str, Any]]:
+def _at(outlast: Outlast, asked: CallRequest) -> tuple[TaskSession, dict[str, Any]]:
     """The session that a request is, and what else it says."""
     given = asked.given()
     claim_id, root = given.pop("claim_id", None), given.pop("repo_root", None)
@@ -162,44 +173,44 @@ def _at(outlast: Outlast, asked: Asked) -> tuple[TaskSession, dict[str, Any]]:
     return outlast.tasks.session(asked.path["task_id"], claim_id=claim_id, repo_root=root, scope=scope), given
 
 
-def _pause(outlast: Outlast, asked: Asked) -> TaskPaused:
+def _pause(outlast: Outlast, asked: CallRequest) -> TaskPaused:
     given = packets(asked.given())
     claim_id, scope = given.pop("claim_id"), given.pop("scope")
     at = outlast.tasks.session(asked.path["task_id"], claim_id=claim_id, scope=scope)
     return at.pause_task(**given)
 
 
-def _resume(outlast: Outlast, asked: Asked) -> TaskResumed:
+def _resume(outlast: Outlast, asked: CallRequest) -> TaskResumed:
     at, given = _at(outlast, asked)
     return at.resume_task(**given)
 
 
-def _complete(outlast: Outlast, asked: Asked) -> TaskCompleted:
+def _complete(outlast: Outlast, asked: CallRequest) -> TaskCompleted:
     at, given = _at(outlast, asked)
     return at.complete_task(**given)
 
 
-def _record(outlast: Outlast, asked: Asked) -> TaskEvent:
+def _record(outlast: Outlast, asked: CallRequest) -> TaskEvent:
     at, given = _at(outlast, asked)
     return at.record_event(**given)
 
 
-def _inspect(outlast: Outlast, asked: Asked) -> TaskContext:
+def _inspect(outlast: Outlast, asked: CallRequest) -> TaskContext:
     query: InspectQuery = asked.query
     at = outlast.tasks.session(asked.path["task_id"], claim_id=query.claim_id, scope=query.scope)
     return at.inspect_task_context(history=query.history)
 
 
-def _inspect_seen(outlast: Outlast, asked: Asked) -> TaskContext:
+def _inspect_seen(outlast: Outlast, asked: CallRequest) -> TaskContext:
     at, given = _at(outlast, asked)
     return at.inspect_task_context(**given)
 
 
-def _get(outlast: Outlast, asked: Asked) -> Task:
+def _get(outlast: Outlast, asked: CallRequest) -> Task:
     return outlast.tasks.get(asked.path["task_id"], scope=asked.query.scope)
 
 
-def _events(outlast: Outlast, asked: Asked) -> Page:
+def _events(outlast: Outlast, asked: CallRequest) -> Page:
     query: TaskEventsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, int)
     at = outlast.tasks.session(asked.path["task_id"], scope=query.scope)
@@ -207,7 +218,7 @@ def _events(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.seq))
 
 
-def _list(outlast: Outlast, asked: Asked) -> Page:
+def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: TasksQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.tasks.list(query.state, limit=limit + 1, before=place[0] if place else None, scope=query.scope)
@@ -218,11 +229,11 @@ ONE = "/v1/tasks/{task_id:path}"
 HELD = (TaskNotFound, HandoffClaimed, ClaimLost, TaskRefused, HandoffInvalid, OperationConflict)
 
 CALLS = (
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/tasks",
         name="task_list",
-        summary="The tasks that were opened, those that something happened to last first",
+        summary="The tasks that were opened, or have an unfinished run",
         role="read",
         query=TasksQuery,
         does=_list,
@@ -231,7 +242,7 @@ CALLS = (
         page=True,
         errors=(TaskNotFound,),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/open",
         name="task_open",
@@ -245,7 +256,7 @@ CALLS = (
         detail="A completed task stays so unless `reopen` is said.",
         example={"session": "support-17"},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{ONE}/inspect",
         name="task_inspect",
@@ -257,7 +268,7 @@ CALLS = (
         shows=context_json,
         errors=(TaskNotFound, ClaimLost, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/inspect",
         name="task_inspect_seen",
@@ -270,7 +281,7 @@ CALLS = (
         errors=(TaskNotFound, ClaimLost, HandoffInvalid, ValueRefused, LookFirst),
         example={"history": 5},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/pause",
         name="task_pause",
@@ -283,7 +294,7 @@ CALLS = (
         errors=(*HELD, SecretFound, RevisionConflict, LookFirst),
         example={name: SEED[name] for name in ("summary", "handoff_text", "next_action", "acceptance_checks")},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/resume",
         name="task_resume",
@@ -297,7 +308,7 @@ CALLS = (
         detail="Keep `claim.id`, and show it as `claim_id` with each call about the task.",
         example={},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/complete",
         name="task_complete",
@@ -310,7 +321,7 @@ CALLS = (
         errors=(*HELD, NotSettled, RunsOnHost, LookFirst),
         example={"run_checks": False, "override": "the customer has confirmed it"},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{ONE}/events",
         name="task_record",
@@ -323,7 +334,7 @@ CALLS = (
         errors=(TaskNotFound, ValueRefused, OperationConflict),
         example={"name": "assigned", "body": {"to": "Ana"}},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{ONE}/events",
         name="task_events",
@@ -336,7 +347,7 @@ CALLS = (
         page=True,
         errors=(TaskNotFound, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=ONE,
         name="task_get",

@@ -1,6 +1,6 @@
 """The threads of a server: several pools, so that what is short never waits behind what is long.
 
-In each, the keys take turns: who asks for much waits behind himself (turns.py).
+In each, the keys take turns: who asks for much waits behind himself (limits.py).
 Reading and writing are short. Starts come by the hundred at times, and have a thread of their own. So have long looks
 (verify, audit, recall), with a queue that is bounded, in all and for each key; while one is taken there is one read
 less at the same time. The threads are few: those that compute wait for each other at every statement, and everybody
@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.doors.http.turns import Turns
+from outlast.doors.http.limits import Turns
 from outlast.errors import NoThread, ServerBusy, Unavailable
 
 if TYPE_CHECKING:

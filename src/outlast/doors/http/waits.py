@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import micros
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.doors.http.runs import go_on
 from outlast.doors.http.shapes import Answered, Wait
 from outlast.errors import (
@@ -65,7 +65,7 @@ class WaitsQuery(Paged):
     run_id: str | None = None
 
 
-def _list(outlast: Outlast, asked: Asked) -> Page:
+def _list(outlast: Outlast, asked: CallRequest) -> Page:
     """The open waits, the oldest first."""
     query: WaitsQuery = asked.query
     limit, after = limit_of(query), place_in(query.cursor, int, str) or (0, "")
@@ -77,11 +77,11 @@ def _place(wait: Interrupt) -> tuple[int, str]:
     return micros(wait.opened_at), wait.id
 
 
-def _get(outlast: Outlast, asked: Asked) -> Interrupt:
+def _get(outlast: Outlast, asked: CallRequest) -> Interrupt:
     return outlast.interrupt(asked.path["interrupt_id"])
 
 
-def _answer(outlast: Outlast, asked: Asked) -> tuple[Interrupt, str | None]:
+def _answer(outlast: Outlast, asked: CallRequest) -> tuple[Interrupt, str | None]:
     wait = outlast.answer(asked.path["interrupt_id"], **asked.given("resume"))
     return wait, go_on(outlast, asked, wait.run_id) if asked.body.resume else None
 
@@ -91,16 +91,16 @@ def _answered(found: tuple[Interrupt, str | None]) -> dict[str, Any]:
     return {**wait_json(wait), "goes_on": why_not == "", "why_not": why_not or ""}
 
 
-def _cancel(outlast: Outlast, asked: Asked) -> Interrupt:
+def _cancel(outlast: Outlast, asked: CallRequest) -> Interrupt:
     return outlast.cancel(asked.path["interrupt_id"], **asked.given())
 
 
-def _signal(outlast: Outlast, asked: Asked) -> Signal:
+def _signal(outlast: Outlast, asked: CallRequest) -> Signal:
     return outlast.signal(**asked.given())
 
 
 CALLS = (
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/interrupts",
         name="interrupt_list",
@@ -113,7 +113,7 @@ CALLS = (
         page=True,
         errors=(RunNotFound, RunRemoved, AmbiguousPrefix),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path="/v1/interrupts/{interrupt_id}",
         name="interrupt_get",
@@ -124,7 +124,7 @@ CALLS = (
         shows=wait_json,
         errors=MISSING,
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/interrupts/{interrupt_id}/answer",
         name="interrupt_answer",
@@ -139,7 +139,7 @@ CALLS = (
         "`resume` is false; `why_not` says why it does not, where it cannot.",
         example={"answer": {"approved": True, "comment": "looks right"}},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/interrupts/{interrupt_id}/cancel",
         name="interrupt_cancel",
@@ -152,7 +152,7 @@ CALLS = (
         errors=(*MISSING, AlreadyAnswered, Invalid, RunSealed, OperationConflict),
         example={"why": "the release was called off"},
     ),
-    Call(
+    HttpCall(
         method="POST",
         path="/v1/signals",
         name="signal_send",

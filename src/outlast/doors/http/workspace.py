@@ -6,8 +6,8 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.http.calls import Asked, Body, Call, Page, Paged, cursor_of, limit_of, page_of, place_in
-from outlast.doors.http.content import CONTENT, UPLOAD
+from outlast.doors.http.blobs import CONTENT, UPLOAD
+from outlast.doors.http.calls import Body, CallRequest, HttpCall, Page, Paged, cursor_of, limit_of, page_of, place_in
 from outlast.doors.http.records import GONE, SPACE, UNKNOWN
 from outlast.doors.http.shapes import CheckpointChanges, WholePack
 from outlast.errors import (
@@ -111,7 +111,7 @@ class Recall(Body):
 # -- artifacts ---------------------------------------------------------------------------------------
 
 
-def _save(outlast: Outlast, asked: Asked) -> Artifact:
+def _save(outlast: Outlast, asked: CallRequest) -> Artifact:
     given = asked.given("content", "content_base64")
     return outlast.workspace.save(given.pop("name"), _content(asked.body), **given)
 
@@ -127,7 +127,7 @@ def _content(body: ArtifactSave) -> str | bytes:
         raise RequestInvalid("content_base64", f"it is no base64: {error}") from error
 
 
-def _artifacts(outlast: Outlast, asked: Asked) -> Page:
+def _artifacts(outlast: Outlast, asked: CallRequest) -> Page:
     query: ArtifactsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.workspace.list(
@@ -141,11 +141,11 @@ def _artifacts(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.ref))
 
 
-def _artifact(outlast: Outlast, asked: Asked) -> Artifact:
+def _artifact(outlast: Outlast, asked: CallRequest) -> Artifact:
     return outlast.workspace.get(asked.query.ref, scope=asked.query.scope)
 
 
-def _versions(outlast: Outlast, asked: Asked) -> Page:
+def _versions(outlast: Outlast, asked: CallRequest) -> Page:
     query: VersionsQuery = asked.query
     return Page(outlast.workspace.versions(query.name, limit=query.limit, scope=query.scope))
 
@@ -153,11 +153,11 @@ def _versions(outlast: Outlast, asked: Asked) -> Page:
 # -- checkpoints and recall --------------------------------------------------------------------------
 
 
-def _checkpoint(outlast: Outlast, asked: Asked) -> Checkpoint:
+def _checkpoint(outlast: Outlast, asked: CallRequest) -> Checkpoint:
     return outlast.workspace.checkpoint(**asked.given())
 
 
-def _checkpoints(outlast: Outlast, asked: Asked) -> Page:
+def _checkpoints(outlast: Outlast, asked: CallRequest) -> Page:
     query: CheckpointsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
     found = outlast.workspace.checkpoints(
@@ -170,11 +170,11 @@ def _checkpoints(outlast: Outlast, asked: Asked) -> Page:
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
-def _get_checkpoint(outlast: Outlast, asked: Asked) -> Checkpoint:
+def _get_checkpoint(outlast: Outlast, asked: CallRequest) -> Checkpoint:
     return outlast.workspace.get_checkpoint(asked.path["checkpoint_id"])
 
 
-def _diff(outlast: Outlast, asked: Asked) -> CheckpointDiff:
+def _diff(outlast: Outlast, asked: CallRequest) -> CheckpointDiff:
     return outlast.workspace.diff(asked.query.before, asked.query.after)
 
 
@@ -182,7 +182,7 @@ def _diff_json(found: CheckpointDiff) -> dict[str, Any]:
     return {**jsonable(found), "same": found.same}
 
 
-def _recall(outlast: Outlast, asked: Asked) -> ContextPack:
+def _recall(outlast: Outlast, asked: CallRequest) -> ContextPack:
     return outlast.workspace.recall(**asked.given())
 
 
@@ -191,7 +191,7 @@ def _pack_json(pack: ContextPack) -> dict[str, Any]:
 
 
 CALLS = (
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/artifacts",
         name="workspace_save",
@@ -206,7 +206,7 @@ CALLS = (
     ),
     UPLOAD,
     CONTENT,
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/artifacts",
         name="workspace_list",
@@ -219,7 +219,7 @@ CALLS = (
         page=True,
         errors=(*GONE, RunNotFound, AmbiguousPrefix),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/artifact",
         name="workspace_get",
@@ -231,7 +231,7 @@ CALLS = (
         shows=jsonable,
         errors=GONE,
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/artifacts/versions",
         name="workspace_versions",
@@ -244,7 +244,7 @@ CALLS = (
         page=True,
         errors=(*GONE, NameInvalid, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/checkpoints",
         name="workspace_checkpoint",
@@ -257,7 +257,7 @@ CALLS = (
         errors=(*UNKNOWN, NameInvalid, ValueRefused, OperationConflict),
         example={"name": "sources_chosen", "task": "daily-report", "summary": "Twelve sources were chosen."},
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/checkpoints",
         name="workspace_checkpoints",
@@ -270,7 +270,7 @@ CALLS = (
         page=True,
         errors=(CheckpointNotFound, RunNotFound, RunRemoved, AmbiguousPrefix, ValueRefused),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/checkpoints/diff",
         name="workspace_diff",
@@ -282,7 +282,7 @@ CALLS = (
         shows=_diff_json,
         errors=(CheckpointNotFound, AmbiguousPrefix),
     ),
-    Call(
+    HttpCall(
         method="GET",
         path=f"{SPACE}/checkpoints/{{checkpoint_id}}",
         name="workspace_get_checkpoint",
@@ -293,7 +293,7 @@ CALLS = (
         shows=jsonable,
         errors=(CheckpointNotFound, AmbiguousPrefix),
     ),
-    Call(
+    HttpCall(
         method="POST",
         path=f"{SPACE}/recall",
         name="workspace_recall",

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from outlast.errors import Invalid
-from outlast.values.nearest import closest
+from outlast.values.text import closest
 
 Form = str | dict[str, Any]
 A = TypeVar("A", bound="Arguments")
@@ -129,6 +129,9 @@ class Contract(Arguments, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    creates: (
+        Annotated[list[str], Meta(description="Files that are not there yet: to make them is the work.")] | UnsetType
+    ) = UNSET
     next_action: (
         Annotated[str, Meta(description="The one thing to do next, as an order: `Patch the serializer`.")] | UnsetType
     ) = UNSET
@@ -143,14 +146,16 @@ class Contract(Arguments, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    must_change: Annotated[list[Form], Meta(description="What must be changed: prose, or a file form.")] | UnsetType = (
-        UNSET
-    )
-    must_remove: Annotated[list[Form], Meta(description="What must be gone: prose, or a file form.")] | UnsetType = (
-        UNSET
-    )
+    must_change: (
+        Annotated[list[Form], Meta(description="What must be changed: a path or glob, a file form, or prose.")]
+        | UnsetType
+    ) = UNSET
+    must_remove: (
+        Annotated[list[Form], Meta(description="What must be gone: a path or glob, a file form, or prose.")] | UnsetType
+    ) = UNSET
     must_keep: (
-        Annotated[list[Form], Meta(description="What must stay as it is: prose, or a file form.")] | UnsetType
+        Annotated[list[Form], Meta(description="What must stay as it is: a path or glob, a file form, or prose.")]
+        | UnsetType
     ) = UNSET
     rollback: Annotated[list[Form], Meta(description="How to go back if it goes wrong.")] | UnsetType = UNSET
     refs: (
@@ -316,6 +321,7 @@ class RunStart(Arguments, kw_only=True):
 
 class RunResume(Arguments, kw_only=True):
     run_id: RunId
+    claim_id: ClaimId | UnsetType = UNSET
     accept: Accept | UnsetType = UNSET
     why: Why | UnsetType = UNSET
     partial: (

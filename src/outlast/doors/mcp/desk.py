@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from outlast.python.gates import GATES
+from outlast.python.homes import GATES
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
@@ -19,7 +19,7 @@ FORMS = {"acceptance_checks", "must_change", "must_remove", "must_keep", "rollba
 Sessions = dict[tuple[str, str], "TaskSession"]
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """What a tool gives: text for a model, the verdict first; the same as data; and where all of it can be read."""
 
     text: str
@@ -42,11 +42,28 @@ class Desk:
         """Whether the home is a server's: there the key says who acts."""
         return hasattr(self.outlast, "_line")
 
+    @property
+    def reach(self) -> tuple[str, ...]:
+        """The options by which a command finds this home; none where the caller may be on another machine."""
+        if self.is_remote:
+            return ("--home", str(self.outlast._line.url))  # type: ignore[attr-defined]
+        if self.sessions is None:
+            return ()
+        tenant = self.outlast._executor.home.tenant
+        return ("--home", str(self.outlast.home), *(() if tenant == "default" else ("--tenant", tenant)))
+
+    def show_claim(self, claim_id: str) -> None:
+        """Show a claim for what this call does."""
+        if self.is_remote:
+            self.outlast._line.take(claim_id)  # type: ignore[attr-defined]
+        else:
+            self.outlast._executor.caller.tokens.add(claim_id)
+
     def deciding(self) -> Outlast:
         """The home in the name of who decides: a person who was asked is not the model that called."""
         if not self.by_person or self.is_remote:
             return self.outlast
-        return self.outlast._acting(actor=f"user of {self.outlast._runtime.actor}")
+        return self.outlast._acting(actor=f"user of {self.outlast._executor.caller.actor}")
 
     def given(self, asked: Arguments, *without: str) -> dict[str, Any]:
         """The arguments of a call, what it names in files checked: all of the project. Raises HandoffInvalid."""
@@ -81,7 +98,7 @@ class Tool:
     role: str  # of a key that may call it: read, write, approve
     description: str
     takes: type[Arguments]
-    does: Callable[[Desk, Any], Answer]
+    does: Callable[[Desk, Any], ToolAnswer]
     gives: dict[str, Any] = field(repr=False)  # the JSON schema of the result
     reads: bool = False  # it changes nothing
     repeats: bool = False  # the same call again changes nothing more
@@ -103,7 +120,7 @@ class Tool:
 
 def uri_of(got: Recovered) -> str:
     """Where all of what was recovered can be read."""
-    from outlast.doors.mcp.uris import handoff_uri, run_uri
+    from outlast.doors.mcp.values import handoff_uri, run_uri
 
     if got.handoff.revision == 0 and got.run is not None:
         return run_uri(got.run.run_id)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import RunFork
-from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
 from outlast.doors.mcp.texts import inline, lines
-from outlast.doors.mcp.uris import run_uri
+from outlast.doors.mcp.values import run_uri
 from outlast.values.codec import jsonable
 
 
-def fork(desk: Desk, asked: RunFork) -> Answer:
+def fork(desk: Desk, asked: RunFork) -> ToolAnswer:
     """Another run, from a step of one."""
     made = desk.deciding().fork(asked.run_id, asked.from_step, **asked.given("run_id", "from_step"))
     text = lines(
         f"Run {made.id} was made: it takes over what run {made.origin} did before {inline(made.origin_step)}.",
         f"Next: run_resume with run_id={inline(made.id)} does the rest.",
     )
-    return Answer(text, jsonable(made), run_uri(made.id))
+    return ToolAnswer(text, jsonable(made), run_uri(made.id))
 
 
 TOOLS = (

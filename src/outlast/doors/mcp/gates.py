@@ -23,6 +23,7 @@ from outlast.doors.mcp.texts import inline
 from outlast.errors import AnswerInvalid, Forbidden
 from outlast.values.codec import jsonable
 from outlast.values.digest import identity
+from outlast.values.text import shorten
 
 if TYPE_CHECKING:
     from outlast import Interrupt
@@ -81,7 +82,7 @@ def asking_for(desk: Desk, tool: Tool, given: Arguments) -> Asking | None:
     shown = "\n".join(f"- {name}: {inline(jsonable(value), 2_000)}" for name, value in said.items())
     message = f"The model asks to get past a gate: {tool.title} ({tool.name})\n{shown}"
     form = _form({"agree": {"type": "boolean", "title": "Do you agree?"}}, ["agree"])
-    return Asking(_key(tool, given, ""), _fit(message), form, lambda content: _agreed(given, content))
+    return Asking(_key(tool, given, ""), shorten(message, LONGEST), form, lambda content: _agreed(given, content))
 
 
 def _agreed(given: Arguments, content: dict[str, Any]) -> Arguments:
@@ -104,7 +105,7 @@ def _question(tool: Tool, given: InterruptAnswer, wait: Interrupt) -> Asking:
         said = {name: value for name, value in content.items() if value not in (None, "")}
         return msgspec.structs.replace(given, interrupt_id=wait.id, answer=_answer(wait, said), shown=wait.digest)
 
-    return Asking(_key(tool, given, wait.digest), _fit(message), _form_of(wait), answered)
+    return Asking(_key(tool, given, wait.digest), shorten(message, LONGEST), _form_of(wait), answered)
 
 
 def _key(tool: Tool, given: Arguments, shown: str) -> str:
@@ -163,7 +164,3 @@ def _json(wait: Interrupt, text: Any) -> Any:
         return json.loads(str(text))
     except ValueError as error:
         raise AnswerInvalid(wait.id, f"it is no JSON: {error}", "JSON") from error
-
-
-def _fit(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"

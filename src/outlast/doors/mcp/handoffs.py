@@ -6,35 +6,35 @@ from typing import TYPE_CHECKING
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import HandoffRecover, HandoffSettle, HandoffStore
-from outlast.doors.mcp.desk import Answer, Desk, Tool, uri_of
-from outlast.doors.mcp.texts import evidence_lines, inline, lines, recovered_text, stored_text
-from outlast.doors.mcp.uris import handoff_uri
-from outlast.doors.mcp.values import handoff_value, recovered_value
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, uri_of
+from outlast.doors.mcp.texts import called, evidence_lines, in_scope, inline, lines, recovered_text, stored_text
+from outlast.doors.mcp.values import handoff_uri, handoff_value, recovered_value
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
     from outlast.handoffs.recovered import Settlement
 
 
-def store(desk: Desk, asked: HandoffStore) -> Answer:
+def store(desk: Desk, asked: HandoffStore) -> ToolAnswer:
     """Store the next revision under an anchor."""
     handoff = desk.outlast.handoff.store(**desk.given(asked))
     whole = handoff_uri(handoff.scope, handoff.anchor)
-    return Answer(stored_text(handoff, whole), handoff_value(handoff), whole)
+    return ToolAnswer(stored_text(handoff, whole), handoff_value(handoff), whole)
 
 
-def recover(desk: Desk, asked: HandoffRecover) -> Answer:
+def recover(desk: Desk, asked: HandoffRecover) -> ToolAnswer:
     """Recover a handoff with its verdict, and claim it if asked to."""
     got = desk.outlast.handoff.recover(**desk.given(asked, "tokens"))
     whole = uri_of(got)
-    return Answer(recovered_text(got, whole, asked.given().get("tokens")), recovered_value(got), whole)
+    return ToolAnswer(recovered_text(got, whole, asked.given().get("tokens"), desk.reach), recovered_value(got), whole)
 
 
-def settle(desk: Desk, asked: HandoffSettle) -> Answer:
+def settle(desk: Desk, asked: HandoffSettle) -> ToolAnswer:
     """Say how the work ended."""
     done = desk.outlast.handoff.settle(**desk.given(asked))
-    whole = f"handoff_recover with anchor={inline(done.anchor)}, include_finished=true"
-    return Answer(settled_text(done), jsonable(done), whole)
+    scope = in_scope(str(asked.given().get("scope", "")))
+    whole = called("handoff_recover", anchor=done.anchor, scope=scope, include_finished=True)
+    return ToolAnswer(settled_text(done), jsonable(done), whole)
 
 
 def settled_text(done: Settlement) -> str:

@@ -63,10 +63,12 @@ CONTRACT = {
     "summary": said(TEXT, "Where the work stands."),
     "handoff_text": said(TEXT, "How to go on."),
     "target_files": many(TEXT, "What to open."),
+    "creates": many(TEXT, "What is to be made."),
     "acceptance_checks": many(ANY, "How to tell that it is done."),
     "must_change": LIST,
     "must_remove": LIST,
     "must_keep": LIST,
+    "musts": many(OBJECT, "field, must, taken_for: unchanged, changed, absent and rule are looked at, prose is not."),
     "rollback": LIST,
     "id": TEXT,
     "scope": TEXT,
@@ -88,6 +90,7 @@ RECOVERED_FIELDS = {
     "checks_failed": LIST,
     "run": maybe(OBJECT, "The task's unfinished run."),
     "notes": LIST,
+    "diff": said(TEXT, "How the files differ that were only edited since a session left them."),
 }
 RECOVERED = gives("verdict", "reasons", "anchor", **RECOVERED_FIELDS)
 SETTLEMENT_FIELDS = {
@@ -147,6 +150,9 @@ RUN = gives(
     interrupts=many(WAIT, "Its open waits."),
     receipts=many(OBJECT, "The newest attempts of its steps, oldest of them first."),
     receipts_before=said(NUMBER, "How many receipts are older; ask for them with `before`."),
+    failed_below=many(
+        OBJECT, "Runs that it began and that failed: run_id, flow, step, error. What went wrong is there."
+    ),
 )
 OUTCOME = gives(
     "run_id",
@@ -166,7 +172,12 @@ OUTCOME = gives(
     notes=LIST,
     stopped_by=said(TEXT, "Of an interrupted run: person, it stays so; shutdown, it goes on by itself."),
 )
-WAITS = gives("waits", waits=many(WAIT, "Questions for people first."), left=said(NUMBER, "How many more there are."))
+WAITS = gives(
+    "waits",
+    waits=many(WAIT, "Questions for people first."),
+    left=said(NUMBER, "How many more there are."),
+    contested=many(OBJECT, "Handoffs that something contests, with their verdict."),
+)
 ANSWERED = gives(
     "id",
     "run_id",
@@ -202,7 +213,8 @@ PACK = gives(
     budget=NUMBER,
     tokens=said(NUMBER, "What the entries take."),
     entries=many(OBJECT, "ref, kind, excerpt, score, why, whole, standing."),
-    left_out=many(OBJECT, "reason, count."),
+    left_out=many(OBJECT, "reason, count, refs."),
+    matched=said(FLAG, "False: nothing recorded matches, and only what is pinned is here."),
     considered=NUMBER,
 )
 CHECKPOINT = gives(

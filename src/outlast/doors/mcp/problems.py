@@ -27,6 +27,7 @@ from outlast.errors import (
     SecretFound,
     TaskNotFound,
 )
+from outlast.values.text import shorten
 
 LONGEST = 4_000  # characters of one field of an error
 
@@ -58,7 +59,7 @@ ADVICE: dict[type[OutlastError], str] = {
 }
 
 
-class Problem(NamedTuple):
+class ToolProblem(NamedTuple):
     """What went wrong, and what to do about it."""
 
     code: str
@@ -74,20 +75,16 @@ class Problem(NamedTuple):
         return self._asdict()
 
 
-def problem_of(error: OutlastError) -> Problem:
+def problem_of(error: OutlastError) -> ToolProblem:
     """An error of ours, in the words of the tools."""
     told = ADVICE.get(type(error))
     advice = told.format_map(error.facts) if told else error.what_next
     path = error.facts.get("path")
-    return Problem(error.code, _fit(error.detail), _fit(advice), None if path is None else _fit(str(path)))
+    shown = None if path is None else shorten(str(path), LONGEST)
+    return ToolProblem(error.code, shorten(error.detail, LONGEST), shorten(advice, LONGEST), shown)
 
 
-def unforeseen(error: BaseException) -> Problem:
+def unforeseen(error: BaseException) -> ToolProblem:
     """What nobody foresaw. The log has all of it; a model is told its kind only."""
     detail = f"the call failed in a way that nobody foresaw ({type(error).__name__})"
-    return Problem("internal", detail, "try it again; if it stays, tell the user to look at the server's log", None)
-
-
-def _fit(text: str) -> str:
-    left = len(text) - LONGEST
-    return text if left <= 0 else f"{text[:LONGEST]}… ({left:,} more characters)"
+    return ToolProblem("internal", detail, "try it again; if it stays, tell the user to look at the server's log", None)

@@ -10,8 +10,7 @@ from outlast.doors.mcp.arguments import RunShow
 from outlast.doors.mcp.desk import Desk, uri_of
 from outlast.doors.mcp.runs import show
 from outlast.doors.mcp.texts import recovered_text
-from outlast.doors.mcp.uris import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed
-from outlast.doors.mcp.values import recovered_value
+from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, recovered_value
 from outlast.errors import NotFound, ValueRefused
 from outlast.handoffs.reading import prompt
 
@@ -37,7 +36,7 @@ class Described(NamedTuple):
     size: int | None = None
 
 
-class Content(NamedTuple):
+class ResourceContent(NamedTuple):
     """A resource as it was read: text, or bytes."""
 
     media_type: str
@@ -84,7 +83,7 @@ TEMPLATES = (
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def read(desk: Desk, uri: str) -> list[Content]:
+def read(desk: Desk, uri: str) -> list[ResourceContent]:
     """What the URI names, whole. Raises ResourceNotFound, and what the SDK raises."""
     match parsed(uri):
         case ("handoff", (scope, anchor)):
@@ -93,28 +92,28 @@ def read(desk: Desk, uri: str) -> list[Content]:
             return [_artifact(desk.outlast.workspace.get(ref), ref)]
         case ("run", (run_id,)):
             text, value, _ = show(desk, RunShow(run_id=run_id, receipts=EVERY))
-            return [Content(MARKDOWN, text), Content(JSON, msgspec.json.encode(value).decode())]
+            return [ResourceContent(MARKDOWN, text), ResourceContent(JSON, msgspec.json.encode(value).decode())]
         case _:
             raise ResourceNotFound(uri)
 
 
-def _handoff(desk: Desk, scope: str, anchor: str) -> list[Content]:
+def _handoff(desk: Desk, scope: str, anchor: str) -> list[ResourceContent]:
     got = desk.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
     data = msgspec.json.encode(recovered_value(got)).decode()
-    return [Content(MARKDOWN, prompt(got, EVERY)), Content(JSON, data)]
+    return [ResourceContent(MARKDOWN, prompt(got, EVERY, desk.reach)), ResourceContent(JSON, data)]
 
 
-def _artifact(artifact: Artifact, ref: str) -> Content:
+def _artifact(artifact: Artifact, ref: str) -> ResourceContent:
     if artifact.size > LARGEST:
         why = f"it has {artifact.size:,} bytes; {LARGEST:,} are the most that is handed over in a message"
         raise ValueRefused(ref, why, f"have the user run `outlast workspace get {artifact.ref!r} -o FILE`")
     raw = artifact.read()
     if artifact.media_type.startswith(TEXTUAL):
         try:
-            return Content(artifact.media_type, raw.decode())
+            return ResourceContent(artifact.media_type, raw.decode())
         except UnicodeDecodeError:
             pass  # it says that it is text and is none: bytes are never wrong
-    return Content(artifact.media_type, raw)
+    return ResourceContent(artifact.media_type, raw)
 
 
 # -- listing -------------------------------------------------------------------------------------------
@@ -192,5 +191,5 @@ ARGUMENTS = {
 def resume_prompt(desk: Desk, anchor: str, scope: str | None) -> str:
     """What a model is told when somebody asks it to continue."""
     got = desk.outlast.handoff.recover(anchor, scope=scope)
-    told = recovered_text(got, uri_of(got))
+    told = recovered_text(got, uri_of(got), None, desk.reach)
     return f"{told}\n\nContinue this work. If the verdict is contested, say why and ask me before you go on."

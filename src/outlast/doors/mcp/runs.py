@@ -17,14 +17,23 @@ from outlast.doors.mcp.arguments import (
     RunShow,
     RunSkip,
 )
-from outlast.doors.mcp.desk import Answer, Desk, Tool
-from outlast.doors.mcp.texts import error_line, inline, lines, outcome_text, run_line, verdict_lines, wait_lines
-from outlast.doors.mcp.uris import run_uri
-from outlast.doors.mcp.values import outcome_value, verdict_value, wait_value
-from outlast.python.gates import GATES_OF_RESUME
-from outlast.python.going_on import go_on
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
+from outlast.doors.mcp.texts import (
+    contested_line,
+    error_line,
+    inline,
+    lines,
+    outcome_text,
+    run_line,
+    verdict_lines,
+    wait_lines,
+)
+from outlast.doors.mcp.values import listed_value, outcome_value, run_uri, verdict_value, wait_value
+from outlast.python.awaited import go_on
+from outlast.python.homes import GATES_OF_RESUME
+from outlast.python.shown import failed_below
+from outlast.values.ambient import begin
 from outlast.values.codec import jsonable
-from outlast.values.threads import begin
 
 if TYPE_CHECKING:
     from outlast.runs.plan import Plan
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from outlast.runs.run import Outcome, RunRecord
 
 
-def list_runs(desk: Desk, asked: RunList) -> Answer:
+def list_runs(desk: Desk, asked: RunList) -> ToolAnswer:
     """The newest runs."""
     found = desk.outlast.runs(status=asked.given().get("status"), limit=asked.limit + 1)
     runs, more = found[: asked.limit], len(found) > asked.limit
@@ -41,10 +50,10 @@ def list_runs(desk: Desk, asked: RunList) -> Answer:
         (f"- {run_line(run)}" for run in runs),
         f"There are more: ask with a limit above {asked.limit}." if more else "",
     )
-    return Answer(text, {"runs": jsonable(runs), "more": more}, "run_show for each")
+    return ToolAnswer(text, {"runs": jsonable(runs), "more": more}, "run_show for each")
 
 
-def show(desk: Desk, asked: RunShow) -> Answer:
+def show(desk: Desk, asked: RunShow) -> ToolAnswer:
     """One run with its verdict, waits and newest receipts."""
     outlast = desk.outlast
     run = outlast.get(asked.run_id)
@@ -53,10 +62,12 @@ def show(desk: Desk, asked: RunShow) -> Answer:
     older = [each for each in outlast.receipts(run.id) if each.seq < asked.given().get("before", each.seq + 1)]
     receipts = older[len(older) - asked.receipts :] if asked.receipts < len(older) else older
     left = len(older) - len(receipts)
+    below = failed_below(outlast, run)
     text = lines(
         verdict_lines(plan.verdict if plan else None),
         run_line(run),
         f"Result: {inline(run.result, 4_000)}" if run.status == "succeeded" else error_line(run.error),
+        (_below_line(child) for child in below),
         wait_lines(waits),
         _plan_lines(plan),
         f"Receipts ({left} older ones: run_show with before={receipts[0].seq})" if left and receipts else "",
@@ -70,8 +81,14 @@ def show(desk: Desk, asked: RunShow) -> Answer:
         "interrupts": [wait_value(wait) for wait in waits],
         "receipts": jsonable(receipts),
         "receipts_before": left,
+        "failed_below": below,
     }
-    return Answer(text, value, run_uri(run.id))
+    return ToolAnswer(text, value, run_uri(run.id))
+
+
+def _below_line(child: dict[str, Any]) -> str:
+    where = f"step {inline(child['step'])} of " if child["step"] else ""
+    return f"That was in {where}run {inline(child['run_id'])} of {inline(child['flow'])}, which it began: run_show it."
 
 
 def _plan_lines(plan: Plan | None) -> list[str]:
@@ -113,18 +130,20 @@ def _next_of(run: RunRecord) -> str:
 # -- going on ------------------------------------------------------------------------------------------
 
 
-def resume(desk: Desk, asked: RunResume) -> Answer:
+def resume(desk: Desk, asked: RunResume) -> ToolAnswer:
     """Continue a run until it ends or waits; after `wait_seconds` it goes on without being waited for."""
-    given = asked.given("run_id", "wait_seconds")
+    given = asked.given("run_id", "wait_seconds", "claim_id")
+    if shown := asked.given().get("claim_id"):
+        desk.show_claim(shown)
     return _resumed(desk, desk.outlast.get(asked.run_id).id, asked.wait_seconds, given)
 
 
-def _resumed(desk: Desk, run_id: str, seconds: float, given: dict[str, Any]) -> Answer:
+def _resumed(desk: Desk, run_id: str, seconds: float, given: dict[str, Any]) -> ToolAnswer:
     work = _Work(lambda: desk.outlast.resume(run_id, **given))
     outcome = work.within(seconds, lambda: desk.outlast.get(run_id).status == "running")
     if outcome is None:
         return going_on(desk.outlast.get(run_id), seconds)
-    return Answer(outcome_text(outcome), outcome_value(outcome), run_uri(run_id))
+    return ToolAnswer(outcome_text(outcome), outcome_value(outcome), run_uri(run_id))
 
 
 class _Work:
@@ -153,7 +172,7 @@ class _Work:
         return self._came[0] if self._came else None
 
 
-def going_on(run: RunRecord, seconds: float, holder: str = "") -> Answer:
+def going_on(run: RunRecord, seconds: float, holder: str = "") -> ToolAnswer:
     """A run that has not ended within the time; `holder`: who runs it, if that is somebody else."""
     text = lines(
         f"Run {run.id} goes on: after {seconds:g} seconds it has neither ended nor come to wait.",
@@ -162,13 +181,13 @@ def going_on(run: RunRecord, seconds: float, holder: str = "") -> Answer:
     )
     value = {"run_id": run.id, "status": run.status, "goes_on": True, "verdict": None, "result": None, "error": None}
     value |= {"interrupts": [], "replayed_steps": 0, "unasked": [], "replayed": False, "redelivered": False}
-    return Answer(text, value | {"holder": holder, "stopped_by": ""}, run_uri(run.id))
+    return ToolAnswer(text, value | {"holder": holder, "stopped_by": ""}, run_uri(run.id))
 
 
 # -- waits ---------------------------------------------------------------------------------------------
 
 
-def list_interrupts(desk: Desk, asked: InterruptList) -> Answer:
+def list_interrupts(desk: Desk, asked: InterruptList) -> ToolAnswer:
     """Every open wait, questions for people first."""
     found = desk.outlast.inbox(**asked.given("limit"))
     items, left = found[: asked.limit], max(len(found) - asked.limit, 0)
@@ -179,11 +198,13 @@ def list_interrupts(desk: Desk, asked: InterruptList) -> Answer:
         f"{len(found)} open waits." if found else "Nothing waits.",
         wait_lines(each.interrupt for each in items),
         f"{left} more: ask with a limit above {asked.limit}." if left else "",
+        map(contested_line, found.contested),
     )
-    return Answer(text, {"waits": waits, "left": left}, "run_show for the run of each")
+    contested = [listed_value(one) for one in found.contested]
+    return ToolAnswer(text, {"waits": waits, "left": left, "contested": contested}, "run_show for the run of each")
 
 
-def answer(desk: Desk, asked: InterruptAnswer) -> Answer:
+def answer(desk: Desk, asked: InterruptAnswer) -> ToolAnswer:
     """Answer a wait."""
     given = asked.given("interrupt_id", "answer", "resume", "wait_seconds")
     if desk.is_remote:  # who answers needs no second role there
@@ -194,38 +215,38 @@ def answer(desk: Desk, asked: InterruptAnswer) -> Answer:
     if not asked.resume or desk.is_remote:
         later = f"Next: run_resume with run_id={inline(wait.run_id)} lets the run go on."
         text = lines(said, f"Next: run_show with run_id={inline(wait.run_id)}." if asked.resume else later)
-        return Answer(text, wait_value(wait) | {"outcome": None, "why_not": ""}, run_uri(wait.run_id))
-    went: list[Answer] = []
+        return ToolAnswer(text, wait_value(wait) | {"outcome": None, "why_not": ""}, run_uri(wait.run_id))
+    went: list[ToolAnswer] = []
     why_not = go_on(desk.outlast, wait.run_id, lambda run: went.append(_resumed(desk, run.id, asked.wait_seconds, {})))
     text = lines(said, f"Its run does not go on here: {inline(why_not)}" if why_not else "", (one.text for one in went))
     value = {"outcome": went[0].value if went else None, "why_not": why_not}
-    return Answer(text, wait_value(wait) | value, run_uri(wait.run_id))
+    return ToolAnswer(text, wait_value(wait) | value, run_uri(wait.run_id))
 
 
 # -- deciding about a step -----------------------------------------------------------------------------
 
 
-def retry(desk: Desk, asked: RunRetry) -> Answer:
+def retry(desk: Desk, asked: RunRetry) -> ToolAnswer:
     """Let a step be tried again; an effect only by who may approve."""
     found = desk.outlast.retry(asked.run_id, asked.step, **asked.given("run_id", "step"), effects=desk.approves)
     return _decided(found, f"{inline(asked.step)} is tried again")
 
 
-def skip(desk: Desk, asked: RunSkip) -> Answer:
+def skip(desk: Desk, asked: RunSkip) -> ToolAnswer:
     """Let a step be skipped, with a result."""
     found = desk.deciding().skip(asked.run_id, asked.step, **asked.given("run_id", "step"))
     return _decided(found, f"{inline(asked.step)} is skipped")
 
 
-def rewind(desk: Desk, asked: RunRewind) -> Answer:
+def rewind(desk: Desk, asked: RunRewind) -> ToolAnswer:
     """Let a step and all after it be done again."""
     found = desk.deciding().rewind(asked.run_id, asked.step, **asked.given("run_id", "step"))
     return _decided(found, f"{inline(asked.step)} and all after it are done again")
 
 
-def _decided(run: RunRecord, what: str) -> Answer:
+def _decided(run: RunRecord, what: str) -> ToolAnswer:
     text = lines(f"Noted: {what} when run {run.id} goes on.", f"Next: run_resume with run_id={inline(run.id)}.")
-    return Answer(text, jsonable(run), run_uri(run.id))
+    return ToolAnswer(text, jsonable(run), run_uri(run.id))
 
 
 TOOLS = (
@@ -291,7 +312,8 @@ no_flows: this server runs no flows; resume it where its code is. run_not_found:
         """List every open question and wait of every run, those for people first.
 
 Use it when the user asks what is waiting, or after a run came to wait. Returns for each wait what is asked,
-what is shown, what an answer must look like, its digest, and the call that answers it. Nothing is changed.
+what is shown, what an answer must look like, its digest, and the call that answers it; and the handoffs that
+something contests, if no kind or person was named. Nothing is changed.
 Errors: invalid: mend the argument named by path.""",
         InterruptList,
         list_interrupts,

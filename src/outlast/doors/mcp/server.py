@@ -24,14 +24,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.arguments import schema_of
-from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
 from outlast.doors.mcp.gates import Stands
-from outlast.doors.mcp.problems import Problem, problem_of, unforeseen
+from outlast.doors.mcp.problems import ToolProblem, problem_of, unforeseen
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call, checked
 from outlast.errors import HomeNotFound, NotFound, OutlastError
 from outlast.runs.call_async import in_thread
-from outlast.values.cancel import STOP
-from outlast.values.noticed import noticing
+from outlast.values.ambient import STOP, noticing
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
@@ -240,13 +239,13 @@ def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
     )
 
 
-def _noticed(work: Callable[[], Answer]) -> tuple[Answer, list[str]]:
+def _noticed(work: Callable[[], ToolAnswer]) -> tuple[ToolAnswer, list[str]]:
     """The answer, and a line for each damaged record that was met on the way."""
     with noticing() as damaged:
         return work(), list(damaged)
 
 
-def _result(answer: Answer, damaged: list[str]) -> types.CallToolResult:
+def _result(answer: ToolAnswer, damaged: list[str]) -> types.CallToolResult:
     """The answer; what was met and is not what was stored is told beside it."""
     texts = [answer.text, *("\n".join(damaged),) * bool(damaged)]
     return types.CallToolResult(
@@ -254,7 +253,7 @@ def _result(answer: Answer, damaged: list[str]) -> types.CallToolResult:
     )
 
 
-def _trouble(problem: Problem) -> types.CallToolResult:
+def _trouble(problem: ToolProblem) -> types.CallToolResult:
     said = types.TextContent(type="text", text=problem.text)
     return types.CallToolResult(content=[said], structured_content=problem.to_dict(), is_error=True)
 
@@ -285,7 +284,7 @@ def _template(each: resources.Described) -> types.ResourceTemplate:
     return types.ResourceTemplate(uri_template=each.uri, name=each.name, title=each.title, description=each.description)
 
 
-def _content(uri: str, each: resources.Content) -> types.TextResourceContents | types.BlobResourceContents:
+def _content(uri: str, each: resources.ResourceContent) -> types.TextResourceContents | types.BlobResourceContents:
     if isinstance(each.content, str):
         return types.TextResourceContents(uri=uri, mime_type=each.media_type, text=each.content)
     return types.BlobResourceContents(uri=uri, mime_type=each.media_type, blob=base64.b64encode(each.content).decode())

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import RunStart
-from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
 from outlast.doors.mcp.runs import going_on
 from outlast.doors.mcp.texts import lines, outcome_text
-from outlast.doors.mcp.uris import run_uri
-from outlast.doors.mcp.values import outcome_value
+from outlast.doors.mcp.values import outcome_value, run_uri
 from outlast.errors import NoFlows, RunHeld
-from outlast.python.gates import GATES
+from outlast.python.homes import GATES
 from outlast.python.outlast import Options
-from outlast.python.served_flows import inputs_of
+from outlast.python.project import inputs_of
 
 if TYPE_CHECKING:
     from outlast import Outcome
 
 
-def start(desk: Desk, asked: RunStart) -> Answer:
+def start(desk: Desk, asked: RunStart) -> ToolAnswer:
     """Run a flow until it ends or waits, or the time is over; one that somebody else runs is waited for."""
     said = asked.given("wait_seconds")
     flows = desk.outlast._flows
@@ -38,7 +37,7 @@ def start(desk: Desk, asked: RunStart) -> Answer:
         return going_on(desk.outlast.get(started.run_id), asked.wait_seconds)
 
 
-def _held(desk: Desk, held: RunHeld, seconds: float) -> Answer:
+def _held(desk: Desk, held: RunHeld, seconds: float) -> ToolAnswer:
     """How a run stands that somebody else runs. Raises RunHeld for one that is only claimed."""
     run = desk.outlast.get(held.run_id)
     if run.holder and run.status != "running":
@@ -49,9 +48,9 @@ def _held(desk: Desk, held: RunHeld, seconds: float) -> Answer:
         return going_on(desk.outlast.get(run.id), seconds, held.holder)
 
 
-def _told(outcome: Outcome[Any]) -> Answer:
+def _told(outcome: Outcome[Any]) -> ToolAnswer:
     again = "It has happened before, and nothing was done now: this is how it ended." if outcome.replayed else ""
-    return Answer(lines(outcome_text(outcome), again), outcome_value(outcome), run_uri(outcome.run_id))
+    return ToolAnswer(lines(outcome_text(outcome), again), outcome_value(outcome), run_uri(outcome.run_id))
 
 
 TOOLS = (

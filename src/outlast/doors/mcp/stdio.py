@@ -27,7 +27,7 @@ from outlast.errors import EmbeddedOnly
 from outlast.python.project import Project
 from outlast.runs.call_async import in_thread
 from outlast.values import json_text
-from outlast.values.visible import visible
+from outlast.values.text import visible
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
@@ -46,7 +46,7 @@ PIECE = 1 << 16
 MAX_DEPTH = 250  # as deep as a body over HTTP
 
 
-class Home:
+class ConnectionHome:
     """The home of one connection, opened by the first call that needs it, made by the first that stores something."""
 
     def __init__(self, open_: Callable[[bool], Outlast], *, approves: bool = False) -> None:
@@ -95,12 +95,12 @@ def serve(open_: Callable[[bool], Outlast], *, approves: bool = False) -> int:
     `approves`: the model may answer, skip, accept and the like; else a person is asked, or it is refused.
     """
     with _streams() as (wire_in, wire_out):
-        return asyncio.run(_serve(Home(open_, approves=approves), wire_in, wire_out))
+        return asyncio.run(_serve(ConnectionHome(open_, approves=approves), wire_in, wire_out))
 
 
-async def _serve(home: Home, wire_in: int, wire_out: int) -> int:
+async def _serve(home: ConnectionHome, wire_in: int, wire_out: int) -> int:
     server = make_server(home.desk, home.gate, files=True)
-    ended = Ended(home)
+    ended = StopRequest(home)
     wire = Wire(wire_in, wire_out, ended)
     with ended.heard():
         serving = asyncio.ensure_future(_talk(server, wire))
@@ -118,10 +118,10 @@ async def _talk(server: Any, wire: Wire) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-class Ended:
+class StopRequest:
     """Whether somebody asked this process to end, and how."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ConnectionHome) -> None:
         self.home, self.code = home, 0
         self._asked = asyncio.Event()
 
@@ -164,7 +164,7 @@ class Ended:
 class Wire:
     """The two pipes as streams of messages."""
 
-    def __init__(self, wire_in: int, wire_out: int, ended: Ended) -> None:
+    def __init__(self, wire_in: int, wire_out: int, ended: StopRequest) -> None:
         self.wire_in, self.wire_out, self.ended = wire_in, wire_out, ended
         self._open: set[str | int] = set()  # requests that were not answered yet
         self._over = False  # there is no more input

@@ -6,11 +6,10 @@ from typing import Any
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import Arguments, TaskComplete, TaskPause, TaskResume
-from outlast.doors.mcp.desk import Answer, Desk, Tool, uri_of
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, uri_of
 from outlast.doors.mcp.handoffs import settled_text
-from outlast.doors.mcp.texts import claim_line, inline, lines, recovered_text, stored_text
-from outlast.doors.mcp.uris import handoff_uri
-from outlast.doors.mcp.values import handoff_value, recovered_value
+from outlast.doors.mcp.texts import called, claim_line, in_scope, inline, lines, recovered_text, stored_text
+from outlast.doors.mcp.values import handoff_uri, handoff_value, recovered_value
 from outlast.values.codec import jsonable
 
 WHO = ("scope", "claim_id", "repo_root")
@@ -20,7 +19,7 @@ def _who(desk: Desk, asked: Arguments, *names: str) -> dict[str, Any]:
     return {name: value for name, value in desk.given(asked).items() if name in names}
 
 
-def pause(desk: Desk, asked: TaskPause) -> Answer:
+def pause(desk: Desk, asked: TaskPause) -> ToolAnswer:
     """Store what whoever resumes the task needs, and give the claim back."""
     session = desk.session(asked.task, opened=True, **_who(desk, asked, "scope", "claim_id"))
     paused = session.pause_task(**desk.given(asked, "task", "scope", "claim_id"))
@@ -30,22 +29,24 @@ def pause(desk: Desk, asked: TaskPause) -> Answer:
         stored_text(paused.handoff, whole),
         (f"Run {run} was asked to stop." for run in paused.stopping),
         (inline(note) for note in paused.notes),
-        f"Whoever goes on: task_resume with task={inline(paused.task)}.",
+        f"Whoever goes on: {called('task_resume', task=paused.task, scope=in_scope(paused.handoff.scope))}.",
     )
     value = {"task": paused.task, "handoff": handoff_value(paused.handoff), "stopping": list(paused.stopping)}
-    return Answer(text, value | {"notes": list(paused.notes), "replayed": paused.replayed}, whole)
+    return ToolAnswer(text, value | {"notes": list(paused.notes), "replayed": paused.replayed}, whole)
 
 
-def resume(desk: Desk, asked: TaskResume) -> Answer:
+def resume(desk: Desk, asked: TaskResume) -> ToolAnswer:
     """Claim the task and recover what was handed over."""
     session = desk.session(asked.task, **_who(desk, asked, *WHO))
     got = session.resume_task(**asked.given("task", "tokens", *WHO))
     whole = uri_of(got.recovered)
+    scope = in_scope(got.recovered.handoff.scope)
     text = lines(
-        recovered_text(got.recovered, whole, asked.given().get("tokens")),
+        recovered_text(got.recovered, whole, asked.given().get("tokens"), desk.reach),
         "",
         claim_line(got.claim) if got.recovered.claim is None else "",
-        f"- Done: task_complete with task={inline(got.task)}. Stopping before: task_pause",
+        f"- Done: {called('task_complete', task=got.task, scope=scope, claim_id=got.claim.id)}. "
+        f"Stopping before: task_pause with the same task, scope and claim_id",
     )
     value = {
         "task": got.task,
@@ -54,10 +55,10 @@ def resume(desk: Desk, asked: TaskResume) -> Answer:
         "command": got.command,
         "replayed": got.replayed,
     }
-    return Answer(text, value, whole)
+    return ToolAnswer(text, value, whole)
 
 
-def complete(desk: Desk, asked: TaskComplete) -> Answer:
+def complete(desk: Desk, asked: TaskComplete) -> ToolAnswer:
     """Settle the task as completed."""
     session = desk.session(asked.task, **_who(desk, asked, *WHO))
     done = session.complete_task(**asked.given("task", *WHO))
@@ -69,7 +70,9 @@ def complete(desk: Desk, asked: TaskComplete) -> Answer:
         f"Overridden: {inline(done.override)}" if done.override else "",
         (inline(note) for note in done.notes),
     )
-    return Answer(text, {**jsonable(done), "replayed": done.replayed}, handoff_uri(session.scope, f"task:{done.task}"))
+    return ToolAnswer(
+        text, {**jsonable(done), "replayed": done.replayed}, handoff_uri(session.scope, f"task:{done.task}")
+    )
 
 
 TOOLS = (

@@ -7,21 +7,24 @@ neither a verdict nor an instruction of ours.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid
 from outlast.handoffs.reading import PROMPT_TOKENS, prompt
+from outlast.ledger.verdict import unaccepted
 from outlast.values.codec import jsonable
+from outlast.values.text import shorten
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.recovered import Listed, Recovered
     from outlast.ledger.verdict import Verdict
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.waits.interrupt import Interrupt
 
+LONG = 2_000  # of an argument that is to be given again: no name is as long
 SHORT = 300  # characters of one thing in a line; the data beside the text has more
 
 
@@ -29,7 +32,7 @@ def inline(value: Any, most: int = SHORT) -> str:
     """A value as JSON on one line, what cannot be seen written out; what is cut says so."""
     text = json.dumps(jsonable(value), ensure_ascii=False)
     text = text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+    return shorten(text, most)
 
 
 def lines(*parts: str | Iterable[str]) -> str:
@@ -45,35 +48,70 @@ def at(moment: datetime) -> str:
 # -- handoffs ------------------------------------------------------------------------------------------
 
 
-def recovered_text(got: Recovered, whole: str, tokens: int | None = None) -> str:
-    """The contract in reading order within so many tokens, then how to go on with the tools."""
-    return f"{_prompt(got, tokens)}\n\n{lines('## With these tools', _ways(got), f'- All of it: read {whole}')}"
+def contested_line(one: Listed) -> str:
+    """A handoff that something contests, and the call that tells all of it."""
+    against = one.verdict.contesting if one.verdict else ()
+    why = "; ".join(f"{reason.code} {inline(reason.subject)[1:-1]}: {inline(reason.found)}" for reason in against)
+    all_of_it = called("handoff_recover", anchor=one.anchor, scope=in_scope(one.scope))
+    return f"Handoff {inline(one.anchor)} is contested: {why}. All of it: {all_of_it}"
 
 
-def _prompt(got: Recovered, tokens: int | None) -> str:
+def recovered_text(got: Recovered, whole: str, tokens: int | None = None, reach: Sequence[str] = ()) -> str:
+    """The contract in reading order within so many tokens, then how to go on with the tools.
+
+    `reach`: the options by which a command finds the home.
+    """
+    ways = lines("## With these tools", _ways(got), f"- All of it: read {whole}")
+    return f"{_prompt(got, tokens, reach)}\n\n{ways}"
+
+
+def _prompt(got: Recovered, tokens: int | None, reach: Sequence[str]) -> str:
     if tokens is not None:
-        return prompt(got, tokens)
+        return prompt(got, tokens, reach)
     room = PROMPT_TOKENS
     while True:  # nobody asked for a number: verdict, musts and next action get what they need
         try:
-            return prompt(got, room)
+            return prompt(got, room, reach)
         except HandoffInvalid:
             room *= 2
 
 
+def called(tool: str, **arguments: Any) -> str:
+    """A call as a model makes it: the tool and its arguments as JSON, those that are empty left out."""
+    given = ", ".join(f"{name}={inline(value, LONG)}" for name, value in arguments.items() if value not in (None, ""))
+    return f"{tool} with {given}"
+
+
+def in_scope(scope: str) -> str:
+    """A scope as an argument: the default one is left out."""
+    return "" if scope == "default" else scope
+
+
 def _ways(got: Recovered) -> Iterable[str]:
-    anchor = inline(got.anchor)
+    of: dict[str, Any] = {"anchor": got.anchor, "scope": in_scope(got.handoff.scope)}
+    claim = got.claim.id if got.claim else ""
+    running = got.run is not None and got.run.status == "running"
     if got.run is not None:
-        yield f"- Its run {got.run.run_id} is {got.run.status}: run_resume with run_id={inline(got.run.run_id)}"
+        way = called("run_show", run_id=got.run.run_id)
+        way = way if running else called("run_resume", run_id=got.run.run_id, claim_id=claim)
+        yield f"- Its run {got.run.run_id} is {got.run.status}: {way}"
     if got.standing == "finished":
         return
     if got.claim is not None:
         yield claim_line(got.claim)
-        yield f"- Done, and every check passes: handoff_settle with anchor={anchor}, outcome=completed"
+        if got.handoff.revision:
+            settle = called("handoff_settle", **of, outcome="completed", claim_id=claim)
+            yield f"- Done, and every check passes: {settle}"
+        else:
+            settle = called("handoff_settle", **of, outcome="released", claim_id=claim)
+            yield f"- It is done when its run is. To give it back before: {settle}"
     elif got.resume == "lost":
         yield "- You did NOT get the claim: change nothing. Mend what contests, or ask the user and accept it with why"
+    elif running:
+        yield "- Change nothing while its run goes on: it is not claimed before that has stopped"
     else:
-        yield f"- Before you change anything: handoff_recover with anchor={anchor}, claim=true"
+        once = "Once nothing contests it, before" if unaccepted(got.verdict, got.accepted) else "Before"
+        yield f"- {once} you change anything: {called('handoff_recover', **of, claim=True)}"
 
 
 def claim_line(claim: HandoffClaim) -> str:
@@ -91,12 +129,23 @@ def stored_text(handoff: Handoff, whole: str) -> str:
         f"Score {lint.score} of 100{weak}.",
         (f"- {each.code} ({each.path}): {each.says}. Better: {inline(each.better)}" for each in lint.findings),
         f"Bound: {_bound(handoff)}.",
+        f"Stays behind: {inline(bound.stays_behind)}." if (bound := handoff.binding) and bound.untracked else "",
         f"Masked as secrets: {', '.join(handoff.masked)}." if handoff.masked else "",
-        f"This revision is a rival of a claim held by somebody else (rival {handoff.rival_id})."
-        if handoff.rival
-        else "",
-        f"Recover it: handoff_recover with anchor={inline(handoff.anchor)}. All of it: read {whole}",
+        _rival_lines(handoff),
+        f"Recover it: {called('handoff_recover', anchor=handoff.anchor, scope=in_scope(handoff.scope))}. "
+        f"All of it: read {whole}",
     )
+
+
+def _rival_lines(handoff: Handoff) -> Iterable[str]:
+    """What the revision is a rival of, and how to say that it counts all the same."""
+    from outlast.handoffs.verdict import rivals_of
+
+    other = handoff.unread.id if handoff.unread else handoff.rival_id or handoff.id
+    of: dict[str, Any] = {"anchor": handoff.anchor, "scope": in_scope(handoff.scope)}
+    for each in rivals_of(handoff):
+        yield f"Rival, {each.subject}: {inline(each.found)[1:-1]}. Whoever recovers it is told so."
+        yield f"If it counts all the same, store all of it again: {called('handoff_store', **of, supersedes=other)}, …"
 
 
 def _bound(handoff: Handoff) -> str:

@@ -24,8 +24,8 @@ from outlast.doors.mcp import (
     workspace as workspace_tools,
 )
 from outlast.doors.mcp.arguments import Arguments, arguments_of
-from outlast.doors.mcp.bounds import bounded
-from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
+from outlast.doors.mcp.values import bounded
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
@@ -52,10 +52,10 @@ def checked(tool: Tool, raw: dict[str, Any]) -> Arguments:
     return arguments_of(tool.name, tool.takes, raw)
 
 
-def call(tool: Tool, given: Arguments, desk_of: Callable[[str, str], Desk]) -> Answer:
+def call(tool: Tool, given: Arguments, desk_of: Callable[[str, str], Desk]) -> ToolAnswer:
     """What the tool gives at the desk of whoever may use it. Raises what the SDK raises."""
     text, value, whole = tool.does(desk_of(tool.role_for(given), tool.name), given)
     kept = bounded(value, whole)
     if "cut" in kept:
         text = f"{text}\n\nThe structured result was too large and is cut. All of it: {whole}"
-    return Answer(text, kept, whole)
+    return ToolAnswer(text, kept, whole)

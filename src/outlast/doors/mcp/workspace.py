@@ -9,15 +9,15 @@ from typing import IO
 
 from outlast.doors.mcp import outputs
 from outlast.doors.mcp.arguments import ArgumentsInvalid, CheckpointRecord, WorkspaceRecall, WorkspaceSave
-from outlast.doors.mcp.desk import Answer, Desk, Tool
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
 from outlast.doors.mcp.texts import inline, lines
-from outlast.doors.mcp.uris import artifact_uri
+from outlast.doors.mcp.values import artifact_uri
 from outlast.values.codec import jsonable
 
 WAYS = ("content", "content_base64", "path")
 
 
-def save(desk: Desk, asked: WorkspaceSave) -> Answer:
+def save(desk: Desk, asked: WorkspaceSave) -> ToolAnswer:
     """Save content under a name."""
     with _content(desk, asked) as content:
         saved = desk.outlast.workspace.save(content=content, **asked.given(*WAYS))
@@ -27,7 +27,7 @@ def save(desk: Desk, asked: WorkspaceSave) -> Answer:
         f"{inline(saved.name)} {was} {inline(saved.ref)}, {saved.size:,} bytes, {inline(saved.media_type)}.",
         f"Keep the ref; the content is the resource {uri}",
     )
-    return Answer(text, {**jsonable(saved), "uri": uri}, uri)
+    return ToolAnswer(text, {**jsonable(saved), "uri": uri}, uri)
 
 
 def _content(desk: Desk, asked: WorkspaceSave) -> AbstractContextManager[str | bytes | IO[bytes]]:
@@ -55,7 +55,7 @@ def _decoded(text: str) -> bytes:
         raise ArgumentsInvalid("content_base64", f"it is no base64: {error}", remedy) from error
 
 
-def recall(desk: Desk, asked: WorkspaceRecall) -> Answer:
+def recall(desk: Desk, asked: WorkspaceRecall) -> ToolAnswer:
     """What serves a goal, within a budget."""
     pack = desk.outlast.workspace.recall(**asked.given())
     left = ", ".join(f"{each.count} {each.reason}" for each in pack.left_out)
@@ -64,17 +64,17 @@ def recall(desk: Desk, asked: WorkspaceRecall) -> Answer:
         f"{len(pack.entries)} entries of {pack.considered}, {pack.tokens} of {pack.budget} tokens.",
         f"Left out: {left}." if left else "",
     )
-    return Answer(text, jsonable(pack), "workspace_recall with a larger budget, or the resource of a ref")
+    return ToolAnswer(text, jsonable(pack), "workspace_recall with a larger budget, or the resource of a ref")
 
 
-def checkpoint(desk: Desk, asked: CheckpointRecord) -> Answer:
+def checkpoint(desk: Desk, asked: CheckpointRecord) -> ToolAnswer:
     """Pin a boundary of a task."""
     pinned = desk.outlast.workspace.checkpoint(**asked.given())
     was = "was pinned already" if pinned.replayed else "pinned"
     where = f"run {pinned.run_id} at {pinned.position}" if pinned.run_id else "no run"
     what = f"Checkpoint {inline(pinned.name)} of task {inline(pinned.task)}"
     text = f"{what} {was} (id {pinned.id}): {len(pinned.refs)} refs, {where}."
-    return Answer(text, jsonable(pinned), "the checkpoints of the task, with `outlast workspace checkpoints`")
+    return ToolAnswer(text, jsonable(pinned), "the checkpoints of the task, with `outlast workspace checkpoints`")
 
 
 TOOLS = (

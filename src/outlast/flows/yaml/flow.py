@@ -14,7 +14,7 @@ from outlast.flows.loading import RECIPES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
-from outlast.runs.context import CURRENT
+from outlast.runs.attempt import CURRENT
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
@@ -120,11 +120,11 @@ def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     assert spec.recipe is not None
     execution = frame.execution
     secrets = demand_secrets(spec.recipe, os.environ)
-    setting = Setting(execution.runtime, spec.recipe, spec.file, inputs, secrets)
+    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
     performance = Performance(execution, spec.recipe, setting, spec.source)
     try:
         return performance.perform()
     finally:
         performance.mirror.catch_up()
         with suppress(OSError):  # it stays while something is in it
-            (execution.runtime.folder / "work" / execution.id).rmdir()
+            (execution.executor.home.folder / "work" / execution.id).rmdir()

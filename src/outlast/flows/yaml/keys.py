@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from outlast.flows.yaml import values as kinds
-from outlast.flows.yaml import wait_values as wait_kinds
+from outlast.flows.yaml import values as wait_kinds
 from outlast.flows.yaml.model import INPUT_TYPES, ON_LIMIT, ON_PARTIAL, SHELLS
 from outlast.flows.yaml.values import Kind
 from outlast.values.frozen import NamedTuple
@@ -21,7 +21,7 @@ MOST_ROUNDS = MOST_ITEMS = 100_000
 MOST_AT_ONCE = 1000
 
 
-class Key(NamedTuple):
+class FlowFileKey(NamedTuple):
     """A key: the kind of its value, what it is for, and where it belongs."""
 
     kind: Kind | str  # a text names a part that holds further keys: inputs, nodes, or one of PARTS
@@ -30,114 +30,126 @@ class Key(NamedTuple):
     on: tuple[str, ...] = ()
 
 
-FLOW: Mapping[str, Key] = {
-    "flow": Key(kinds.NAMED, "The flow's name.", required=True),
-    "inputs": Key("inputs", "The flow's inputs, by name: a type, or a mapping of type, default and help."),
-    "env": Key(kinds.ENV, "Environment variables of every command."),
-    "secrets": Key(
+FLOW: Mapping[str, FlowFileKey] = {
+    "flow": FlowFileKey(kinds.NAMED, "The flow's name.", required=True),
+    "inputs": FlowFileKey("inputs", "The flow's inputs, by name: a type, or a mapping of type, default and help."),
+    "env": FlowFileKey(kinds.ENV, "Environment variables of every command."),
+    "secrets": FlowFileKey(
         kinds.SECRETS, "Variables that must be set before the first step. Masked, never stored or digested."
     ),
-    "cwd": Key(kinds.FOLDER, "The folder that commands run in, from the flow file's folder; in the same repository."),
-    "shell": Key(
+    "cwd": FlowFileKey(
+        kinds.FOLDER, "The folder that commands run in, from the flow file's folder; in the same repository."
+    ),
+    "shell": FlowFileKey(
         kinds.one_of(SHELLS), "The shell of every command: `sh`, or `bash`, where a pipe fails with any part of it."
     ),
-    "steps": Key("nodes", "What is done, one after another.", required=True),
+    "steps": FlowFileKey("nodes", "What is done, one after another.", required=True),
 }
 
-INPUT: Mapping[str, Key] = {
-    "type": Key(kinds.one_of(INPUT_TYPES), "The input's type; `string` when it is left out."),
-    "default": Key(kinds.JSON, "The value when none is given. Without it the input must be given."),
-    "help": Key(kinds.TEXT, "What the input is, for people."),
+INPUT: Mapping[str, FlowFileKey] = {
+    "type": FlowFileKey(kinds.one_of(INPUT_TYPES), "The input's type; `string` when it is left out."),
+    "default": FlowFileKey(kinds.JSON, "The value when none is given. Without it the input must be given."),
+    "help": FlowFileKey(kinds.TEXT, "What the input is, for people."),
 }
 
-NODE: Mapping[str, Key] = {
-    "id": Key(kinds.NAMED, "The node's name, unique in the whole file.", required=True, on=EVERY),
-    "run": Key(kinds.COMMAND, "A shell command.", required=True, on=COMMANDS),
-    "pause_for": Key(
+NODE: Mapping[str, FlowFileKey] = {
+    "id": FlowFileKey(kinds.NAMED, "The node's name, unique in the whole file.", required=True, on=EVERY),
+    "run": FlowFileKey(kinds.COMMAND, "A shell command.", required=True, on=COMMANDS),
+    "pause_for": FlowFileKey(
         wait_kinds.WORD,
         "Wait for a person: `approval` for a yes or no, any other word for an answer.",
         required=True,
         on=(PAUSE,),
     ),
-    "wait_for": Key(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
-    "parallel": Key(
+    "wait_for": FlowFileKey(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
+    "parallel": FlowFileKey(
         "parallel",
         "Nodes that run side by side; done when all are. A list of them, or a mapping of steps and limit.",
         required=True,
         on=(PARALLEL,),
     ),
-    "repeat": Key("repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)),
-    "foreach": Key("foreach", "Nodes that run once for each item of a list.", required=True, on=(FOREACH,)),
-    "flow": Key(
+    "repeat": FlowFileKey(
+        "repeat", "Nodes that run over and over until a command succeeds.", required=True, on=(REPEAT,)
+    ),
+    "foreach": FlowFileKey("foreach", "Nodes that run once for each item of a list.", required=True, on=(FOREACH,)),
+    "flow": FlowFileKey(
         kinds.FLOW_FILE, "Another flow file, from this one's folder: a run of its own.", required=True, on=(SUBFLOW,)
     ),
-    "inputs": Key(
+    "inputs": FlowFileKey(
         kinds.OBJECT,
         "The inputs of that flow: values, or `$OUTLAST_INPUT_NAME` and `$OUTLAST_ITEM` for the ones here.",
         on=(SUBFLOW,),
     ),
-    "when": Key("condition", "A command: the node is skipped unless it exits with 0.", on=EVERY),
-    "agent": Key(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, *WAITS)),
-    "shell": Key(kinds.one_of(SHELLS), "The shell of this step's commands, in place of the flow's.", on=COMMANDS),
-    "cwd": Key(kinds.FOLDER, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
-    "env": Key(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
-    "reads": Key(kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS),
-    "writes": Key(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),
-    "timeout": Key(kinds.DURATION, "How long an attempt may take: seconds, or 90s, 10m, 48h.", on=COMMANDS),
-    "retries": Key(kinds.count(0, 1000), "How often to try again after a failure.", on=COMMANDS),
-    "retry": Key("retry", "How to try again after a failure, in place of `retries`.", on=COMMANDS),
-    "crashes": Key(
+    "when": FlowFileKey("condition", "A command: the node is skipped unless it exits with 0.", on=EVERY),
+    "agent": FlowFileKey(kinds.NAMED, "Who does it; on the receipts.", on=(*COMMANDS, *WAITS)),
+    "shell": FlowFileKey(
+        kinds.one_of(SHELLS), "The shell of this step's commands, in place of the flow's.", on=COMMANDS
+    ),
+    "cwd": FlowFileKey(kinds.FOLDER, "The folder to run in, from the flow's folder and its `cwd`.", on=COMMANDS),
+    "env": FlowFileKey(kinds.ENV, "Environment variables, on top of the flow's.", on=COMMANDS),
+    "reads": FlowFileKey(
+        kinds.PATTERNS, "Files whose content is an input: a change makes the step run again.", on=COMMANDS
+    ),
+    "writes": FlowFileKey(kinds.PATTERNS, "Files that the command makes or changes.", on=COMMANDS),
+    "timeout": FlowFileKey(kinds.DURATION, "How long an attempt may take: seconds, or 90s, 10m, 48h.", on=COMMANDS),
+    "retries": FlowFileKey(kinds.count(0, 1000), "How often to try again after a failure.", on=COMMANDS),
+    "retry": FlowFileKey("retry", "How to try again after a failure, in place of `retries`.", on=COMMANDS),
+    "crashes": FlowFileKey(
         kinds.count(1, 1000), "In how many deaths of its process it may be alone before a person is asked.", on=(STEP,)
     ),
-    "accept": Key(kinds.COMMANDS, "Commands that must succeed, or the step has failed.", on=(STEP,)),
-    "on_partial": Key(
+    "accept": FlowFileKey(kinds.COMMANDS, "Commands that must succeed, or the step has failed.", on=(STEP,)),
+    "on_partial": FlowFileKey(
         kinds.one_of(ON_PARTIAL), "What becomes of the files that an unfinished attempt changed.", on=(STEP,)
     ),
-    "resume_to": Key(
+    "resume_to": FlowFileKey(
         kinds.NAMED, "The earlier step to go back to when this one is found unfinished on resume.", on=COMMANDS
     ),
-    "pty": Key(kinds.FLAG, "true: the command runs on a terminal of its own.", on=COMMANDS),
-    "effect": Key(kinds.FLAG, "true: never repeated unknowingly.", on=COMMANDS),
-    "confirm": Key("condition", "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
-    "not_done_exit": Key(kinds.EXITS, "Exit codes by which the command says that nothing happened.", on=(EFFECT,)),
-    "payload": Key(kinds.OBJECT, "What the person is shown.", on=(PAUSE,)),
-    "on_decline": Key(
+    "pty": FlowFileKey(kinds.FLAG, "true: the command runs on a terminal of its own.", on=COMMANDS),
+    "effect": FlowFileKey(kinds.FLAG, "true: never repeated unknowingly.", on=COMMANDS),
+    "confirm": FlowFileKey("condition", "Tells whether it happened: exit 0 yes, 1 no, else unknown.", on=(EFFECT,)),
+    "not_done_exit": FlowFileKey(
+        kinds.EXITS, "Exit codes by which the command says that nothing happened.", on=(EFFECT,)
+    ),
+    "payload": FlowFileKey(kinds.OBJECT, "What the person is shown.", on=(PAUSE,)),
+    "on_decline": FlowFileKey(
         kinds.NAMED, "A step to go to, or `continue`, when the person declines; else the run ends.", on=(PAUSE,)
     ),
-    "schema": Key(wait_kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
-    "assignee": Key(wait_kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
-    "deadline": Key(kinds.DURATION, "How long to wait for an answer: seconds, or 90s, 10m, 48h.", on=WAITS),
-    "default": Key(kinds.JSON, "What counts as the answer once the deadline has passed.", on=WAITS),
+    "schema": FlowFileKey(wait_kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
+    "assignee": FlowFileKey(wait_kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
+    "deadline": FlowFileKey(kinds.DURATION, "How long to wait for an answer: seconds, or 90s, 10m, 48h.", on=WAITS),
+    "default": FlowFileKey(kinds.JSON, "What counts as the answer once the deadline has passed.", on=WAITS),
 }
 
-ROUNDS: Mapping[str, Key] = {
-    "max": Key(kinds.count(1, MOST_ROUNDS), "The most rounds there may be.", required=True),
-    "until": Key("condition", "A command, run after each round: exit 0 ends the repeat.", required=True),
-    "on_limit": Key(kinds.one_of(ON_LIMIT), "What to do when the last round has not led there."),
-    "steps": Key("nodes", "The nodes of a round, one after another.", required=True),
+ROUNDS: Mapping[str, FlowFileKey] = {
+    "max": FlowFileKey(kinds.count(1, MOST_ROUNDS), "The most rounds there may be.", required=True),
+    "until": FlowFileKey("condition", "A command, run after each round: exit 0 ends the repeat.", required=True),
+    "on_limit": FlowFileKey(kinds.one_of(ON_LIMIT), "What to do when the last round has not led there."),
+    "steps": FlowFileKey("nodes", "The nodes of a round, one after another.", required=True),
 }
 
-ITEMS: Mapping[str, Key] = {
-    "items": Key(kinds.ITEMS, "The items: texts, or other values, which a command is given as JSON."),
-    "lines": Key(kinds.PATH, "In place of `items`: a file, each line of which is an item; empty ones are not."),
-    "limit": Key(kinds.count(1, MOST_AT_ONCE), "How many items are worked on at once; 1."),
-    "steps": Key("nodes", "The nodes for an item, one after another.", required=True),
+ITEMS: Mapping[str, FlowFileKey] = {
+    "items": FlowFileKey(kinds.ITEMS, "The items: texts, or other values, which a command is given as JSON."),
+    "lines": FlowFileKey(kinds.PATH, "In place of `items`: a file, each line of which is an item; empty ones are not."),
+    "limit": FlowFileKey(kinds.count(1, MOST_AT_ONCE), "How many items are worked on at once; 1."),
+    "steps": FlowFileKey("nodes", "The nodes for an item, one after another.", required=True),
 }
 
-BRANCHES: Mapping[str, Key] = {
-    "limit": Key(kinds.count(1, MOST_AT_ONCE), "How many run at once; all, when it is left out."),
-    "steps": Key("nodes", "The nodes that run side by side.", required=True),
+BRANCHES: Mapping[str, FlowFileKey] = {
+    "limit": FlowFileKey(kinds.count(1, MOST_AT_ONCE), "How many run at once; all, when it is left out."),
+    "steps": FlowFileKey("nodes", "The nodes that run side by side.", required=True),
 }
 
-RETRY: Mapping[str, Key] = {
-    "max": Key(kinds.count(1, 1000), "How often to try again.", required=True),
-    "backoff": Key(kinds.DURATION, "How long to wait before the first retry; each further wait is twice as long."),
-    "on_exit": Key(kinds.EXITS, "The exit codes that are tried again; any other failure is final."),
+RETRY: Mapping[str, FlowFileKey] = {
+    "max": FlowFileKey(kinds.count(1, 1000), "How often to try again.", required=True),
+    "backoff": FlowFileKey(
+        kinds.DURATION, "How long to wait before the first retry; each further wait is twice as long."
+    ),
+    "on_exit": FlowFileKey(kinds.EXITS, "The exit codes that are tried again; any other failure is final."),
 }
 
-CONDITION: Mapping[str, Key] = {
-    "run": Key(kinds.COMMAND, "The command.", required=True),
-    "timeout": Key(kinds.DURATION, "How long it may take: seconds, or 90s, 10m, 48h."),
+CONDITION: Mapping[str, FlowFileKey] = {
+    "run": FlowFileKey(kinds.COMMAND, "The command.", required=True),
+    "timeout": FlowFileKey(kinds.DURATION, "How long it may take: seconds, or 90s, 10m, 48h."),
 }
 
 PARTS = {"repeat": ROUNDS, "foreach": ITEMS, "parallel": BRANCHES, "retry": RETRY, "condition": CONDITION}
@@ -152,7 +164,7 @@ MISPLACED = {  # why a key does not go with a step or an effect, and what does
 
 
 @cache
-def keys_of(place: str) -> Mapping[str, Key]:
+def keys_of(place: str) -> Mapping[str, FlowFileKey]:
     """The keys that a node of this kind takes; of no clear kind: all of them, and only `id` is a must."""
     if not place:
         return {name: key._replace(required=name == "id") for name, key in NODE.items()}
@@ -199,7 +211,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _mapping(keys: Mapping[str, Key]) -> dict[str, Any]:
+def _mapping(keys: Mapping[str, FlowFileKey]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,
@@ -218,7 +230,7 @@ def _node(place: str) -> dict[str, Any]:
     return found
 
 
-def _value(key: Key) -> dict[str, Any]:
+def _value(key: FlowFileKey) -> dict[str, Any]:
     if isinstance(key.kind, Kind):
         return dict(key.kind.schema)
     names = {"type": "object", "propertyNames": {"pattern": f"^{kinds.VARIABLE}$"}}

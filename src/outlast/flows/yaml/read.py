@@ -1,6 +1,6 @@
 """Flow files: read whole and checked before anything runs. Every mistake is named at once, with its line.
 
-The layers below: tree.py (lines and texts), values.py (kinds of values), keys.py (the table of keys
+The layers below: values/yaml_tree.py (lines and texts), values.py (kinds of values), keys.py (the table of keys
 and the JSON Schema made from it), rules.py (what the parts mean to each other), surroundings.py and subflow.py (what
 lies around the file).
 """
@@ -28,12 +28,12 @@ from outlast.flows.yaml.model import (
     Wait,
     code_of_step,
 )
-from outlast.flows.yaml.rules import Draft, check, read_fields
+from outlast.flows.yaml.rules import MappingDraft, check, read_fields
 from outlast.flows.yaml.subflow import FIRST, Way, check_subflows
 from outlast.flows.yaml.surroundings import check_folders, check_shells
-from outlast.flows.yaml.tree import SIZE_LIMIT, Problem, Unreadable, read_tree
 from outlast.flows.yaml.values import Problems
 from outlast.values.frozen import NamedTuple
+from outlast.values.yaml_tree import SIZE_LIMIT, FlowFileProblem, UnreadableFlowFile, read_tree
 
 __all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "read_recipe", "schema"]
 
@@ -41,8 +41,8 @@ __all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "rea
 class _Drafted(NamedTuple):
     """What a text says: a draft, the mistakes that the text alone shows, and the flow when there are none."""
 
-    draft: Draft
-    problems: tuple[Problem, ...]
+    draft: MappingDraft
+    problems: tuple[FlowFileProblem, ...]
     recipe: Recipe | None
 
 
@@ -63,11 +63,11 @@ def content_of(path: Path) -> bytes:
     except ValueError as error:  # a NUL in the path
         raise FlowNotFound(str(path), str(error)) from error
     except OSError as error:
-        problem = Unreadable(
+        problem = UnreadableFlowFile(
             0, f"it cannot be read: {error.strerror}", "look at its name, owner and permissions"
         ).problem
         raise RecipeInvalid(str(path), (problem,)) from error
-    except Unreadable as found:
+    except UnreadableFlowFile as found:
         raise RecipeInvalid(str(path), (found.problem,)) from found
 
 
@@ -81,7 +81,7 @@ def _content(path: Path) -> bytes:
                 return file.read(SIZE_LIMIT + 1)
     finally:
         os.close(at)
-    raise Unreadable(0, f"it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}", "name a flow file")
+    raise UnreadableFlowFile(0, f"it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}", "name a flow file")
 
 
 def parse_recipe(text: bytes, file: str, path: Path | None = None, way: Way = FIRST) -> Recipe:
@@ -91,7 +91,7 @@ def parse_recipe(text: bytes, file: str, path: Path | None = None, way: Way = FI
     """
     try:
         drafted = _drafted(text)
-    except Unreadable as error:
+    except UnreadableFlowFile as error:
         raise RecipeInvalid(file, (error.problem,)) from error
     problems = {*drafted.problems, *_around(drafted.draft, path, way)}
     if problems or drafted.recipe is None:
@@ -108,10 +108,10 @@ def _drafted(text: bytes) -> _Drafted:
     return _Drafted(draft, tuple(problems), None if problems else _recipe(draft))
 
 
-def _around(flow: Draft, path: Path | None, way: Way) -> Problems:
+def _around(flow: MappingDraft, path: Path | None, way: Way) -> Problems:
     """What is wrong with a file where it lies: looked at each time, since that changes without it."""
     problems = Problems()
-    steps: tuple[Draft, ...] = flow.get("steps") or ()
+    steps: tuple[MappingDraft, ...] = flow.get("steps") or ()
     nodes = [each for step in steps for each in step.all()]
     check_folders(flow, nodes, path, problems)
     if path is not None:
@@ -126,13 +126,13 @@ _CONDITIONS = ("when", "until", "confirm")
 _RETRY = {"max": "retries", "backoff": "backoff", "on_exit": "retry_exits"}
 
 
-def _recipe(draft: Draft) -> Recipe:
+def _recipe(draft: MappingDraft) -> Recipe:
     given = draft.values
     others = {name: given[name] for name in given if name not in ("flow", "steps")}
     return Recipe(given["flow"], _nodes(given["steps"]), **others)
 
 
-def _node(draft: Draft) -> Node:
+def _node(draft: MappingDraft) -> Node:
     given, line = _plain(draft), draft.node.line
     own = {name: value for name, value in given.items() if name in ("run", "flow") or name not in CENTRE}
     if draft.place == PAUSE:
@@ -148,25 +148,25 @@ def _node(draft: Draft) -> Node:
     return SubFlow(line=line, **own) if draft.place == SUBFLOW else Command(line=line, **own)
 
 
-def _plain(draft: Draft) -> dict[str, Any]:
+def _plain(draft: MappingDraft) -> dict[str, Any]:
     """The values of a mapping as the fields they are: a condition with its time limit, how to try again."""
     found: dict[str, Any] = {}
     for name, value in draft.values.items():
         if name == "retry":
             told = value.values
             found |= {field: told[key] for key, field in _RETRY.items() if key in told}
-        elif name in _CONDITIONS and isinstance(value, Draft):
+        elif name in _CONDITIONS and isinstance(value, MappingDraft):
             found |= {name: value.values["run"], f"{name}_timeout": value.values.get("timeout")}
         else:
             found[name] = value
     return found
 
 
-def _branches(given: Draft | tuple[Draft, ...]) -> dict[str, Any]:
-    if isinstance(given, Draft):
+def _branches(given: MappingDraft | tuple[MappingDraft, ...]) -> dict[str, Any]:
+    if isinstance(given, MappingDraft):
         return {"branches": _nodes(given.values["steps"]), "limit": given.values.get("limit", 0)}
     return {"branches": _nodes(given)}
 
 
-def _nodes(drafts: tuple[Draft, ...]) -> tuple[Node, ...]:
+def _nodes(drafts: tuple[MappingDraft, ...]) -> tuple[Node, ...]:
     return tuple(_node(draft) for draft in drafts)

@@ -9,9 +9,8 @@ from msgspec import Struct, field
 
 from outlast.flows.yaml import keys
 from outlast.flows.yaml.inputs import ARTICLES, misfit, unfit_for_a_variable
-from outlast.flows.yaml.keys import CENTRE, EFFECT, MISPLACED, STEP, Key
+from outlast.flows.yaml.keys import CENTRE, EFFECT, MISPLACED, STEP, FlowFileKey
 from outlast.flows.yaml.model import REQUIRED, Input
-from outlast.flows.yaml.tree import Tree
 from outlast.flows.yaml.values import (
     BAD,
     COMMAND,
@@ -25,12 +24,13 @@ from outlast.flows.yaml.values import (
     wrong,
 )
 from outlast.runs.waits.schema import APPROVAL, wrong_with
-from outlast.values.nearest import closest, nearest
+from outlast.values.text import closest, nearest
+from outlast.values.yaml_tree import Tree
 
 RESERVED = ("when", "until", "continue")  # receipts of conditions have the first two; the third is no step to go to
 
 
-class Draft(Struct, eq=False):
+class MappingDraft(Struct, eq=False):
     """A mapping with its values read, and the nodes of the values, for problems found later."""
 
     node: Tree
@@ -51,14 +51,14 @@ class Draft(Struct, eq=False):
     def note(self, name: str, problems: Problems, why: str, advice: str) -> None:
         problems.note(self.nodes[name], inside(self.path, name), why, advice)
 
-    def lists(self) -> Iterator[tuple[Draft, ...]]:
+    def lists(self) -> Iterator[tuple[MappingDraft, ...]]:
         """The lists of nodes directly inside."""
         for found in map(self.get, keys.LISTS):
-            nodes = found.get("steps") if isinstance(found, Draft) else found
+            nodes = found.get("steps") if isinstance(found, MappingDraft) else found
             if nodes:
                 yield nodes
 
-    def all(self) -> Iterator[Draft]:
+    def all(self) -> Iterator[MappingDraft]:
         yield self
         for each in (each for nodes in self.lists() for each in nodes):
             yield from each.all()
@@ -67,9 +67,11 @@ class Draft(Struct, eq=False):
 # -- reading -----------------------------------------------------------------------------------------
 
 
-def read_fields(node: Tree, path: str, known: Mapping[str, Key], problems: Problems, place: str = "") -> Draft:
+def read_fields(
+    node: Tree, path: str, known: Mapping[str, FlowFileKey], problems: Problems, place: str = ""
+) -> MappingDraft:
     """A mapping by its table of keys: the unknown, the missing and the wrong are noted."""
-    draft = Draft(node, path, place)
+    draft = MappingDraft(node, path, place)
     found = pairs(node, path, problems)
     for name, key, value in found or ():
         if name in known:
@@ -83,7 +85,7 @@ def read_fields(node: Tree, path: str, known: Mapping[str, Key], problems: Probl
     return draft
 
 
-def _not_here(name: str, known: Mapping[str, Key], place: str) -> tuple[str, str]:
+def _not_here(name: str, known: Mapping[str, FlowFileKey], place: str) -> tuple[str, str]:
     """Why a key is refused, and what to do."""
     if place in (STEP, EFFECT) and name in MISPLACED:
         return MISPLACED[name]
@@ -92,7 +94,9 @@ def _not_here(name: str, known: Mapping[str, Key], place: str) -> tuple[str, str
     return f"the key {shown(name)} is not known here", nearest(name, known, "the keys here are")
 
 
-def _note_missing(draft: Draft, missing: list[str], known: Mapping[str, Key], problems: Problems) -> None:
+def _note_missing(
+    draft: MappingDraft, missing: list[str], known: Mapping[str, FlowFileKey], problems: Problems
+) -> None:
     for name in missing:
         help = known[name].help
         problems.note(
@@ -100,7 +104,7 @@ def _note_missing(draft: Draft, missing: list[str], known: Mapping[str, Key], pr
         )
 
 
-def _read(key: Key, node: Tree, path: str, problems: Problems) -> Any:
+def _read(key: FlowFileKey, node: Tree, path: str, problems: Problems) -> Any:
     if isinstance(key.kind, Kind):
         return key.kind.read(node, path, problems)
     if key.kind == "inputs":
@@ -120,7 +124,7 @@ def _read_nodes(node: Tree, path: str, problems: Problems) -> Any:
     return tuple(_read_node(each, inside(path, at), problems) for at, each in enumerate(node.nodes))
 
 
-def _read_node(node: Tree, path: str, problems: Problems) -> Draft:
+def _read_node(node: Tree, path: str, problems: Problems) -> MappingDraft:
     place = _place_of(node, path, problems)
     return read_fields(node, path, keys.keys_of(place), problems, place)
 
@@ -174,9 +178,9 @@ def _read_input(name: str, node: Tree, path: str, problems: Problems) -> Input:
 # -- rules -------------------------------------------------------------------------------------------
 
 
-def check(flow: Draft, problems: Problems) -> None:
+def check(flow: MappingDraft, problems: Problems) -> None:
     """Note whatever breaks a rule between the parts of a file."""
-    steps: tuple[Draft, ...] = flow.get("steps") or ()
+    steps: tuple[MappingDraft, ...] = flow.get("steps") or ()
     everything = [each for step in steps for each in step.all()]
     _check_ids(everything, problems)
     _check_secrets(flow, everything, problems)
@@ -184,7 +188,7 @@ def check(flow: Draft, problems: Problems) -> None:
     _check_routes(steps, known, problems, in_order=True)
     for each in everything:
         _check_retry(each, problems)
-        if isinstance(each.get("foreach"), Draft):
+        if isinstance(each.get("foreach"), MappingDraft):
             _check_items(each.get("foreach"), problems)
     for pause in (each for each in everything if each.place in keys.WAITS):
         _check_wait(pause, problems)
@@ -192,7 +196,7 @@ def check(flow: Draft, problems: Problems) -> None:
             _check_decline(pause, [step.id for step in steps], known, pause in steps, problems)
 
 
-def _check_ids(nodes: list[Draft], problems: Problems) -> None:
+def _check_ids(nodes: list[MappingDraft], problems: Problems) -> None:
     first: dict[str, int] = {}
     for each in (each for each in nodes if each.id):
         if each.id in RESERVED or each.id.startswith("run."):
@@ -203,7 +207,7 @@ def _check_ids(nodes: list[Draft], problems: Problems) -> None:
         first.setdefault(each.id, each.nodes["id"].line)
 
 
-def _check_secrets(flow: Draft, nodes: list[Draft], problems: Problems) -> None:
+def _check_secrets(flow: MappingDraft, nodes: list[MappingDraft], problems: Problems) -> None:
     secrets = flow.get("secrets") or ()
     for each in (flow, *nodes):
         for name in sorted(set(secrets) & set(each.get("env") or ())):
@@ -211,7 +215,7 @@ def _check_secrets(flow: Draft, nodes: list[Draft], problems: Problems) -> None:
             each.note("env", problems, why, f"remove it here, and set {name} where the flow is started")
 
 
-def _check_routes(nodes: tuple[Draft, ...], known: set[str], problems: Problems, *, in_order: bool) -> None:
+def _check_routes(nodes: tuple[MappingDraft, ...], known: set[str], problems: Problems, *, in_order: bool) -> None:
     """Each `resume_to` of a list, and of the lists inside."""
     places = {each.id: at for at, each in enumerate(nodes) if each.id}
     for at, each in enumerate(nodes):
@@ -238,13 +242,13 @@ def _route_fault(own: str, target: str, at: int, places: Mapping[str, int], know
     return f"{target!r} comes later: a run only goes back" if places[target] >= at else ""
 
 
-def _check_retry(node: Draft, problems: Problems) -> None:
+def _check_retry(node: MappingDraft, problems: Problems) -> None:
     if "retry" in node.nodes and "retries" in node.nodes:
         why = f"`retries` in line {node.nodes['retries'].line} says how often to try again, and so does this"
         node.note("retry", problems, why, "keep one of them: `retry: {max: …}` or `retries: …`")
 
 
-def _check_items(foreach: Draft, problems: Problems) -> None:
+def _check_items(foreach: MappingDraft, problems: Problems) -> None:
     """A list or a file, and items that a command can be given."""
     both = [name for name in ("items", "lines") if name in foreach.nodes]
     if len(both) == 2:
@@ -257,7 +261,7 @@ def _check_items(foreach: Draft, problems: Problems) -> None:
             problems.note(tree, inside(inside(foreach.path, "items"), at), f"this item {fault}", "shorten it")
 
 
-def _check_wait(wait: Draft, problems: Problems) -> None:
+def _check_wait(wait: MappingDraft, problems: Problems) -> None:
     """What the keys of a wait mean to each other."""
     kind = wait.get("pause_for")
     if kind == "approval" and "schema" in wait.nodes:
@@ -274,7 +278,7 @@ def _check_wait(wait: Draft, problems: Problems) -> None:
         wait.note("default", problems, fault, "a default must be an answer that fits")
 
 
-def _check_decline(pause: Draft, top: list[str], known: set[str], on_top: bool, problems: Problems) -> None:
+def _check_decline(pause: MappingDraft, top: list[str], known: set[str], on_top: bool, problems: Problems) -> None:
     target = pause.get("on_decline")
     if target == "continue":
         return

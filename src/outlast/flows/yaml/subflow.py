@@ -17,12 +17,12 @@ from outlast.flows.loading import RECIPES
 from outlast.flows.yaml.inputs import ARTICLES, bound_to, misfit
 from outlast.flows.yaml.keys import FOREACH, SUBFLOW
 from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
-from outlast.flows.yaml.rules import Draft
+from outlast.flows.yaml.rules import MappingDraft
 from outlast.flows.yaml.surroundings import leads_out
-from outlast.flows.yaml.tree import Tree
 from outlast.flows.yaml.values import Problems, inside, shown
 from outlast.values.frozen import NamedTuple
-from outlast.values.nearest import nearest
+from outlast.values.text import nearest
+from outlast.values.yaml_tree import Tree
 
 _REFERENCE = re.compile(r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))")
 _WIDER = {("integer", "number")}  # a value of the first is one of the second too
@@ -56,7 +56,7 @@ def _meant(value: Any, inputs: Mapping[str, Any], item: Any) -> Any:
 
 
 def check_subflows(
-    flow: Draft, steps: Sequence[Draft], file: Path | None, way: Way, read: ReadFlow, problems: Problems
+    flow: MappingDraft, steps: Sequence[MappingDraft], file: Path | None, way: Way, read: ReadFlow, problems: Problems
 ) -> None:
     """Note what is wrong with every `flow:` node. `way` is how other files led to this one."""
     own: Mapping[str, Input] = flow.get("inputs") or {}
@@ -69,7 +69,7 @@ def check_subflows(
                 _check_inputs(draft, found, own, problems)
 
 
-def _placed(drafts: Sequence[Draft], *, in_foreach: bool) -> Iterator[tuple[Draft, bool]]:
+def _placed(drafts: Sequence[MappingDraft], *, in_foreach: bool) -> Iterator[tuple[MappingDraft, bool]]:
     for draft in drafts:
         if draft.place == SUBFLOW:
             yield draft, in_foreach
@@ -80,7 +80,7 @@ def _placed(drafts: Sequence[Draft], *, in_foreach: bool) -> Iterator[tuple[Draf
 # -- the file ----------------------------------------------------------------------------------------
 
 
-def _read(draft: Draft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
     name = draft.get("flow")
     path = os.path.realpath(file.parent / name)
     if out := leads_out(name, file):
@@ -93,7 +93,7 @@ def _read(draft: Draft, file: Path, way: Way, read: ReadFlow, problems: Problems
     return None
 
 
-def _read_file(draft: Draft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
     name = draft.get("flow")
     try:
         if str(path) not in way.known:
@@ -120,7 +120,7 @@ def _other_file(name: str, path: Path) -> str:
 # -- its inputs --------------------------------------------------------------------------------------
 
 
-def _check_references(draft: Draft, own: Mapping[str, Input], in_foreach: bool, problems: Problems) -> None:
+def _check_references(draft: MappingDraft, own: Mapping[str, Input], in_foreach: bool, problems: Problems) -> None:
     known = {name.upper(): name for name in own}
     for name, node in _written(draft):
         found = _REFERENCE.fullmatch(node.text) if node.shape == "text" else None
@@ -135,7 +135,7 @@ def _check_references(draft: Draft, own: Mapping[str, Input], in_foreach: bool, 
             problems.note(node, path, f"this flow has no input for {node.text}", advice)
 
 
-def _written(draft: Draft) -> list[tuple[str, Tree]]:
+def _written(draft: MappingDraft) -> list[tuple[str, Tree]]:
     """The inputs that a node gives, each with the place of its value."""
     tree = draft.nodes.get("inputs")
     if tree is None or tree.shape != "mapping":
@@ -143,7 +143,7 @@ def _written(draft: Draft) -> list[tuple[str, Tree]]:
     return [(key.text, value) for key, value in zip(tree.nodes[::2], tree.nodes[1::2], strict=True)]
 
 
-def _check_inputs(draft: Draft, recipe: Recipe, own: Mapping[str, Input], problems: Problems) -> None:
+def _check_inputs(draft: MappingDraft, recipe: Recipe, own: Mapping[str, Input], problems: Problems) -> None:
     """Whether the inputs of the other flow are given, and of its types."""
     given, name = draft.get("inputs") or {}, draft.get("flow")
     for each, node in _written(draft):

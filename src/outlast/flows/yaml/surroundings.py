@@ -12,11 +12,11 @@ from pathlib import Path
 from posixpath import join, normpath
 
 from outlast.files.repository import is_below, top_of
-from outlast.flows.yaml.rules import Draft
+from outlast.flows.yaml.rules import MappingDraft
 from outlast.flows.yaml.values import Problems, shown
 
 
-def check_folders(flow: Draft, nodes: Sequence[Draft], file: Path | None, problems: Problems) -> None:
+def check_folders(flow: MappingDraft, nodes: Sequence[MappingDraft], file: Path | None, problems: Problems) -> None:
     """Note each `cwd` that leads out. `file` is the flow file, where it is known."""
     own = flow.get("cwd") or ""
     if own:
@@ -25,7 +25,7 @@ def check_folders(flow: Draft, nodes: Sequence[Draft], file: Path | None, proble
         _check(each, each.get("cwd"), join(own, each.get("cwd")), file, problems)
 
 
-def check_shells(drafts: Sequence[Draft], problems: Problems) -> None:
+def check_shells(drafts: Sequence[MappingDraft], problems: Problems) -> None:
     """Note each shell that this machine has not."""
     for each in drafts:
         name = each.get("shell")
@@ -33,7 +33,7 @@ def check_shells(drafts: Sequence[Draft], problems: Problems) -> None:
             each.note("shell", problems, f"there is no {name} here", "install it, or write the command for `sh`")
 
 
-def _check(draft: Draft, text: str, path: str, file: Path | None, problems: Problems) -> None:
+def _check(draft: MappingDraft, text: str, path: str, file: Path | None, problems: Problems) -> None:
     if why := leads_out(path, file):
         draft.note("cwd", problems, f"{shown(text)} leads out of {why}", "give a folder inside it")
 

@@ -17,11 +17,11 @@ from outlast.commands.flow import Performance
 from outlast.errors import Paused
 from outlast.flows.spec import FlowSpec, StepSpec
 from outlast.flows.yaml.model import Pause
-from outlast.ledger.journal import Entry, Header, decode_payload
-from outlast.runs.attempt import Asked, Attempt
+from outlast.ledger.journal import Header, JournalEntry, decode_payload
+from outlast.runs import call_plain as calls
+from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
-from outlast.runs.context import CURRENT, Frame
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.replay.model import OWN, Lacking
@@ -32,8 +32,8 @@ from outlast.values.codec import digest_inputs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from outlast.home.home import Runtime
-    from outlast.store.sqlite.open import SqliteStore
+    from outlast.runs.live import Executor
+    from outlast.store.contract import Store
 
 MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not recorded of them was never used
 _NOWHERE = Entries(None, None, 0)
@@ -42,16 +42,16 @@ _NOWHERE = Entries(None, None, 0)
 class Silent(Pen):
     """A pen without ink: what it is told goes nowhere."""
 
-    def note(self, made: Entry) -> None:
+    def note(self, made: JournalEntry) -> None:
         """Nothing rides with any commit."""
 
-    def tell(self, made: Entry) -> None:
+    def tell(self, made: JournalEntry) -> None:
         """Nothing waits until it is safe."""
 
-    def queue(self, *entries: Entry) -> Entries:
+    def queue(self, *entries: JournalEntry) -> Entries:
         return _NOWHERE
 
-    def queue_work(self, work: Callable[[Writing], Any], *entries: Entry) -> Entries:
+    def queue_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Entries:
         return _NOWHERE
 
     def write(self, entries: Entries) -> Any:
@@ -128,24 +128,24 @@ class Replaying(Execution):
 
     on_receipts_only = True
 
-    def __init__(self, runtime: Runtime, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
-        super().__init__(runtime, hold, ledger, trace_id, resumed=False)
-        self.pen = Silent(runtime.store, runtime.clock, hold, trace_id, runtime.project)
-        self.store = cast("SqliteStore", _Shut())
-        self.settings = replace(runtime.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
+    def __init__(self, executor: Executor, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
+        super().__init__(executor, hold, ledger, trace_id, resumed=False)
+        self.pen = Silent(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
+        self.store = cast("Store", _Shut())
+        self.settings = replace(executor.home.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
         self.is_over = is_over  # the run succeeded: every call of its body is on record
         self.lacking: dict[Call, Lacking] = {}
         self.was_cut = False  # the body was ended at a call: what comes after it was not reached
         self.effects: list[Past] = []  # in the order in which the body asked for them
         self.after_last: dict[str, Any] = {}  # the state when the last outcome was given
         self.uses: dict[str, str] = {}  # live objects that the body uses by itself, and how
-        self._unknown: dict[Call, Asked] = {}
+        self._unknown: dict[Call, StepCall] = {}
 
     # -- calls -----------------------------------------------------------------------------------
 
     def ask(
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
-    ) -> Asked:
+    ) -> StepCall:
         """The call, if its outcome is known; else one that only a person could let run, and here nobody does."""
         asked = super().ask(frame, spec, args, kwargs, call_id)
         if not isinstance(asked.next, Replay):
@@ -156,7 +156,7 @@ class Replaying(Execution):
 
     def ask_all(
         self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[Asked]:
+    ) -> list[StepCall]:
         """Of a map, calls that were never begun stay so when another one failed."""
         asked = super().ask_all(frame, spec, items, key)
         for one in asked:
@@ -164,7 +164,7 @@ class Replaying(Execution):
                 one.next = Fresh(1)
         return asked
 
-    def recorded(self, asked: Asked, past: Past) -> Any:
+    def recorded(self, asked: StepCall, past: Past) -> Any:
         if past.kind == "effect":
             self.effects.append(past)
         try:
@@ -172,7 +172,7 @@ class Replaying(Execution):
         finally:
             self.after_last = dict(self.state)
 
-    def attempt(self, asked: Asked, number: int, failures: int) -> Attempt:
+    def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         """There are no attempts here: the call has no receipt."""
         self.gate()
         self._lack(asked.call, asked.spec.kind)
@@ -312,10 +312,10 @@ class OnReceipts(Performance):
         assert frame is not None
         return self._walk(Lane(frame, self.setting))
 
-    def _tidy(self, asked: Asked) -> None:
+    def _tidy(self, asked: StepCall) -> None:
         """There is nothing to tidy up."""
 
-    def _close(self, path: str, number: int, last: Asked | None) -> None:
+    def _close(self, path: str, number: int, last: StepCall | None) -> None:
         """No marks are made."""
 
     def _end_declined(self, node: Pause) -> NoReturn:
@@ -327,8 +327,6 @@ class OnReceipts(Performance):
 @contextmanager
 def counted() -> Iterator[None]:
     """A run's body is at work in this process: a step in a thread without its context is refused, as it would be."""
-    from outlast.runs import call_plain as calls
-
     calls.enter_process()
     try:
         yield

@@ -34,7 +34,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class RunReplay:
     """A body, run on receipts only: nothing was executed and nothing written."""
 
     run_id: str

@@ -1,22 +1,36 @@
-"""`replay`: a run's body on its receipts, and every way in which it does not do what is recorded."""
+"""`replay`: a run's body on its receipts, and every way in which it does not do what is recorded.
+
+`open(…, task=T)` after its success: the block runs once more on its receipts, and nothing is done or written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from outlast.errors import FlowNotFound, OutlastError, Paused, RunTimedOut
+from outlast.clock import moment
+from outlast.commands.step import Setting
+from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.inputs import bind_inputs
+from outlast.home.find import run_row
+from outlast.home.home import refuse_loop
 from outlast.ledger.journal import Row, decode_header, decode_payload
-from outlast.runs import failure
+from outlast.runs import failure, recovery
+from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
+from outlast.runs.branches import Branches, run_body, watch_tasks
 from outlast.runs.call import Call, Ledger, Past, fold, labels
-from outlast.runs.context import CURRENT, Frame
+from outlast.runs.call_async import in_thread
+from outlast.runs.execution import Execution
+from outlast.runs.finished import RESULT_PRUNED, proven
+from outlast.runs.look import record_now
 from outlast.runs.plan import state_of
 from outlast.runs.replay.execution import OnReceipts, Replaying, counted
-from outlast.runs.replay.model import Divergence, Replay, differences, diverged_calls
-from outlast.runs.run import FINISHED
+from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
+from outlast.runs.run import FINISHED, Outcome
+from outlast.runs.start import flow_of_run
 from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, Reading, RunRow
 from outlast.values.codec import decode, encode, pack
@@ -25,14 +39,16 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     import asyncio
 
-    from outlast.home.home import Runtime
+    from outlast.home.caller import Caller
+    from outlast.runs.live import Executor
+
 
 P = TypeVar("P", bound=OnReceipts)
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
 
 
-class Recorded(NamedTuple):
+class RecordedRun(NamedTuple):
     """A run as it is recorded: what its body is run on, and what it must come to."""
 
     run_id: str
@@ -48,7 +64,7 @@ class Recorded(NamedTuple):
     state: dict[str, Any] | None = None  # None: as the journal has it
 
 
-class Ended(NamedTuple):
+class ReplayedEnd(NamedTuple):
     """How a body came to its end."""
 
     how: str  # returned, raised, waits, stuck
@@ -60,7 +76,7 @@ class Came(NamedTuple):
     """What a body came to on the receipts: what is compared with the record."""
 
     execution: Replaying
-    ended: Ended
+    ended: ReplayedEnd
 
 
 def _by_itself(row: RunRow) -> str:
@@ -72,28 +88,26 @@ def _by_itself(row: RunRow) -> str:
     return "it has no task that was named, so to run that script again starts a new run"
 
 
-def recorded_run(runtime: Runtime, run_id: str) -> Recorded:
+def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
     """A run of this home. Raises RunNotFound, FlowNotFound for a script's, IntegrityBroken for changed records."""
-    from outlast.runs import recovery
-
-    row = runtime.row(run_id)
+    row = run_row(caller.home, run_id)
     if row.flow.startswith("script:"):
         raise FlowNotFound(row.flow, f"its body is the script's: {_by_itself(row)}")
-    record = runtime.record(row)
+    record = record_now(caller, row)
 
-    def look(reading: Reading) -> recovery.Found:
+    def look(reading: Reading) -> recovery.FoundRun:
         lease = reading.lease_of(row.id)
         assert lease is not None
         return recovery.find(reading, row._replace(mark=0), lease)
 
-    found = runtime.store.read(look)
+    found = caller.home.store.read(look)
     if found.broken is not None:
         raise found.broken.as_error()
-    waits = runtime.store.read(lambda reading: reading.waits_of(row.key))
+    waits = caller.home.store.read(lambda reading: reading.waits_of(row.key))
     calls = [Call(*decode(wait.call)) for wait in waits if wait.status == "open"]
     asleep = any(call.step == RETRY for call in calls)  # it failed, and is tried again
     inputs: dict[str, Any] = decode(row.inputs)
-    return Recorded(
+    return RecordedRun(
         row.id,
         row.flow,
         "failed" if asleep else record.status,
@@ -114,79 +128,73 @@ def _last_failure(rows: Sequence[Row]) -> dict[str, Any]:
     return (decode_payload(ends[-1].payload or b"{}").facts or {}) if ends else {}
 
 
-def replay_run(runtime: Runtime, run_id: str) -> Replay:
+def replay_run(executor: Executor, run_id: str) -> RunReplay:
     """A run's body on its receipts only: nothing is executed and nothing is written. Raises SyncInLoop too."""
-    from outlast.home.home import refuse_loop
-
-    recorded = recorded_run(runtime, run_id)
-    spec = runtime.flow(runtime.row(run_id))
+    recorded = recorded_run(executor.caller, run_id)
+    spec = flow_of_run(executor, run_row(executor.home, run_id))
     if spec.is_async:
         refuse_loop(f"replaying the async flow {spec.name}")
-    return replay(runtime, recorded, spec)
+    return replay(executor, recorded, spec)
 
 
-async def replay_run_async(runtime: Runtime, run_id: str) -> Replay:
+async def replay_run_async(executor: Executor, run_id: str) -> RunReplay:
     """The same on the running event loop. A plain flow runs in a thread."""
-    from outlast.runs.call_async import in_thread
-
-    recorded = recorded_run(runtime, run_id)
-    spec = runtime.flow(runtime.row(run_id))
+    recorded = recorded_run(executor.caller, run_id)
+    spec = flow_of_run(executor, run_row(executor.home, run_id))
     if spec.is_async:
-        return compared(recorded, spec, await _come_to_async(runtime, recorded, spec))
-    found: Replay = await in_thread(lambda: replay(runtime, recorded, spec))
+        return compared(recorded, spec, await _come_to_async(executor, recorded, spec))
+    found: RunReplay = await in_thread(lambda: replay(executor, recorded, spec))
     return found
 
 
 # -- running -----------------------------------------------------------------------------------------
 
 
-def replay(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Replay:
+def replay(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> RunReplay:
     """Run a body on receipts only. Nothing is executed and nothing is written; an async body has a loop of its own."""
-    return compared(recorded, spec, come_to(runtime, recorded, spec))
+    return compared(recorded, spec, come_to(executor, recorded, spec))
 
 
-def come_to(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Came:
+def come_to(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """What a body comes to on the receipts."""
     import asyncio
 
     if spec.is_async:
-        return asyncio.run(_come_to_async(runtime, recorded, spec))
-    execution = _execution(runtime, recorded)
+        return asyncio.run(_come_to_async(executor, recorded, spec))
+    execution = _execution(executor, recorded)
     with counted():
         token = CURRENT.set(Frame(execution))
         try:
-            ended = _plain_end(_body(execution, runtime, recorded, spec))
+            ended = _plain_end(_body(execution, executor, recorded, spec))
         finally:
             CURRENT.reset(token)
             execution.over = True
     return Came(execution, ended)
 
 
-async def _come_to_async(runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Came:
+async def _come_to_async(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """A body that hangs is given up after some time."""
     import asyncio
 
-    from outlast.runs.branches import Branches, run_body, watch_tasks
-
     watch_tasks(asyncio.get_running_loop())
-    execution = _execution(runtime, recorded)
+    execution = _execution(executor, recorded)
     branches = execution.branches = Branches(execution.turns())
     with counted():
-        made: Coroutine[Any, Any, Any] = _body(execution, runtime, recorded, spec)()
+        made: Coroutine[Any, Any, Any] = _body(execution, executor, recorded, spec)()
         running = asyncio.ensure_future(run_body(execution, branches, made, Frame(execution)))
         ended = await _async_end(running, SECONDS)
         execution.over = True
     return Came(execution, ended)
 
 
-def _execution(runtime: Runtime, recorded: Recorded) -> Replaying:
+def _execution(executor: Executor, recorded: RecordedRun) -> Replaying:
     ledger = fold(recorded.rows)
     if recorded.status == "failed":
         _deliver_the_end(ledger, recorded.rows)
     last = recorded.rows[-1] if recorded.rows else None
     hold = Hold(0, recorded.run_id, 0, 0, last.seq if last else 0, last.hash if last else b"")
     is_over = recorded.status == "succeeded"
-    return Replaying(runtime, hold, ledger, recorded.trace_id, is_over=is_over)
+    return Replaying(executor, hold, ledger, recorded.trace_id, is_over=is_over)
 
 
 def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
@@ -197,35 +205,33 @@ def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
             past.decided = ""
 
 
-def _body(execution: Replaying, runtime: Runtime, recorded: Recorded, spec: FlowSpec) -> Callable[[], Any]:
+def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:
     if isinstance(spec, RecipeSpec):
-        return recipe_body(execution, runtime, recorded.inputs, spec, OnReceipts).perform
+        return recipe_body(execution, executor, recorded.inputs, spec, OnReceipts).perform
     inputs = spec.typed(recorded.inputs)
-    run = runtime._facade(execution, spec.is_async)
+    run = executor.live.facade(execution, spec.is_async)
     return lambda: spec.function(run, **inputs)
 
 
-def recipe_body(execution: Replaying, runtime: Runtime, inputs: dict[str, Any], spec: RecipeSpec, kind: type[P]) -> P:
+def recipe_body(execution: Replaying, executor: Executor, inputs: dict[str, Any], spec: RecipeSpec, kind: type[P]) -> P:
     """A flow file's, gone through on receipts. Its secrets are not asked for: no command is run."""
-    from outlast.commands.step import Setting
-
     assert spec.recipe is not None
-    setting = Setting(runtime, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
+    setting = Setting(executor, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
     return kind(execution, spec.recipe, setting, spec.source)
 
 
-def _plain_end(body: Callable[[], Any]) -> Ended:
+def _plain_end(body: Callable[[], Any]) -> ReplayedEnd:
     try:
-        return Ended("returned", body())
+        return ReplayedEnd("returned", body())
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except Paused:
-        return Ended("waits")
+        return ReplayedEnd("waits")
     except BaseException as error:  # SystemExit too: a body may end so
-        return Ended("raised", error=error)
+        return ReplayedEnd("raised", error=error)
 
 
-async def _async_end(running: asyncio.Future[Any], seconds: float) -> Ended:
+async def _async_end(running: asyncio.Future[Any], seconds: float) -> ReplayedEnd:
     import asyncio
 
     try:
@@ -235,19 +241,19 @@ async def _async_end(running: asyncio.Future[Any], seconds: float) -> Ended:
             running.cancel()
             await asyncio.wait({running})
     if not done:
-        return Ended("stuck")
+        return ReplayedEnd("stuck")
     try:
-        return Ended("returned", running.result())
+        return ReplayedEnd("returned", running.result())
     except Paused:
-        return Ended("waits")
+        return ReplayedEnd("waits")
     except (Exception, SystemExit) as error:
-        return Ended("raised", error=error)
+        return ReplayedEnd("raised", error=error)
 
 
 # -- comparing ---------------------------------------------------------------------------------------
 
 
-def compared(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
+def compared(recorded: RecordedRun, spec: FlowSpec, came: Came) -> RunReplay:
     """Compare what the body came to with what is recorded."""
     execution, ended = came.execution, came.ended
     names = labels(recorded.rows)
@@ -267,7 +273,7 @@ def compared(recorded: Recorded, spec: FlowSpec, came: Came) -> Replay:
     ]
     if as_recorded or reached:
         found += [*_state(recorded, execution), *_phase(recorded, execution)]
-    return Replay(
+    return RunReplay(
         recorded.run_id,
         recorded.flow,
         recorded.status,
@@ -284,7 +290,7 @@ def _uses(execution: Replaying) -> list[Divergence]:
     return [Divergence("resource_used", key, "used in steps only", how) for key, how in sorted(execution.uses.items())]
 
 
-def _left_before(recorded: Recorded) -> set[str]:
+def _left_before(recorded: RecordedRun) -> set[str]:
     """Receipts of which the run itself said at its end that they were not asked for."""
     last = recorded.rows[-1].payload if recorded.rows else None
     facts = decode_payload(last).facts if last and recorded.status == "succeeded" else None
@@ -296,7 +302,7 @@ def _unasked(past: Past, names: dict[Call, str]) -> Divergence:
     return Divergence("unasked", label, f"{past.kind} {past.last.status}".strip(), "not asked for")
 
 
-def _end(recorded: Recorded, spec: FlowSpec, came: Came) -> list[Divergence]:
+def _end(recorded: RecordedRun, spec: FlowSpec, came: Came) -> list[Divergence]:
     """Whether the body ended as the run did. A run that was cut off may go on in any way."""
     execution, ended = came.execution, came.ended
     if ended.how == "stuck":
@@ -331,7 +337,7 @@ class End(NamedTuple):
         return f"returned {_shown(self.what)}" if self.how == "returned" else self.how
 
 
-def end_of(spec: FlowSpec, ended: Ended) -> End:
+def end_of(spec: FlowSpec, ended: ReplayedEnd) -> End:
     """How a body ended. A result that cannot be kept fails a run too."""
     if ended.error is not None:
         return End.of_error(failure.record(ended.error))
@@ -343,7 +349,7 @@ def end_of(spec: FlowSpec, ended: Ended) -> End:
         return End.of_error(failure.record(error))
 
 
-def _waiting(recorded: Recorded, spec: FlowSpec, execution: Replaying, ended: Ended) -> list[Divergence]:
+def _waiting(recorded: RecordedRun, spec: FlowSpec, execution: Replaying, ended: ReplayedEnd) -> list[Divergence]:
     missed = [call for call in recorded.waits if call not in execution.lacking]
     if not missed and ended.how == "waits":
         return []
@@ -353,7 +359,7 @@ def _waiting(recorded: Recorded, spec: FlowSpec, execution: Replaying, ended: En
     return [Divergence("end_differs", spec.name, expected, found)]
 
 
-def _state(recorded: Recorded, execution: Replaying) -> list[Divergence]:
+def _state(recorded: RecordedRun, execution: Replaying) -> list[Divergence]:
     """Names of the state whose values differ. What only an earlier execution wrote is not expected again."""
     now = dict(execution.state)
     kept = state_of(recorded.rows) if recorded.state is None else recorded.state
@@ -368,7 +374,7 @@ def _state(recorded: Recorded, execution: Replaying) -> list[Divergence]:
     return found
 
 
-def _unwritten(recorded: Recorded, execution: Replaying, name: str, was: Any) -> bool:
+def _unwritten(recorded: RecordedRun, execution: Replaying, name: str, was: Any) -> bool:
     """Of a run that was cut off, the body's last words to the state never reached the disk."""
     cut_off = recorded.status in ("crashed", "running", "aborted")
     return cut_off and execution.after_last.get(name) == was
@@ -386,7 +392,7 @@ def _written_by_both(rows: Sequence[Row]) -> set[str]:
     return body & steps
 
 
-def _phase(recorded: Recorded, execution: Replaying) -> list[Divergence]:
+def _phase(recorded: RecordedRun, execution: Replaying) -> list[Divergence]:
     if recorded.status in ("crashed", "running", "aborted") or recorded.phase == execution.phase:
         return []
     return [Divergence("phase_differs", "phase", recorded.phase or "none", execution.phase or "none")]
@@ -397,3 +403,51 @@ def _shown(value: Any) -> str:
     if len(text) <= SHOWN_CHARACTERS:
         return text
     return f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+class OnRecord(Replaying):
+    """An execution of a finished run: a call without a receipt is refused, and so is everything that would wait."""
+
+    def __init__(self, executor: Executor, outcome: Outcome[Any], task: str) -> None:
+        removed = RESULT_PRUNED in outcome.notes
+        ledger = fold(()) if removed else proven(executor.home, outcome.run_id).ledger
+        super().__init__(executor, Hold(0, outcome.run_id, 0, 0, 0, b""), ledger, "", is_over=True)
+        self.store = executor.home.store
+        self._task, self._at = (
+            task,
+            "" if removed else f"{moment(run_row(executor.home, outcome.run_id).updated_at):%Y-%m-%d}",
+        )
+
+    def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
+        self._refuse(f"{asked.spec.kind} {asked.call.path}")
+
+    def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
+        """What is said once more is on record already, or is said to nobody."""
+        self.gate()
+
+    def open_wait(self, call: Call, *_: Any, **__: Any) -> None:
+        self._refuse(call.path)
+
+    def end_at(self, call: Call, kind: str) -> NoReturn:
+        self._refuse(call.path)
+
+    def resource(self, key: str) -> Any:
+        return Execution.resource(self, key)
+
+    def _refuse(self, call: str) -> NoReturn:
+        raise Finished.task(self._task, self.id, self._at or "some day", call)
+
+
+@contextmanager
+def body_on_record(executor: Executor, outcome: Outcome[Any], task: str, *, is_async: bool) -> Iterator[Any]:
+    """What the block is given. What it raises goes on to the caller."""
+    execution = OnRecord(executor, outcome, task)
+    if is_async:
+        execution.branches = Branches(execution.turns(), can_park=False)
+    with counted():
+        token = CURRENT.set(Frame(execution))
+        try:
+            yield executor.live.facade(execution, is_async)
+        finally:
+            CURRENT.reset(token)
+            execution.over = True

@@ -2,6 +2,8 @@
 
 A question is saved, with everything that led to it, before anyone can see it; then its branch ends here. The answer is
 written into the journal by whoever continues the run, and from then on the call gives it, on every replay.
+
+Saving a wait, inside the transaction that writes what led to it.
 """
 
 from __future__ import annotations
@@ -14,16 +16,59 @@ import msgspec
 
 from outlast.clock import micros
 from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
-from outlast.ledger.journal import Entry, Header, Payload, decode_payload, entry
+from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
+from outlast.runs.attempt import Frame
 from outlast.runs.call import Call, Past
-from outlast.runs.context import Frame
 from outlast.runs.execution import Execution
-from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of
-from outlast.runs.waits.schema import APPROVAL, refuse_schema, wrong_with
-from outlast.store.contract import Writing
+from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
+from outlast.runs.waits.notes import Notes
+from outlast.runs.waits.schema import APPROVAL, refuse_schema, schema_of, wrong_with
+from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
-from outlast.values.durations import duration
 from outlast.values.frozen import NamedTuple
+from outlast.values.text import duration
+
+
+def save(
+    tx: Writing, hold: Hold, notes: Notes, interrupt_id: str, wait: NewWait, signal: str | None
+) -> tuple[str, str, str] | None:
+    """Save a wait, if it is not there yet, and say so. A `signal` of that name which came before answers it at once."""
+    is_new = tx.add_interrupt(interrupt_id, hold.run_key, wait)
+    if not is_new and is_told(wait.type) and _close_changed(tx, hold, notes, wait):
+        is_new = tx.add_interrupt(interrupt_id, hold.run_key, wait)
+    if not is_new:
+        return None
+    row = _saved(tx, interrupt_id)
+    taken = _take_signal(tx, hold.run_id, interrupt_id, signal) if signal is not None else None
+    told = notes.answered(row, taken[1], taken[2]) if taken is not None else []
+    tx.append(hold, [*notes.opened(row), *told])
+    return taken
+
+
+def _saved(tx: Writing, interrupt_id: str) -> InterruptRow:
+    return next(row for row in tx.interrupts_by_prefix(interrupt_id) if row.id == interrupt_id)
+
+
+def _close_changed(tx: Writing, hold: Hold, notes: Notes, wait: NewWait) -> bool:
+    """Close a question that is still open and asks something else by now: nobody is to answer the old one."""
+    for old in tx.waits_of(hold.run_key):
+        if old.call == wait.call and old.status == "open" and (old.payload, old.form) != (wait.payload, wait.form):
+            tx.append(hold, notes.closed(old, "it is asked anew, with something else"))
+            tx.use_interrupt(old.id)
+            return True
+    return False
+
+
+def _take_signal(tx: Writing, run_id: str, interrupt_id: str, name: str) -> tuple[str, str, str] | None:
+    """Answer a wait by a signal that came before it: the wait's id, the signal's body and its sender."""
+    run = tx.run_by_id(run_id)
+    found = tx.signal_for(run, name) if run is not None else None
+    if found is None or tx.unproven_row("signals", found.key):  # one that was changed tells nothing; `verify` names it
+        return None
+    tx.take_signal(found.key, interrupt_id)
+    tx.answer_interrupt(interrupt_id, found.body, found.actor)
+    return interrupt_id, found.body, found.actor
+
 
 _LAST_DUE = micros(datetime(9999, 12, 31, tzinfo=UTC))  # still a date wherever it is shown
 Deadline = str | float | timedelta | datetime | None
@@ -44,7 +89,7 @@ class Question(NamedTuple):
         return digest_of(self.type, self.payload)
 
 
-class Told(NamedTuple):
+class GivenAnswer(NamedTuple):
     """What the flow is given, and who said it."""
 
     value: Any
@@ -101,8 +146,6 @@ def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
     if schema is None or isinstance(schema, dict):
         made, back = schema, None
     else:
-        from outlast.runs.waits.schema_of_type import schema_of
-
         made, back = schema_of(schema), schema
     if made is not None:
         pack_small(made, "schema")
@@ -157,7 +200,7 @@ async def ask_async(frame: Frame, asked: Question) -> Any:
     return None  # never: a parked branch goes on in the run's next execution
 
 
-def ask(frame: Frame, asked: Question) -> Told | None:
+def ask(frame: Frame, asked: Question) -> GivenAnswer | None:
     """What the call was answered; None, and the question is saved for all to see, while it was not."""
     execution = frame.execution
     if frame.attempt is not None:
@@ -185,7 +228,7 @@ def _call(execution: Execution, frame: Frame, asked: Question) -> Call:
     return execution.numbered(frame, name, f"?{asked.type}:{asked.digest}")
 
 
-def _told(execution: Execution, asked: Question, past: Past) -> Told:
+def _told(execution: Execution, asked: Question, past: Past) -> GivenAnswer:
     payload = decode_payload(past.payload) if past.payload else Payload()
     said = payload.facts if isinstance(payload.facts, dict) else {}
     match past.last.status:
@@ -203,7 +246,7 @@ def _told(execution: Execution, asked: Question, past: Past) -> Told:
                 wanted = f"what {getattr(asked.back, '__name__', asked.back)} takes; a resume asks again"
                 refusal = AnswerInvalid(str(said.get("interrupt", "")), str(error), wanted)
                 raise execution.endings.failed(refusal, past.call) from error
-            return Told(value, str(said.get("by", "")))
+            return GivenAnswer(value, str(said.get("by", "")))
 
 
 def _as_type(back: Any, raw: bytes) -> Any:
@@ -214,14 +257,14 @@ def _as_type(back: Any, raw: bytes) -> Any:
 def _write_again(execution: Execution, old: Past) -> None:
     """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
     header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
-    made = Entry(msgspec.json.encode(header), old.payload)
+    made = JournalEntry(msgspec.json.encode(header), old.payload)
     pen = execution.pen
     with pen.lock:
         queued = pen.queue(made)
     pen.write(queued)
 
 
-def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
+def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
     """Save the question. A signal that came before it was waited for answers it at once."""
     due = due_at(asked.deadline, execution.clock.now())
     signal_name = asked.payload["name"] if asked.type == "signal" else None
@@ -239,7 +282,7 @@ def _open(execution: Execution, call: Call, asked: Question) -> Told | None:
     with pen.lock:
         queued = pen.queue_work(work, made)
     pen.write(queued)
-    return Told(decode(body), actor)
+    return GivenAnswer(decode(body), actor)
 
 
 def due_at(deadline: Deadline, now: int) -> int | None:
@@ -271,7 +314,7 @@ def told_entry(
     *,
     why: str = "",
     began: int = 0,
-) -> Entry:
+) -> JournalEntry:
     """What the flow is given, as the journal keeps it: an answer, or that there will be none."""
     status = "succeeded" if answer is not None else "cancelled" if why else "timed_out"
     place = (call.step, call.scope, call.inputs, call.occurrence, 1)

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from outlast.ledger.journal import Entry, Header, Payload, entry
+from outlast.home.find import interrupt_row
+from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
 from outlast.runs.waits.schema import APPROVAL
+from outlast.secrets.find import counted
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.values.codec import decode
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
-    from outlast.secrets.rules import Rule
+    from outlast.home.home import Home
+    from outlast.secrets.rules import SecretRule
 
 KIND = "interrupt"
 CLOSED = ("answered", "expired", "cancelled")
@@ -30,10 +32,10 @@ LARGEST_ANSWER = 32 * 1024  # a larger one stands in the entry that gives it to 
 class Notes:
     """Entries about waits, made for one run."""
 
-    def __init__(self, epoch: int, at: int, trace_id: str, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, epoch: int, at: int, trace_id: str, rules: tuple[SecretRule, ...]) -> None:
         self._epoch, self._at, self._trace_id, self._rules = epoch, at, trace_id, rules
 
-    def opened(self, row: InterruptRow) -> list[Entry]:
+    def opened(self, row: InterruptRow) -> list[JournalEntry]:
         """What is asked, of whom, until when, and what an answer looks like."""
         wait = interrupt_of(row)
         body = _named(wait) | {
@@ -47,7 +49,7 @@ class Notes:
         }
         return self._made("opened", wait, body | ({"default": wait.default} if wait.has_default else {}))
 
-    def closed(self, row: InterruptRow, why: str = "") -> list[Entry]:
+    def closed(self, row: InterruptRow, why: str = "") -> list[JournalEntry]:
         """How it was closed: by an answer, its deadline, or without one. `why`: of one that is not asked any more."""
         wait = interrupt_of(row)
         if why or row.status == "open" or row.answered_by == "":
@@ -59,17 +61,15 @@ class Notes:
             return self._made("cancelled", wait, _named(wait) | {"by": row.answered_by, "why": row.reason})
         return self.answered(row, row.answer, row.answered_by)
 
-    def answered(self, row: InterruptRow, answer: str, by: str) -> list[Entry]:
+    def answered(self, row: InterruptRow, answer: str, by: str) -> list[JournalEntry]:
         """What was answered, and by whom."""
         wait, size = interrupt_of(row), len(answer.encode())
         given = {"answer": decode(answer)} if size <= LARGEST_ANSWER else {"answer_bytes": size}
         return self._made("answered", wait, _named(wait) | {"by": by} | given)
 
-    def _made(self, name: str, wait: Interrupt, body: dict[str, Any]) -> list[Entry]:
+    def _made(self, name: str, wait: Interrupt, body: dict[str, Any]) -> list[JournalEntry]:
         if wait.type in UNTOLD:
             return []
-        from outlast.secrets.find import counted
-
         clean, masked = counted(body, self._rules)
         header = Header(
             KIND,
@@ -88,19 +88,19 @@ def _named(wait: Interrupt) -> dict[str, Any]:
     return {"id": wait.id, "type": wait.type, "step": wait.step}
 
 
-def notes_of(runtime: Runtime, epoch: int, trace_id: str) -> Notes:
+def notes_of(home: Home, epoch: int, trace_id: str) -> Notes:
     """Notes about waits of a run, at this moment."""
-    return Notes(epoch, runtime.clock.now(), trace_id, runtime.secret_rules)
+    return Notes(epoch, home.clock.now(), trace_id, home.secrets.rules)
 
 
-def note_closed(runtime: Runtime, tx: Writing, interrupt_id: str) -> None:
+def note_closed(home: Home, tx: Writing, interrupt_id: str) -> None:
     """Note how a wait was closed by somebody who does not own its run. If somebody executes it, he will."""
-    row = runtime.interrupt_row(tx, interrupt_id)
+    row = interrupt_row(tx, interrupt_id)
     run, lease = tx.run_by_id(row.run_id), tx.lease_of(row.run_id)
     if run is not None and lease is not None and run.status != "running":
-        append_notes(tx, run, lease, notes_of(runtime, lease.epoch, run.trace_id).closed(row))
+        append_notes(tx, run, lease, notes_of(home, lease.epoch, run.trace_id).closed(row))
 
 
-def append_notes(tx: Writing, run: RunRow, lease: LeaseRow, made: Iterable[Entry]) -> None:
+def append_notes(tx: Writing, run: RunRow, lease: LeaseRow, made: Iterable[JournalEntry]) -> None:
     """Chain notes to the journal of a run that nobody executes."""
     tx.append(Hold(run.key, run.id, lease.key, lease.epoch, lease.head, lease.hash), list(made))

@@ -7,34 +7,53 @@ content twice is harmless. A crash leaves at most a file nobody refers to. `gc` 
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from outlast import failpoints
-from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed, StoreReadOnly
+from outlast.errors import HomeReadOnly, IntegrityBroken
+from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
 from outlast.values.digest import digest
 from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
 from outlast.values.private import make_folder, open_file
 
-PIECE_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from outlast.store.contract.blobs import Intake, Trash
 
-ReadOnly = StoreReadOnly | HomeReadOnly
 
-
-class Blobs:
+class FolderBlobs:
     """A folder of blobs: `ab/abcdef…`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._named: set[str] = set()  # folders whose own names this process has synced, whoever made them
 
+    @property
+    def place(self) -> str:
+        return str(self.folder)
+
     def path(self, name: str) -> Path:
         return self.folder / name[:2] / name
+
+    def size_of(self, name: str) -> int:
+        try:
+            return self.path(name).stat().st_size
+        except OSError:
+            return 0
+
+    def intake(self) -> Intake:
+        from outlast.store.blobs.intake import FolderIntake  # late: most commands take nothing in
+
+        return FolderIntake(self)
+
+    def trash(self) -> Trash:
+        from outlast.store.blobs.trash import FolderTrash
+
+        return FolderTrash(self)
 
     def put(self, content: bytes) -> str:
         """Store content durably and give its digest."""
@@ -48,13 +67,14 @@ class Blobs:
             raise translated(error, str(self.folder), HomeReadOnly) from error
         return name
 
-    def adopt(self, path: Path) -> str:
+    def adopt(self, path: Path, known: str = "") -> str:
         """Store a file's content durably, in constant memory, and give its digest. The file stays where it is.
 
-        Nobody writes to it any more: on the same disk it and the blob are one file, with two names.
+        Nobody writes to it any more: on the same disk it and the blob are one file, with two names. `known` is its
+        digest where the caller has read it to its end already.
         """
         with open_plain(path) as file:
-            name = file_digest(file, "sha256").hexdigest()
+            name = known or file_digest(file, "sha256").hexdigest()
             if not self._linked(path, name):
                 file.seek(0)
                 self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
@@ -73,7 +93,7 @@ class Blobs:
         except OSError:
             return False
         try:
-            self.place(beside, name)
+            self.move_in(beside, name)
         except OSError as error:
             beside.unlink(missing_ok=True)
             raise translated(error, str(self.folder), HomeReadOnly) from error
@@ -114,7 +134,7 @@ class Blobs:
         if failpoints.armed:
             failpoints.armed("blob.synced")
 
-    def place(self, temporary: Path, name: str) -> None:
+    def move_in(self, temporary: Path, name: str) -> None:
         """Give a file beside the blobs, whose content has that digest, its name; durable when this returns."""
         path = self.path(name)
         make_folder(path.parent)
@@ -218,30 +238,3 @@ def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
     if found.hexdigest() != name:
         raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
-
-
-def sync_file(path: Path) -> None:
-    """Make a file's content durable."""
-    _sync(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadOnly) -> Exception:
-    """Our error for one of the disk's."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(path)
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return read_only(path, error.strerror or str(error))
-    return StoreFailed(path, str(error))

@@ -10,58 +10,35 @@ import os
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
-from outlast.errors import HomeReadOnly, IntegrityBroken
-from outlast.store.blobs import chunks
-from outlast.store.blobs.chunks import CHUNK_BYTES, LISTED_FROM, Chunk
-from outlast.store.blobs.folder import Blobs, translated
-from outlast.values.frozen import NamedTuple
+from outlast.errors import HomeReadOnly
+from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM, RAW, ZLIB, Chunk, chunk_of, chunks_in, written
+from outlast.store.blobs.folder import FolderBlobs
+from outlast.store.contract.blobs import Known, Stored, TakenContent, nothing_known
+from outlast.store.disk import translated
 from outlast.values.private import make_folder, open_file
 
-RAW, ZLIB = "raw", "zlib"
 SMALLEST = 4096  # what is smaller takes a block of the disk anyway
 GIVE_UP_AFTER = 4 << 20  # of the content: if it has not become smaller by then, it will not
 _LEVEL = 4
 
 
-class Stored(NamedTuple):
-    """How content is stored: the blob that has it, how it is packed, and the blob that lists its chunks, if any."""
+class FolderIntake:
+    """Content as it arrives, in a file beside the blobs."""
 
-    blob: str
-    codec: str
-    chunks: str = ""
-
-
-class Taken(NamedTuple):
-    """Content that is durable in the folder: what it is, and under which name and how it is stored."""
-
-    digest: str
-    size: int
-    blob: str
-    codec: str
-    chunks: str = ""
-
-
-Known = Callable[[str], Stored | None]  # how content of this digest is stored already
-
-
-def nothing_known(digest: str) -> Stored | None:
-    return None
-
-
-class Intake:
-    """Content as it arrives, in a file beside the blobs. Closed without being settled, it leaves nothing behind."""
-
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: FolderBlobs) -> None:
         self._blobs, self._found, self.size = blobs, sha256(), 0
-        self._path = _beside(blobs)
-        self._file = open(self._path, "wb", opener=open_file)  # noqa: SIM115  # closed by `close`
+        try:
+            self._path = _beside(blobs)
+            self._file = open(self._path, "wb", opener=open_file)  # noqa: SIM115  # closed by `close`
+        except OSError as error:
+            raise translated(error, str(blobs.folder), HomeReadOnly) from error
 
     def write(self, piece: bytes) -> None:
         """Take the next piece. Raises DiskFull, StoreFailed."""
@@ -76,7 +53,7 @@ class Intake:
     def digest(self) -> str:
         return self._found.hexdigest()
 
-    def settle(self, known: Known = nothing_known, *, pack: bool = False) -> Taken:
+    def settle(self, known: Known = nothing_known, *, pack: bool = False) -> TakenContent:
         """Make what has arrived durable. What is there already is relied on, not written again.
 
         With `pack` it is packed where that saves a quarter or more. Raises DiskFull, StoreReadOnly, StoreFailed.
@@ -87,7 +64,7 @@ class Intake:
             stored = self._there(known(digest)) or self._placed(pack)
         except OSError as error:
             raise translated(error, str(self._blobs.folder), HomeReadOnly) from error
-        return Taken(digest, self.size, *stored)
+        return TakenContent(digest, self.size, *stored)
 
     def _there(self, known: Stored | None) -> Stored | None:
         """How it is stored, if all of that is whole."""
@@ -102,7 +79,7 @@ class Intake:
         if self.size < LISTED_FROM:
             return ""
         with open(self._path, "rb") as file:
-            return self._blobs.put(chunks.written(chunks.chunks_in(file)))
+            return self._blobs.put(written(chunks_in(file)))
 
     def _placed(self, pack: bool) -> Stored:
         if pack and self.size >= SMALLEST:
@@ -110,20 +87,20 @@ class Intake:
                 if stored := self._packed(packed):
                     return stored
         if self.size < LISTED_FROM:
-            self._blobs.place(self._path, self.digest)
+            self._blobs.move_in(self._path, self.digest)
             return Stored(self.digest, RAW)
         with ThreadPoolExecutor(1) as beside, open(self._path, "rb") as file:
-            found = beside.submit(chunks.chunks_in, file)  # while the disk is busy
-            self._blobs.place(self._path, self.digest)
-            return Stored(self.digest, RAW, self._blobs.put(chunks.written(found.result())))
+            found = beside.submit(chunks_in, file)  # while the disk is busy
+            self._blobs.move_in(self._path, self.digest)
+            return Stored(self.digest, RAW, self._blobs.put(written(found.result())))
 
     def _packed(self, packed: Path) -> Stored | None:
         squeezed = _squeezed(self._path, packed, self.size)
         if squeezed is None:
             return None
         blob, parts = squeezed
-        listed = self._blobs.put(chunks.written(parts)) if self.size >= LISTED_FROM else ""
-        self._blobs.place(packed, blob)
+        listed = self._blobs.put(written(parts)) if self.size >= LISTED_FROM else ""
+        self._blobs.move_in(packed, blob)
         return Stored(blob, ZLIB, listed)
 
     def close(self) -> None:
@@ -138,19 +115,7 @@ class Intake:
         self.close()
 
 
-def take_in(blobs: Blobs, pieces: Iterable[bytes], known: Known, *, pack: bool) -> Taken:
-    """Store content durably, in constant memory, as `Intake` does. What the pieces themselves raise passes through."""
-    try:
-        intake = Intake(blobs)
-    except OSError as error:
-        raise translated(error, str(blobs.folder), HomeReadOnly) from error
-    with intake:
-        for piece in pieces:
-            intake.write(piece)
-        return intake.settle(known, pack=pack)
-
-
-def _beside(blobs: Blobs) -> Path:
+def _beside(blobs: FolderBlobs) -> Path:
     """The path of a file beside the blobs that is no blob yet."""
     name = secrets.token_hex(32)
     path = blobs.folder / name[:2] / f".{name}.{os.getpid()}.{threading.get_ident()}"
@@ -159,7 +124,7 @@ def _beside(blobs: Blobs) -> Path:
 
 
 @contextmanager
-def _temporary(blobs: Blobs) -> Iterator[Path]:
+def _temporary(blobs: FolderBlobs) -> Iterator[Path]:
     """A file beside the blobs that goes away, unless it was given a name."""
     path = _beside(blobs)
     try:
@@ -182,93 +147,5 @@ def _squeezed(raw: Path, packed: Path, size: int) -> tuple[str, list[Chunk]] | N
             file.write(out)
             found.update(out)
             if size >= LISTED_FROM:
-                parts.append(chunks.chunk_of(out))
+                parts.append(chunk_of(out))
     return (found.hexdigest(), parts) if made * 4 <= size * 3 else None
-
-
-# -- out ---------------------------------------------------------------------------------------------
-
-
-def content(blobs: Blobs, taken: Taken, record: str) -> Iterator[bytes]:
-    """The content as it was given, piece by piece. IntegrityBroken comes after the last piece, or before it."""
-    if taken.codec == RAW and taken.blob == taken.digest:  # the blob's own check is the content's
-        with _blamed(record):
-            yield from blobs.pieces(taken.blob)
-        return
-    found = sha256()
-    with _blamed(record):
-        stored = blobs.pieces(taken.blob)
-        for piece in _unpacked(stored) if taken.codec == ZLIB else stored:
-            found.update(piece)
-            yield piece
-    if found.hexdigest() != taken.digest:
-        raise IntegrityBroken(record, "its content was changed")
-
-
-def content_between(blobs: Blobs, taken: Taken, record: str, start: int, end: int) -> Iterator[bytes]:
-    """The content from one byte up to another, every byte proven before it is given. Raises IntegrityBroken.
-
-    Of content with a list of chunks only those are read that have a part of it; other content is read as a whole.
-    """
-    if start >= end:
-        return
-    if not taken.chunks:
-        yield b"".join(content(blobs, taken, record))[start:end]
-        return
-    first = start // CHUNK_BYTES
-    at = first * CHUNK_BYTES
-    for piece in _chunks(blobs, taken, record, first, (end - 1) // CHUNK_BYTES):
-        yield piece[max(start - at, 0) : end - at]
-        at += len(piece)
-
-
-def check_content(blobs: Blobs, taken: Taken, record: str) -> None:
-    """Read all of it: the content is what was saved, and so is every chunk by the list. Raises IntegrityBroken."""
-    found, size = sha256(), 0
-    pieces = _chunks(blobs, taken, record, 0, -1) if taken.chunks else content(blobs, taken, record)
-    for piece in pieces:
-        found.update(piece)
-        size += len(piece)
-    if (found.hexdigest(), size) != (taken.digest, taken.size):
-        raise IntegrityBroken(record, "its content was changed")
-
-
-def _chunks(blobs: Blobs, taken: Taken, record: str, first: int, last: int) -> Iterator[bytes]:
-    with _blamed(record):
-        parts = chunks.listed(blobs, taken.chunks)
-        whole, last = last < 0, len(parts) - 1 if last < 0 else last
-        if last >= len(parts):
-            raise IntegrityBroken("list of chunks", "it is too short")
-        with blobs.opened(taken.blob) as file:
-            yield from chunks.read(file, parts, first, last, packed=taken.codec == ZLIB)
-            if whole and file.read(1):
-                raise IntegrityBroken(f"blob {taken.blob[:12]}", "its content was changed")
-
-
-@contextmanager
-def _blamed(record: str) -> Iterator[None]:
-    """Whatever is wrong with a blob is told of the record that needs it."""
-    try:
-        yield
-    except zlib.error as error:
-        raise IntegrityBroken(record, f"its content was changed ({error})") from error
-    except IntegrityBroken as error:
-        raise IntegrityBroken(record, f"its content: {error.why} ({error.record})") from error
-
-
-def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What packed chunks hold, one behind the other."""
-    loosen = zlib.decompressobj()
-    for piece in pieces:
-        left = piece
-        while left or not loosen.eof:
-            if loosen.eof:
-                loosen = zlib.decompressobj()
-            out = loosen.decompress(left, CHUNK_BYTES)
-            left = loosen.unused_data if loosen.eof else loosen.unconsumed_tail
-            if out:
-                yield out
-            elif not left and not loosen.eof:
-                break  # it needs the next piece
-    if not loosen.eof:
-        raise zlib.error("it ends too early")

@@ -18,32 +18,25 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from outlast import failpoints
 from outlast.errors import HomeReadOnly
-from outlast.store.blobs.folder import Blobs, translated
-from outlast.values.frozen import NamedTuple
+from outlast.store.blobs.folder import FolderBlobs
+from outlast.store.contract.blobs import BlobFile, IsNeeded
+from outlast.store.disk import translated
 from outlast.values.private import make_folder
 
 GRACE_SECONDS = 3600.0
 _NAME = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.(\d+)\.\d+")
 
-IsNeeded = Callable[[str], bool]
 
-
-class BlobFile(NamedTuple):
-    name: str
-    size_bytes: int
-    old: bool  # nobody has touched it for a grace period
-
-
-class Trash:
+class FolderTrash:
     """Moves blobs of one folder out of the way, and back."""
 
-    def __init__(self, blobs: Blobs, grace_seconds: float = GRACE_SECONDS) -> None:
+    def __init__(self, blobs: FolderBlobs, grace_seconds: float = GRACE_SECONDS) -> None:
         self.blobs, self.grace_seconds = blobs, grace_seconds
         self.folder = blobs.folder / "trash"
 

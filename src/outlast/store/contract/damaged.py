@@ -9,6 +9,8 @@ from outlast.errors import IntegrityBroken
 
 T = TypeVar("T")
 
+LAST = 253_402_300_799_999_999  # the end of the year 9999, in microseconds: no time is later
+
 
 class Damaged:
     """Mixed into a row whose columns cannot all be read. Those that cannot be, stand empty."""

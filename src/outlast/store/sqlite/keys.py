@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import threading
-from hashlib import sha256
 from pathlib import Path
 
 import apsw
-import msgspec
 
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
-from outlast.store.sqlite.legible import LAST
-from outlast.store.sqlite.mounts import refuse_network
-from outlast.store.sqlite.presence import remember
+from outlast.store.contract.keys import KeyRow
+from outlast.store.disk import refuse_network
+from outlast.store.sqlite.file import copy_database, remember
 from outlast.store.statements import key_statements
-from outlast.values.frozen import NamedTuple
 from outlast.values.plain import kind_of
 from outlast.values.private import make_file, make_home
 
 FILE = "keys.db"
 BUSY_MS = 10_000
-
-
-class KeyRow(NamedTuple):
-    """A key as it is stored. Times are microseconds; 0: never."""
-
-    id: str
-    print: str
-    tenant: str
-    actor: str
-    roles: str
-    created_at: int
-    expires_at: int
-    last_used_at: int
-    revoked_at: int
-    proof: bytes = b""  # set when it is stored
-
-    def proven(self) -> KeyRow:
-        """The same with the proof of what it says."""
-        return self._replace(proof=self._proof())
-
-    def is_sound(self) -> bool:
-        """Whether it says what was stored. When it was used last only has to be a time."""
-        return self.proof == self._proof() and 0 <= self.last_used_at <= LAST
-
-    def _proof(self) -> bytes:
-        said = (*self[:7], self.revoked_at)  # when it was used last moves by itself
-        return sha256(msgspec.msgpack.encode(("keys", *said))).digest()[:16]
 
 
 class KeyFile:
@@ -83,8 +53,6 @@ class KeyFile:
 
     def copy_to(self, place: Path) -> bool:
         """Write the keys as they are now into a new file; whether there are any to write."""
-        from outlast.store.sqlite.copying import copy_database
-
         if not self.path.exists():
             self._refuse_lost()
             return False

@@ -22,8 +22,8 @@ from urllib.parse import quote
 import apsw
 
 from outlast.errors import HomeReadOnly, StoreBusy, StoreForeign, StoreNewer, StoreReadOnly
-from outlast.store.sqlite.migrate import refuse_foreign
-from outlast.store.statements import migrations
+from outlast.store.sqlite.file import refuse_foreign
+from outlast.store.statements import newest_version
 from outlast.values.plain import open_plain
 
 _COPIES = 5  # tries to copy a file and a log that belong together
@@ -32,7 +32,7 @@ _OPEN = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 State = tuple[tuple[int, int, int] | None, ...]
 
 
-class Looking:
+class ReadConnections:
     """One file, connections to it that only read, and whether it is still what they see."""
 
     def __init__(self, path: Path, why: str, vfs: str | None = None) -> None:
@@ -76,7 +76,7 @@ class Looking:
 
     def _refuse_other_schemas(self, connection: apsw.Connection) -> None:
         refuse_foreign(connection, str(self.path))
-        found, known = int(connection.pragma("user_version")), migrations("sqlite")[-1][0]
+        found, known = int(connection.pragma("user_version")), newest_version("sqlite")
         if found > known:
             raise StoreNewer(str(self.path), found, known)
         if found < known:

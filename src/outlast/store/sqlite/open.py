@@ -28,13 +28,21 @@ from outlast.errors import (
     StoreReadOnly,
 )
 from outlast.ids import chance
-from outlast.ledger.journal import Entry
-from outlast.store.contract import Hold, Reading, Room, Writing
-from outlast.store.sqlite.migrate import migrate, refuse_foreign
-from outlast.store.sqlite.mounts import FilesystemOf, filesystem_of, refuse_network
-from outlast.store.sqlite.presence import NO_TABLES, inspect, refuse_lost, remember, why_unwritable
-from outlast.store.sqlite.schema import differences
-from outlast.store.sqlite.transaction import Reader, Transaction
+from outlast.ledger.journal import JournalEntry
+from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
+from outlast.store.disk import FilesystemOf, filesystem_of, refuse_network
+from outlast.store.sqlite.file import (
+    NO_TABLES,
+    copy_database,
+    differences,
+    inspect,
+    migrate,
+    refuse_foreign,
+    refuse_lost,
+    remember,
+    why_unwritable,
+)
+from outlast.store.sqlite.transaction import StoreReader, Transaction
 from outlast.store.sqlite.writer import Item, Writer
 from outlast.store.statements import statements
 from outlast.values.private import make_file
@@ -42,7 +50,7 @@ from outlast.values.private import make_file
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from outlast.store.sqlite.looking import Looking, Refusing
+    from outlast.store.sqlite.looking import ReadConnections, Refusing
 
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
@@ -103,19 +111,19 @@ class SqliteStore:
                 raise self.translate(error) from error
             raise
 
-    _looking: Looking | None
+    _looking: ReadConnections | None
     _writer: Writer | Refusing
 
     def _open_file(self, path: Path) -> None:
         """The connections: one that writes and one that reads; or where nothing can be written, one that reads."""
         if why := why_unwritable(path):
-            from outlast.store.sqlite.looking import Looking, Refusing  # late: hardly any home is read-only
+            from outlast.store.sqlite.looking import ReadConnections, Refusing  # late: hardly any home is read-only
 
-            self._looking = Looking(path, why, self._vfs)
-            self._writer, self._reader = Refusing(self.path, why), Reader(self._looking.connect(), self._sql)
+            self._looking = ReadConnections(path, why, self._vfs)
+            self._writer, self._reader = Refusing(self.path, why), StoreReader(self._looking.connect(), self._sql)
         else:
             self._writer = Writer(self._connect_writer, self.translate)
-            self._reader = Reader(self._connect(), self._sql)
+            self._reader = StoreReader(self._connect(), self._sql)
             if self._marker is not None:
                 remember(self._marker)
         opened = os.stat(self.path)
@@ -128,7 +136,7 @@ class SqliteStore:
 
     # -- the contract ----------------------------------------------------------------------------
 
-    def put(self, hold: Hold, entries: Sequence[Entry]) -> Item:
+    def put(self, hold: Hold, entries: Sequence[JournalEntry]) -> Item:
         if self._forks != _forks:
             self._refuse_forked()
         return self._writer.put(Item(hold, entries))
@@ -175,12 +183,12 @@ class SqliteStore:
             if not reader.connection.getautocommit():  # a Ctrl-C may come before or after it has begun
                 reader.execute("COMMIT")
 
-    def _read_still(self, look: Callable[[Reading], T], looking: Looking) -> T:
+    def _read_still(self, look: Callable[[Reading], T], looking: ReadConnections) -> T:
         """Read what nobody locks for us: again, if the file turns out to have changed meanwhile."""
         for _ in range(LOOKS):
             if looking.changed():
                 self._reader.connection.close()
-                tell, self._reader = self._reader.tell, Reader(looking.connect(), self._sql)
+                tell, self._reader = self._reader.tell, StoreReader(looking.connect(), self._sql)
                 self._reader.tell = tell
             try:
                 found = self._read(look)
@@ -229,17 +237,15 @@ class SqliteStore:
                 return [str(self.translate(error) if isinstance(error, apsw.Error) else error)]
         return odd + ([] if found == ["ok"] else [str(line) for line in found])
 
-    def room(self) -> Room:
+    def room(self) -> DatabaseRoom:
         self._refuse_forked()
         with self._lock:
             pragma = self._reader.connection.pragma
             pages, free, size = pragma("page_count"), pragma("freelist_count"), pragma("page_size")
-        return Room(pages * size, free * size)
+        return DatabaseRoom(pages * size, free * size)
 
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
-        from outlast.store.sqlite.copying import copy_database
-
         self._refuse_forked()
         try:
             if self._looking is not None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outlast.store.contract import MemoRow, MessageRow, NewSession, SessionRow
-from outlast.store.sqlite.rows import Rows
-
-_LATEST = 1 << 62
+from outlast.store.sqlite.rows import NEWEST, Rows
 
 
 class SessionReader(Rows):
@@ -18,7 +16,7 @@ class SessionReader(Rows):
 
     def newest_sessions(self, scope: str, limit: int, before: SessionRow | None = None) -> list[SessionRow]:
         """Those that were written to last, first; after `before`, if that is given."""
-        place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
+        place = (before.updated_at, before.key) if before else (NEWEST, NEWEST)
         return self._rows(SessionRow, "newest_sessions", scope, *place, limit)
 
     def sessions_after(self, key: int, limit: int) -> list[SessionRow]:

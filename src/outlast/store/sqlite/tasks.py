@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from outlast.store.contract import NewTask, RunRow, TaskEventRow, TaskRow
-from outlast.store.sqlite.rows import Rows
-
-_LATEST = 1 << 62
+from outlast.store.sqlite.rows import NEWEST, Rows
 
 
 class TaskReader(Rows):
@@ -16,7 +14,7 @@ class TaskReader(Rows):
 
     def newest_tasks(self, scope: str, state: str | None, limit: int, before: TaskRow | None = None) -> list[TaskRow]:
         """Those that were moved or written to last, first; after `before`, if that is given."""
-        place = (before.updated_at, before.key) if before else (_LATEST, _LATEST)
+        place = (before.updated_at, before.key) if before else (NEWEST, NEWEST)
         if state is None:
             return self._rows(TaskRow, "newest_tasks", scope, *place, limit)
         return self._rows(TaskRow, "newest_tasks_of_state", scope, state, *place, limit)

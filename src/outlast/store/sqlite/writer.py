@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from outlast import failpoints
-from outlast.ledger.journal import Entry
+from outlast.ledger.journal import JournalEntry
 from outlast.store.contract import Hold, Writing
 from outlast.store.sqlite.transaction import Transaction
-from outlast.values.threads import begin
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,7 +50,7 @@ class Item:
     __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "unsynced", "work")
 
     def __init__(
-        self, hold: Hold | None, entries: Sequence[Entry], work: Callable[[Writing], Any] | None = None
+        self, hold: Hold | None, entries: Sequence[JournalEntry], work: Callable[[Writing], Any] | None = None
     ) -> None:
         self.hold = hold
         self.entries = entries
@@ -364,7 +364,7 @@ class Writer:
 
 def _apply(batch: list[Item], tx: Transaction) -> None:
     """In the order of the queue; entries that stand next to each other go in together."""
-    appends: list[tuple[Hold, Sequence[Entry]]] = []
+    appends: list[tuple[Hold, Sequence[JournalEntry]]] = []
     for item in batch:
         if item.hold is not None:
             appends.append((item.hold, item.entries))

@@ -1,7 +1,7 @@
 """Recall: what of a scope matters for a goal, within a number of tokens.
 
-What the index finds (search.py) is read from the ledger itself. The order comes from the words (rank.py) and from
-what else is known (fuse.py); what fits is decided by pack.py. The same ledger and the same question give
+What the index finds (search.py) is read from the ledger itself. The order comes from the words and from what
+else is known (rank.py); what fits is decided by pack.py. The same ledger and the same question give
 the same pack: no clock and no chance has a say, and no other scope.
 """
 
@@ -14,26 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
 from outlast.errors import HandoffNotFound, ValueRefused
+from outlast.handoffs import find as handoffs
+from outlast.handoffs.verdict import label_of
 from outlast.home.place import check_name
-from outlast.store.contract import Reading
-from outlast.store.contract.pages import below
-from outlast.store.contract.records import RecordRow
-from outlast.store.sqlite.recall_index import Found
-from outlast.workspace import links
-from outlast.workspace import why_tree as evidence
+from outlast.store.contract import Reading, below, every_row
+from outlast.store.contract.workspace import RecordRow
+from outlast.values.tokenizer import TokensOf
+from outlast.workspace import link
+from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
-from outlast.workspace.recall.documents import KINDS, Doc, Row, document_of, row_of
-from outlast.workspace.recall.excerpt import Span
-from outlast.workspace.recall.fuse import Ranked as Placed
-from outlast.workspace.recall.fuse import Signals, ranked
+from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.pack import ContextPack, Ranked, fill
-from outlast.workspace.recall.query import Query, query_of
-from outlast.workspace.recall.search import search
+from outlast.workspace.recall.passages import Span
+from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
+from outlast.workspace.recall.rank import ScoredDocument as Placed
+from outlast.workspace.recall.search import KINDS, Doc, Row, document_of, ref_of, row_of, search
+from outlast.workspace.recall.words import Query, query_of
 from outlast.workspace.record import PREFIX, Record
 from outlast.workspace.records import record_of
 
 if TYPE_CHECKING:
-    from outlast.home.home import Runtime
+    from outlast.home.home import Home
 
 FOUND, FEWEST = 120, 40  # documents that are read and ranked, at most and at least
 ENTRY = 24  # tokens of a short entry: no more are looked for than could fit
@@ -46,10 +47,9 @@ MUST = "must"  # the kind of an entry that the task's handoff asks for
 
 Named = tuple[str, int]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-TokensOf = Callable[[str], int]
 
 
-class Wanted(NamedTuple):
+class RecallQuery(NamedTuple):
     """What is to be recalled, checked."""
 
     goal: str
@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
     limit: int | None = None
 
 
-def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> Wanted:
+def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> RecallQuery:
     """Raises ValueRefused for what cannot be asked so."""
     if not isinstance(goal, str):
         raise ValueRefused("goal", f"{type(goal).__qualname__} is no text", "say in words what is to be done")
@@ -72,18 +72,20 @@ def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, lim
     for place, kind in enumerate(chosen or ()):
         if kind not in KINDS:
             raise ValueRefused(f"kinds[{place}]", f"{kind!r:.100} is none", f"use some of {', '.join(KINDS)}")
-    return Wanted(goal, scope, budget, chosen, check_name("task", task) if task is not None else None, limit)
+    return RecallQuery(goal, scope, budget, chosen, check_name("task", task) if task is not None else None, limit)
 
 
 def recall(
-    runtime: Runtime, asked: Wanted, tokens_of: TokensOf | None = None, embed: Embed | None = None
+    home: Home, asked: RecallQuery, tokens_of: TokensOf | None = None, embed: Embed | None = None
 ) -> ContextPack:
     """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
-    query, hard = query_of(asked.goal), _hard(runtime, asked)
+    query, hard = query_of(asked.goal), _hard(home, asked)
     # what is there anyway must crowd nothing out; the index looks at a third as many passages, each with its neighbours
     limit = min(max(asked.budget // ENTRY, FEWEST), FOUND) + 3 * len(hard)
-    found = search(runtime, asked.scope, query, asked.kinds, limit)
-    docs, signals = _known(runtime, asked, found)
+    found = search(home, asked.scope, query, asked.kinds, limit)
+    if not found.matches:
+        found = found._replace(matches=_of_named_kinds(home, asked, query))
+    seen, docs, signals = _known(home, asked, found, anything=embed is not None)
     own = {one.ref for one in hard}
     rest = {name: doc for name, doc in docs.items() if doc.ref not in own}
     order = ranked(found.matches, signals, _nearest(asked.goal, rest, embed) if embed else None)
@@ -94,7 +96,20 @@ def recall(
     ]
     musts = sum(one.kind == MUST for one in hard)  # the index does not know them
     considered = max(found.documents + musts, len(hard) + len(chosen))
-    return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit)
+    known = {*own, *(one.ref for one in chosen)}
+    others = [ref for ref in seen.newest if ref not in known]
+    return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit, others)
+
+
+def _of_named_kinds(home: Home, asked: RecallQuery, query: Query) -> list[Match]:
+    """Where no word matches: what is of a kind that the goal names, the newest first."""
+    kinds = tuple(kind for kind in query.kinds if asked.kinds is None or kind in asked.kinds)
+    rows = home.store.read(lambda look: _newest(look, asked._replace(kinds=kinds))) if kinds else {}
+    return [
+        Match(*name, 0, 0, 0, kind, 1.0, (f"of the kind {kind}",))
+        for name, row in rows.items()
+        for kind in (row.kind if isinstance(row, RecordRow) else name[0],)
+    ]
 
 
 # -- what is known beyond the words ------------------------------------------------------------------
@@ -104,33 +119,39 @@ class _Seen(NamedTuple):
     """What the ledger says at one moment of what may be recalled."""
 
     rows: dict[Named, Row]
+    newest: list[str]  # refs of the newest ones
     recent: dict[Named, int]  # how many are newer
     near: dict[str, tuple[str, int]]  # by ref: the decision that it is linked to, and how far
 
 
-def _known(runtime: Runtime, asked: Wanted, found: Found) -> tuple[dict[Named, Doc], dict[Named, Signals]]:
+def _known(
+    home: Home, asked: RecallQuery, found: SearchResult, *, anything: bool
+) -> tuple[_Seen, dict[Named, Doc], dict[Named, DocumentSignals]]:
     """Every document that may be recalled, and what is known of it."""
-    seen = runtime.store.read(lambda look: _seen(look, asked, found))
-    docs = {name: document_of(runtime, row) for name, row in seen.rows.items()}
-    states = runtime.store.read(lambda look: standings(look, [doc.ref for doc in docs.values()]))
+    seen = home.store.read(lambda look: _seen(look, asked, found, anything))
+    spans = {(match.family, match.key): Span(match.start, match.end) for match in found.matches}
+    docs = {name: document_of(home, row, spans.get(name)) for name, row in seen.rows.items()}
+    states = home.store.read(lambda look: standings(look, [doc.ref for doc in docs.values()]))
     signals = {name: _signals(doc, states, seen, name) for name, doc in docs.items()}
-    return docs, signals
+    return seen, docs, signals
 
 
-def _seen(look: Reading, asked: Wanted, found: Found) -> _Seen:
+def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool) -> _Seen:
+    """What matches, and what decisions rest on beside it; nothing where nothing does, unless vectors are to choose."""
     newest = _newest(look, asked)
-    near = _linked(look, asked.scope)
-    names = [(match.family, match.key) for match in found.matches] or newest
+    near = _linked(look, asked.scope) if found.matches else {}
+    names = [(match.family, match.key) for match in found.matches] or (list(newest) if anything else [])
     rows = {name: row for name in names if (row := row_of(look, *name)) is not None}
     for ref, (_, distance) in near.items():
         rows |= dict(_record(look, ref, asked)) if distance == 1 else {}
-    return _Seen(rows, {name: place for place, name in enumerate(newest)}, near)
+    refs = [ref_of(row) for row in newest.values()]
+    return _Seen(rows, refs, {name: place for place, name in enumerate(newest)}, near)
 
 
-def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> Signals:
+def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> DocumentSignals:
     linked, distance = seen.near.get(doc.ref, ("", 0))
     standing = states.get(doc.ref, "stands")
-    return Signals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
+    return DocumentSignals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
 
 
 def standings(look: Reading, refs: Sequence[str]) -> dict[str, str]:
@@ -138,22 +159,24 @@ def standings(look: Reading, refs: Sequence[str]) -> dict[str, str]:
     return {ref: found.state for ref, found in evidence.standings(look, look.linked_among(refs)).items()}
 
 
-def _newest(look: Reading, asked: Wanted) -> list[Named]:
-    """The newest records of the kinds asked for, and after them the newest artifacts."""
-    found: list[Named] = [("record", row.key) for row in _newest_records(look, asked)]
+def _newest(look: Reading, asked: RecallQuery) -> dict[Named, Row]:
+    """The newest records of the kinds asked for, and after them the newest artifacts and checkpoints."""
+    found: dict[Named, Row] = {("record", row.key): row for row in _newest_records(look, asked)}
     if asked.kinds is None or "artifact" in asked.kinds:
-        found += [("artifact", row.key) for row in look.artifacts_of_scope(asked.scope, 0, ROOTS)]
+        found |= {("artifact", row.key): row for row in look.artifacts_of_scope(asked.scope, 0, ROOTS)}
+    if asked.kinds is not None and "checkpoint" in asked.kinds:
+        found |= {("checkpoint", row.key): row for row in look.checkpoints_of_scope(asked.scope, 0, ROOTS)}
     return found
 
 
-def _newest_records(look: Reading, asked: Wanted) -> list[RecordRow]:
+def _newest_records(look: Reading, asked: RecallQuery) -> list[RecordRow]:
     if asked.kinds is None:
         return look.records_of_scope(asked.scope, 0, NEWEST)
     rows = [row for kind in asked.kinds for row in look.records_of_kind(asked.scope, kind, 0, NEWEST)]
     return sorted(rows, key=lambda row: -row.key)[:NEWEST]
 
 
-def _record(look: Reading, ref: str, asked: Wanted) -> Iterator[tuple[Named, Row]]:
+def _record(look: Reading, ref: str, asked: RecallQuery) -> Iterator[tuple[Named, Row]]:
     """The record that a ref names, if it may be recalled here."""
     found = look.records_by_prefix(ref.removeprefix(PREFIX)) if ref.startswith(PREFIX) else []
     for row in found:
@@ -180,7 +203,7 @@ def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
 
 
 def _beside(look: Reading, ref: str) -> Iterator[str]:
-    both = islice(chain(links.out_of(look, ref, RELATIONS), links.into(look, ref, RELATIONS)), FOLLOWED)
+    both = islice(chain(link.out_of(look, ref, RELATIONS), link.into(look, ref, RELATIONS)), FOLLOWED)
     return (row.target if row.source == ref else row.source for row in both)
 
 
@@ -214,7 +237,7 @@ def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
-    document = doc.document
+    document, near = doc.document, one.match
     return Ranked(
         ref=doc.ref,
         kind=document.kind,
@@ -225,23 +248,21 @@ def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
         standing=standing,
         why=(*one.why, doc.lacks) if doc.lacks else one.why,
         words=query.terms,
-        near=Span(one.match.start, one.match.end) if one.match else None,
+        near=Span(near.start - doc.skips, near.end - doc.skips) if near else None,
         part=bool(doc.lacks),
     )
 
 
-def _hard(runtime: Runtime, asked: Wanted) -> list[Ranked]:
+def _hard(home: Home, asked: RecallQuery) -> list[Ranked]:
     """What must not be missing: musts of the task's open handoff, and the scope's pinned records, the oldest first."""
 
     def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
-        rows, before = [], 0
-        while page := look.pinned_records(asked.scope, before, PAGE):
-            rows += page
-            before = below(page[-1].key)
+        pinned = every_row(lambda before: look.pinned_records(asked.scope, before, PAGE), lambda row: below(row.key))
+        rows = [*pinned]
         return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
 
-    rows, states = runtime.store.read(look_at)
-    return [*_musts(runtime, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
+    rows, states = home.store.read(look_at)
+    return [*_musts(home, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
 
 
 def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
@@ -258,14 +279,11 @@ def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
     )
 
 
-def _musts(runtime: Runtime, asked: Wanted) -> Iterator[Ranked]:
-    from outlast.handoffs import find as handoffs
-    from outlast.handoffs.verdict import label_of
-
+def _musts(home: Home, asked: RecallQuery) -> Iterator[Ranked]:
     if asked.task is None:
         return
     try:
-        handoff = handoffs.get(runtime, handoffs.Asked(asked.scope, anchor=f"task:{asked.task}"))
+        handoff = handoffs.get(home, handoffs.HandoffQuery(asked.scope, anchor=f"task:{asked.task}"))
     except HandoffNotFound:
         return
     ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)

@@ -4,12 +4,168 @@ A word is a run of letters and digits, folded: no case, no accents. A compound s
 its parts. Writing without spaces (Chinese, Japanese, Korean, Thai) counts by single characters and by pairs of them.
 Endings are left to whoever stems the words. Any text is fine, also what is not a valid one; what has no end, such as
 encoded bytes, is words of 64 characters.
+
+English words beyond their endings: forms that no rule gives, and words for much the same.
+
+What a goal asks for: its words, whom it may name, the days it speaks of, and whether it asks when.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from datetime import date
+
+from outlast.values.frozen import NamedTuple
+
+# Each line a word and its other forms or short names.
+_FORMS = """
+go went gone
+buy bought
+make made
+take took taken
+get got gotten
+give gave given
+see saw seen
+come came
+know knew known
+think thought
+find found
+tell told
+feel felt
+leave left
+keep kept
+begin began begun
+write wrote written
+run ran
+sing sang sung
+swim swam swum
+teach taught
+catch caught
+bring brought
+fight fought
+meet met
+win won
+lose lost
+spend spent
+send sent
+build built
+sell sold
+hold held
+hear heard
+speak spoke spoken
+break broke broken
+choose chose chosen
+drive drove driven
+ride rode ridden
+eat ate eaten
+fall fell fallen
+grow grew grown
+draw drew drawn
+fly flew flown
+throw threw thrown
+wear wore worn
+sleep slept
+stand stood
+understand understood
+become became
+drink drank drunk
+forget forgot forgotten
+hide hid hidden
+say said
+pay paid
+lead led
+lay laid
+lie lay lain
+shoot shot
+show shown
+sit sat
+steal stole stolen
+wake woke woken
+child children kid kids
+person people
+man men
+woman women
+wife wives
+life lives
+foot feet
+tooth teeth
+mouse mice
+mom mother mum
+dad father
+photo photos picture pictures pic pics
+bike bicycle
+tv television
+movie film
+"""
+FORMS: dict[str, str] = {}  # by a form: its word
+for _line in _FORMS.strip().splitlines():
+    _word, *_others = _line.split()
+    for _other in _others:
+        FORMS.setdefault(_other, _word)
+
+# Each line words of which one may stand where a goal says another.
+_ALIKE = """
+job work career occupation profession employment
+pet dog puppy cat kitten
+family relatives parents siblings
+kid son daughter baby
+husband wife spouse partner
+brother sister sibling
+hobby pastime interest passion
+food meal dish cuisine
+vacation trip travel holiday journey getaway roadtrip
+sick ill unwell
+car vehicle truck
+house home apartment
+shop store boutique
+buy purchase
+like love enjoy favorite
+start begin launch open
+end finish complete stop
+fix repair mend patch
+bug defect fault error
+remove delete drop
+add insert append
+change edit modify update
+song music tune
+picture painting drawing art
+city town
+country nation
+friend buddy pal
+happy glad excited
+sad upset
+scared afraid
+big large huge
+small little tiny
+fast quick
+money cash income
+school college university
+class course lesson workshop
+doctor physician
+hospital clinic
+test exam
+gift present
+party celebration
+book novel
+movie film show
+game videogame
+sport exercise workout fitness
+ocean beach sea
+mountain hike trail
+nature outdoors forest
+plan goal
+help support assist
+win victory
+award prize trophy
+lose defeat
+injury hurt injured
+accident crash
+restaurant cafe diner
+"""
+ALIKE = tuple(frozenset(_line.split()) for _line in _ALIKE.strip().splitlines())
+
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -42,6 +198,18 @@ july august september october november december
 TIME_WORDS = frozenset(_TIME.split())
 
 
+# Words by which a goal names a kind of what is recalled.
+_KINDS = {
+    "observation": "observation observations observe observed",
+    "decision": "decision decisions decide decided",
+    "evidence": "evidence",
+    "note": "note notes noted",
+    "artifact": "artifact artifacts artefact artefacts",
+    "checkpoint": "checkpoint checkpoints",
+}
+KIND_WORDS = {word: kind for kind, words in _KINDS.items() for word in words.split()}
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text in their order, folded; compounds also by their parts, unspaced writing by characters."""
     if text.isascii():
@@ -71,3 +239,90 @@ def _with_parts(word: str) -> list[str]:
         return [whole]
     parts = _PARTS.findall(word)
     return [whole, *(part.lower() for part in parts)] if len(parts) > 1 else [whole]
+
+
+MAX_TERMS = 64  # distinct words of a goal that are searched for, the first ones; `Query.left_out` counts the rest
+MAX_GOAL = 20_000  # characters of a goal that are read for words; longer goals are cut here, and say so
+
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_MONTHS = _MONTH.split("|")
+_DAY = re.compile(
+    rf"\b(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<m>{_MONTH}),? (?P<y>\d{{4}})\b"
+    rf"|\b(?P<m2>{_MONTH}) (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y2>\d{{4}})\b"
+    r"|\b(?P<y3>\d{4})-(?P<m3>\d{2})-(?P<d3>\d{2})\b",
+    re.IGNORECASE,
+)
+_WHOLE_MONTH = re.compile(
+    rf"\b(?P<m>{_MONTH}),? (?:of )?(?P<y>\d{{4}})\b|\b(?P<y2>\d{{4}})-(?P<m2>\d{{2}})\b(?!-)", re.IGNORECASE
+)
+_ASKS_WHEN = re.compile(r"\b(?:when|how long|(?:what|which) (?:date|day|week|month|year|time))\b", re.IGNORECASE)
+
+
+class Query(NamedTuple):
+    """A goal, read. `query_of` makes it from any text."""
+
+    terms: tuple[str, ...]  # the words to search for, in the goal's order, each once
+    words: frozenset[str]  # all of its words: an actor may be among them
+    capitals: frozenset[str]  # those written with a capital, as names are
+    days: tuple[tuple[int, int], ...]  # first and last day of each date it names, as ordinals
+    asks_when: bool
+    kinds: tuple[str, ...] = ()  # those that it names: `decisions about the export`
+    left_out: int = 0  # distinct words beyond MAX_TERMS, not searched for
+    cut: int = 0  # characters beyond MAX_GOAL, not read
+
+
+def query_of(goal: str) -> Query:
+    """What the goal asks for. Never fails: a goal without words has no terms, and a long one says what was left out."""
+    read = goal[:MAX_GOAL]
+    words = words_of(read)
+    terms = list(dict.fromkeys(_telling(words) or words))
+    return Query(
+        terms=tuple(terms[:MAX_TERMS]),
+        words=frozenset(words),
+        capitals=frozenset(words_of(" ".join(word for word in re.findall(r"\w+", read) if word[0].isupper()))),
+        days=tuple(_days_in(read)),
+        asks_when=bool(_ASKS_WHEN.search(read)),
+        kinds=tuple(dict.fromkeys(KIND_WORDS[word] for word in words if word in KIND_WORDS)),
+        left_out=max(0, len(terms) - MAX_TERMS),
+        cut=len(goal) - len(read),
+    )
+
+
+def _telling(words: list[str]) -> list[str]:
+    """Without the words that say nothing. A single character of unspaced writing yields to the pairs it is in."""
+    pairs = {character for word in words if len(word) == 2 and not word.isascii() for character in word}
+    return [word for word in words if word not in FUNCTION_WORDS and word not in pairs and _tells(word)]
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 1 or not (word.isascii() and word.isalpha())
+
+
+def _days_in(goal: str) -> Iterable[tuple[int, int]]:
+    days = [day for found in _DAY.finditer(goal) if (day := _day_of(found))]
+    return days or [month for found in _WHOLE_MONTH.finditer(goal) if (month := _month_of(found))]
+
+
+def _day_of(found: re.Match[str]) -> tuple[int, int] | None:
+    part = found.groupdict()
+    year, month, day = (part[f"{name}"] or part[f"{name}2"] or part[f"{name}3"] for name in "ymd")
+    try:
+        ordinal = date(int(year), _month_number(month), int(day)).toordinal()
+    except ValueError:
+        return None  # 31 June is no day
+    return ordinal, ordinal
+
+
+def _month_of(found: re.Match[str]) -> tuple[int, int] | None:
+    part = found.groupdict()
+    year, month = int(part["y"] or part["y2"]), _month_number(part["m"] or part["m2"])
+    try:
+        first = date(year, month, 1).toordinal()
+        following = date(year + month // 12, month % 12 + 1, 1).toordinal()
+    except ValueError:
+        return None
+    return first, following - 1
+
+
+def _month_number(month: str) -> int:
+    return int(month) if month.isdecimal() else _MONTHS.index(month.lower()) + 1

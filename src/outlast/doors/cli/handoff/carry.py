@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -80,29 +81,34 @@ def _say_diff(text: str) -> None:
 @anchor_argument("ANCHOR[@N]")
 @repo_option
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@click.option("--force", is_flag=True, help="Also put files in place that later commits have changed.")
-def apply(door: Door, anchor: str, repo_root: str | None, dry_run: bool, force: bool) -> int:
+@click.option("--force", is_flag=True, help="Put its files in place of what later commits have changed.")
+@click.option("--leave-conflicts", is_flag=True, help="Write files that do not merge, with the conflicts in them.")
+def apply(door: Door, anchor: str, repo_root: str | None, dry_run: bool, force: bool, leave_conflicts: bool) -> int:
     """Bring the work of a handoff into this clone: its files and the uncommitted patch, all of it or nothing.
 
-    Where this is not known to be its repository, it goes to where it was stored. Exits 4 when something is in the way,
-    also with --dry-run.
+    What was changed here too is merged line by line. Only the folder named by --repo is written to, else the
+    repository that you are in, if it is known to be that of the handoff. Exits 4 when it is not, or something is in the
+    way, also with --dry-run, and when conflicts are left to be solved.
     """
     from outlast.values.codec import jsonable
 
     with door.open() as outlast:
         name, revision = revision_of(outlast, anchor)
         place = repo_root and os.path.abspath(repo_root)
-        done = outlast.handoff.apply(name, revision=revision, repo_root=place, dry_run=dry_run, force=force)
+        apply_here = partial(outlast.handoff.apply, name, revision=revision, repo_root=place)
+        done = apply_here(dry_run=dry_run, force=force, leave_conflicts=leave_conflicts)
     if door.json:
         emit(jsonable(done))
     else:
         _say_applied(door, done)
-    return REFUSED if done.hindrances else 0
+    return REFUSED if done.hindrances or done.conflicts_left else 0
 
 
 def _say_applied(door: Door, done: Applied) -> None:
     for line in done.as_text().splitlines():
         say(line)
+    if done.conflicts_left and done.done:
+        say("solve the conflicts, then go on", "yellow")
     if done.done:
         say(f"go on: {command_for(door, 'recover', done.anchor)}")
 

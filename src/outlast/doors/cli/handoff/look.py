@@ -51,11 +51,11 @@ def _standing(name: str, text: str) -> Callable[[T], T]:
 @click.option("--look", is_flag=True, help="Judge each here and now.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
 def list_(door: Door, standing: Any, look: bool, limit: int) -> int:
-    """List the newest handoffs first."""
+    """List what unfinished runs left, then the newest handoffs."""
     with door.open() as outlast:
         found = outlast.handoff.list(standing, limit=limit, look=look)
     if door.json:
-        emit({"handoffs": [_listed_json(one) for one in found]})
+        emit({"handoffs": [_listed_json(door, one) for one in found]})
     elif found:
         _say_listed(door, found)
     elif standing:
@@ -65,11 +65,10 @@ def list_(door: Door, standing: Any, look: bool, limit: int) -> int:
     return 0
 
 
-def _listed_json(one: Listed) -> dict[str, Any]:
-    from outlast.python.shown import verdict_json
+def _listed_json(door: Door, one: Listed) -> dict[str, Any]:
     from outlast.values.codec import jsonable
 
-    return {**jsonable(one), "verdict": verdict_json(one.verdict)}
+    return {**jsonable(one), "verdict": door.advised(one.verdict)}
 
 
 def _say_listed(door: Door, found: Sequence[Listed]) -> None:
@@ -122,7 +121,7 @@ def _show_output(door: Door, outlast: Outlast, handoff: Handoff, number: int) ->
     if number > len(checks):
         raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
     known = [each for each in (*handoff.baseline, *recorded_of(outlast, handoff)) if each.check == checks[number - 1]]
-    ran = [each for each in known if each.runner == "runner"]
+    ran = [each for each in known if each.runner != "self"]
     if not ran:
         way = command_for(door, "verify", handoff.anchor)
         raise click.UsageError(f"check {number} of {handoff.anchor!r} was not run here yet; run it: {way}")
@@ -187,7 +186,12 @@ def history(door: Door, anchor: str) -> int:
 
 
 def _event_row(event: HandoffEvent) -> Sequence[object]:
-    return event.seq, at(event.at), event.kind, event.by, brief(_told(event), 100)
+    return event.seq, at(event.at), event.kind, _who(event), brief(_told(event), 100)
+
+
+def _who(event: HandoffEvent) -> str:
+    """Who did it, from which host, by which door."""
+    return f"{event.by}@{event.host} ({event.door})" if event.door else event.by
 
 
 def _told(event: HandoffEvent) -> str:
@@ -209,7 +213,8 @@ def _told(event: HandoffEvent) -> str:
 def _evidence(given: dict[str, Any]) -> str:
     from outlast.handoffs.verdict import label_of
 
-    return f"{label_of(given['check'])} {'passed' if given['passed'] else 'failed'}"
+    said = {"client": f", says client {given['by']}@{given['where']}", "self": f", says {given['by']}"}
+    return f"{label_of(given['check'])} {'passed' if given['passed'] else 'failed'}{said.get(given['runner'], '')}"
 
 
 def _reason(given: Any) -> str:

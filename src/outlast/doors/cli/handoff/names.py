@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from outlast.doors.cli.door import Door
@@ -22,7 +21,7 @@ def revision_of(outlast: Outlast, word: str) -> tuple[str, int | None]:
     if named is None:
         return word, None
     try:
-        outlast.handoff.get(anchor=word)
+        outlast.handoff._get(anchor=word)  # whether there is one: nobody has looked at it
     except HandoffNotFound:
         return named[1], int(named[2])
     except OutlastError:  # it is there, and whoever asks for it is told what is wrong
@@ -32,6 +31,4 @@ def revision_of(outlast: Outlast, word: str) -> tuple[str, int | None]:
 
 def command_for(door: Door, verb: str, anchor: str, *words: str) -> str:
     """A handoff command to show, ready to be copied, also for an anchor that looks like an option."""
-    if not anchor.startswith("-"):
-        return door.command("handoff", verb, anchor, *words)
-    return f"{door.command('handoff', verb)} -- {shlex.join([anchor, *words])}"
+    return door.about(("handoff", verb), anchor, *words)

@@ -43,6 +43,7 @@ accept_option = click.option(
 @click.option("--id", "handoff_id", metavar="ID", help="The handoff of this id, instead of ANCHOR.")
 @click.option("--file", "file_path", metavar="FILE", help="The one about this file, instead of ANCHOR.")
 @click.option("--symbol", metavar="NAME", help="Where in that file.")
+@click.option("--branch", metavar="NAME", help="The newest of this git branch, instead of the one checked out.")
 @repo_option
 @click.option("--run-checks", is_flag=True, help="Run its checks, and record what came of them.")
 @click.option("--claim", is_flag=True, help="Claim it too, if nothing contests.")
@@ -79,7 +80,7 @@ def recover(door: Door, anchor: str | None, explain: bool, prompt: bool, tokens:
 def _refuse_together(
     anchor: str | None, explain: bool, prompt: bool, tokens: int | None, given: dict[str, Any]
 ) -> None:
-    named = {"ANCHOR": anchor, "--id": given["handoff_id"], "--file": given["file_path"]}
+    named = {"ANCHOR": anchor, "--id": given["handoff_id"], "--file": given["file_path"], "--branch": given["branch"]}
     several = [name for name, value in named.items() if value is not None]
     if len(several) > 1:
         raise click.UsageError(f"{' and '.join(several)} each name a handoff; give one of them")
@@ -103,20 +104,20 @@ def _places(given: dict[str, Any]) -> dict[str, Any]:
 
 def _say(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
     from outlast.doors.cli.handoff.views import say_recovered
-    from outlast.handoffs.reading import in_order
+    from outlast.handoffs.reading import in_order, ready
 
     if door.json:
-        emit_exactly(in_order(got))
+        emit_exactly(in_order(ready(got, door.reach(whole=True))))
     else:
         say_recovered(door, got, results, explain=explain)
 
 
 def _say_prompt(door: Door, got: Recovered, tokens: int) -> None:
-    from outlast.handoffs.reading import in_order, prompt
+    from outlast.handoffs.reading import in_order, prompt, ready
 
-    text = prompt(got, tokens)
+    text = prompt(got, tokens, door.reach(whole=True))
     if door.json:
-        emit_exactly(in_order(got) | {"prompt": text})
+        emit_exactly(in_order(ready(got, door.reach(whole=True))) | {"prompt": text})
     elif sys.stdout.isatty():
         say_all(text)
     else:

@@ -10,9 +10,9 @@ import click
 from outlast.doors.cli.completion import anchor_argument
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.handoff.checks import checks_shown
-from outlast.doors.cli.handoff.fields import objects
 from outlast.doors.cli.handoff.names import command_for
 from outlast.doors.cli.handoff.recover import actor_option, agree_option, claim_id_option, operation_option, repo_option
+from outlast.doors.cli.handoff.store import objects
 from outlast.doors.cli.render import emit, say
 
 if TYPE_CHECKING:

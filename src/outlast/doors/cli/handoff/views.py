@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.doors.cli.door import CLAIM, Door
 from outlast.doors.cli.handoff.names import command_for
-from outlast.doors.cli.render import STYLES, ago, at, brief, counted, facts, fit, say, say_all, span
+from outlast.doors.cli.plans import say_word
+from outlast.doors.cli.render import ago, at, brief, counted, facts, fit, say, say_all, span
 from outlast.handoffs.handoff import key_of
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.verdict import label_of, must_label
+from outlast.values.text import carry
 
 if TYPE_CHECKING:
     from outlast.doors.cli.handoff.checks import Results
@@ -29,14 +32,17 @@ def say_recovered(door: Door, got: Recovered, results: Results, *, explain: bool
     if explain:
         from outlast.doors.cli.plans import say_verdict
 
-        say_verdict(got.verdict, unsaid=())
+        say_verdict(got.verdict, unsaid=(), accepted=got.accepted, door=door)
     else:
-        say_reasons(got.verdict)
+        say_reasons(door, got.verdict, got.accepted, shown_claim(got.claim))
     say_failed(door, got, results)
+    if got.diff:
+        say_all(got.diff, "  ")
     say()
-    say_entry(got.handoff, got)
-    say_contract(got.handoff, got.evidence, results.recorded)
-    say_record(got.handoff)
+    handoff = got.handoff_with(lambda text: door.pasted(text, shown_claim(got.claim)))
+    say_entry(handoff, got, door)
+    say_contract(handoff, got.evidence, results.recorded)
+    say_record(handoff)
     for note in got.notes:
         say(note, "yellow")
     if got.claim:
@@ -65,18 +71,20 @@ def say_failed(door: Door, got: Recovered, results: Results) -> None:
             say(f"    all it printed: {command_for(door, 'show', got.anchor, *words)}")
 
 
-def say_reasons(verdict: Verdict) -> None:
-    """The verdict in a word, then what bears on it with what to do about it."""
-    say(f"verdict: {verdict.word}", STYLES[verdict.word])
+def say_reasons(door: Door, verdict: Verdict, accepted: Sequence[str] = (), claim: str = "") -> None:
+    """The verdict in a word, then what bears on it with what to do about it; of what was accepted, that it was."""
+    say_word(verdict, accepted)
     styles = {"contests": "red", "weakens": "yellow"}
     for reason in sorted(verdict.reasons, key=lambda each: [*MARKS].index(each.weight)):
-        found = fit(reason.found, FOUND)
-        text = f"{MARKS[reason.weight]} {reason.code} {reason.subject}: {found} (expected: {brief(reason.expected)})"
-        say(f"  {text}", styles.get(reason.weight, "dim"))
-        say(f"    {reason.advice}")
+        taken = reason.fingerprint in accepted
+        mark, style = ("✓", "dim") if taken else (MARKS[reason.weight], styles.get(reason.weight, "dim"))
+        found = fit(reason.found, FOUND) + (", accepted" if taken else "")
+        say(f"  {mark} {reason.code} {reason.subject}: {found} (expected: {brief(reason.expected)})", style)
+        if not taken:
+            say(f"    {door.pasted(reason.advice, claim)}")
 
 
-def say_entry(handoff: Handoff, got: Recovered | None = None) -> None:
+def say_entry(handoff: Handoff, got: Recovered | None = None, door: Door | None = None) -> None:
     """Where to begin and what to do; and what was found about it, if somebody looked."""
     file, symbol = handoff.entry
     name = f"{handoff.anchor}@{handoff.revision}" if handoff.revision else handoff.anchor
@@ -88,7 +96,9 @@ def say_entry(handoff: Handoff, got: Recovered | None = None) -> None:
         ("outcome", got.outcome if got else ""),
     ]
     if got and got.run:
-        pairs.append(("run", f"{got.run.run_id} ({got.run.status}); continue: {got.run.command}"))
+        way = "look at it" if got.run.status == "running" else "continue"
+        told = door.pasted(got.run.command, shown_claim(got.claim)) if door else got.run.command
+        pairs.append(("run", f"{got.run.run_id} ({got.run.status}); {way}: {told}"))
     facts(pairs)
 
 
@@ -101,9 +111,10 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
         say_all(handoff.handoff_text, "  ")
     say()
     _say_list("files", handoff.target_files)
+    _say_list("files to make", handoff.creates)
     _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])
     for name, title in MUSTS.items():
-        _say_list(title, [label_of(form) for form in getattr(handoff, name)])
+        _say_list(title, [must_label(handoff, name, form) for form in getattr(handoff, name)])
     _say_list("evidence", handoff.refs)
     facts(
         [
@@ -143,7 +154,7 @@ def outcome_of(evidence: Evidence) -> str:
     code = f", exit {evidence.exit}" if evidence.exit is not None and not evidence.passed else ""
     length = f" in {span(timedelta(seconds=evidence.seconds))}" if evidence.seconds else ""
     note = f": {evidence.note}" if evidence.note else ""
-    return f"{told}{code}{length}{note}" + (f", says {evidence.by}" if evidence.runner == "self" else "")
+    return f"{told}{code}{length}{note}" + (f", says {evidence.who}" if evidence.runner != "runner" else "")
 
 
 def say_record(handoff: Handoff) -> None:
@@ -197,7 +208,18 @@ def say_claim(door: Door, claim: HandoffClaim) -> None:
     """The claim, until when it holds, where it counts, and how to give it back."""
     say(f"claimed: {claim.id}, until {at(claim.expires_at)}; every use renews it", "green")
     say(f"in another terminal or a script show it: export {CLAIM}={claim.id}")
+    shown = shown_claim(claim)
     if claim.run_id:
-        say(f"continue: {door.command('resume', claim.run_id)}")
+        say(f"continue: {carry(door.command('resume', claim.run_id), (), shown)}")
+        say(f"to give it back: {command_for(door, 'settle', claim.anchor, 'released', *_shown(shown))}")
     else:
-        say(f"when it is done: {command_for(door, 'settle', claim.anchor, 'completed')}")
+        say(f"when it is done: {command_for(door, 'settle', claim.anchor, 'completed', *_shown(shown))}")
+
+
+def shown_claim(claim: HandoffClaim | None) -> str:
+    """The id of a claim that has to be shown: where no terminal stands for who made it."""
+    return claim.id if claim is not None and not sys.stdout.isatty() else ""
+
+
+def _shown(claim: str) -> tuple[str, ...]:
+    return ("--claim-id", claim) if claim else ()

@@ -17,7 +17,7 @@ from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.doors.hooks.install import Installed
-    from outlast.doors.hooks.place import Place
+    from outlast.doors.hooks.place import WorkPlace
 
 SHOWN = 20  # automatic revisions
 LOG_LINES = 5
@@ -131,7 +131,7 @@ def _say_status(told: dict[str, Any]) -> None:
         say(f"hooks.log: {line}")
 
 
-def _listed(client: Client, place: Place, user: bool) -> dict[str, Any]:
+def _listed(client: Client, place: WorkPlace, user: bool) -> dict[str, Any]:
     from outlast.doors.hooks import install as installing
     from outlast.errors import SettingsInvalid
 
@@ -144,7 +144,7 @@ def _listed(client: Client, place: Place, user: bool) -> dict[str, Any]:
     return {"client": client, "file": str(file), "user": user, "events": events, "error": error}
 
 
-def _sessions(place: Place) -> list[dict[str, Any]]:
+def _sessions(place: WorkPlace) -> list[dict[str, Any]]:
     from outlast.doors.hooks.sessions import all_of
 
     return [
@@ -153,7 +153,7 @@ def _sessions(place: Place) -> list[dict[str, Any]]:
     ]
 
 
-def _anchor(place: Place) -> str:
+def _anchor(place: WorkPlace) -> str:
     from outlast.doors.hooks.place import anchor_of
 
     return anchor_of(place, os.environ.get("OUTLAST_TASK", ""))
@@ -165,7 +165,7 @@ def _waiting(home: str) -> list[str]:
     return waiting(home)
 
 
-def _revisions(place: Place) -> list[dict[str, Any]]:
+def _revisions(place: WorkPlace) -> list[dict[str, Any]]:
     """The last automatic revisions under the anchor of this place, the newest first."""
     from outlast import Outlast
     from outlast.errors import NotFound
@@ -190,7 +190,7 @@ def _revisions(place: Place) -> list[dict[str, Any]]:
 
 
 def _log(home: str) -> list[str]:
-    from outlast.doors.hooks.log import LOG
+    from outlast.doors.hooks.place import LOG
 
     try:
         return read_plain(Path(home, LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
@@ -220,13 +220,13 @@ def drain(door: Door) -> int:
     return SUCCEEDED
 
 
-def _here() -> Place:
+def _here() -> WorkPlace:
     from outlast.doors.hooks.place import place_of
 
     return place_of(os.getcwd())
 
 
-def _our_place() -> Place:
+def _our_place() -> WorkPlace:
     """The same, if its home is ours or becomes so now. Raises HomeNotOurs."""
     from outlast.python.homes import check_home
 

@@ -8,13 +8,13 @@ from outlast.doors.cli.group import Commands, Sections
 
 SECTIONS: Sections = {
     "Look": {
-        "list": ("session.look:list_", "The sessions, those written to last first."),
-        "show": ("session.look:show", "A session: its memo, its runs, its newest messages."),
-        "window": ("session.look:window", "What of it fits in a number of tokens."),
+        "list": ("session.commands:list_", "The sessions, those written to last first."),
+        "show": ("session.commands:show", "A session: its memo, its runs, its newest messages."),
+        "window": ("session.commands:window", "What of it fits in a number of tokens."),
     },
     "Write": {
-        "append": ("session.write:append", "Append a message."),
-        "memo": ("session.write:memo", "Show the memo, or set it."),
+        "append": ("session.commands:append", "Append a message."),
+        "memo": ("session.commands:memo", "Show the memo, or set it."),
     },
 }
 

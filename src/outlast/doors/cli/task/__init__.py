@@ -8,15 +8,15 @@ from outlast.doors.cli.group import Commands, Sections
 
 SECTIONS: Sections = {
     "Work": {
-        "open": ("task.work:open_", "Open a task, or a completed one again."),
-        "pause": ("task.work:pause", "Hand it over, and give the claim back."),
-        "resume": ("task.work:resume", "Claim it, with what was handed over and a verdict."),
-        "complete": ("task.work:complete", "Run its checks and say that it is done."),
-        "event": ("task.work:event", "Record something that happened to it."),
+        "open": ("task.commands:open_", "Open a task, or a completed one again."),
+        "pause": ("task.commands:pause", "Hand it over, and give the claim back."),
+        "resume": ("task.commands:resume", "Claim it, with what was handed over and a verdict."),
+        "complete": ("task.commands:complete", "Run its checks and say that it is done."),
+        "event": ("task.commands:event", "Record something that happened to it."),
     },
     "Look": {
-        "inspect": ("task.look:inspect", "How it stands, and what may be done with it now."),
-        "list": ("task.look:list_", "The tasks that were opened."),
+        "inspect": ("task.commands:inspect", "How it stands, and what may be done with it now."),
+        "list": ("task.commands:list_", "The tasks that were opened."),
     },
 }
 

@@ -14,12 +14,13 @@ SECTIONS: Sections = {
         "versions": ("workspace.artifacts:versions", "Every version of a name."),
     },
     "Checkpoints": {
-        "checkpoint": ("workspace.checkpoints:checkpoint", "Pin where a task stands, under a name."),
-        "checkpoints": ("workspace.checkpoints:checkpoints", "What was pinned, the newest first; or one of them."),
-        "diff": ("workspace.checkpoints:diff", "What changed between two checkpoints."),
+        "checkpoint": ("workspace.artifacts:checkpoint", "Pin where a task stands, under a name."),
+        "checkpoints": ("workspace.artifacts:checkpoints", "What was pinned, the newest first; or one of them."),
+        "diff": ("workspace.artifacts:diff", "What changed between two checkpoints."),
     },
     "Records": {
         "record": ("workspace.records:record", "Record an observation, a decision, evidence or a note."),
+        "record-many": ("workspace.records:record_many", "Record what the lines of a file say, all or none."),
         "records": ("workspace.records:records", "What was recorded, the newest first."),
         "pin": ("workspace.records:pin", "Let recall never leave a record out."),
         "unpin": ("workspace.records:unpin", "Take a pin away."),

@@ -11,9 +11,10 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.render import brief, counted, emit_exactly, say, say_all, table
 
 if TYPE_CHECKING:
-    from outlast.workspace.recall.pack import ContextPack
+    from outlast.workspace.recall.pack import ContextPack, LeftOut
 
 _KINDS = click.Choice(["observation", "decision", "evidence", "note", "artifact", "checkpoint"])
+SHOWN = 5  # refs of what was left out
 _REASONS = {  # of what is left out, in words
     "no_match": "do not match",
     "over_budget": "did not fit",
@@ -28,6 +29,7 @@ _REASONS = {  # of what is left out, in words
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, type=_KINDS, help="Only of this kind; may be repeated.")
 @click.option("--task", metavar="TASK", shell_complete=offer_tasks, help="Also the musts of this task.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="No more than so many.")
+@click.option("--tokenizer", metavar="MODULE:FUNCTION", help="Count tokens by it [OUTLAST_TOKENIZER, else estimated].")
 @click.option("--explain", is_flag=True, help="Why each was chosen, as a table.")
 @click.option("--prompt", is_flag=True, help="As a text for a model, and nothing else.")
 def recall(
@@ -37,6 +39,7 @@ def recall(
     kinds: tuple[str, ...],
     task: str | None,
     limit: int | None,
+    tokenizer: str | None,
     explain: bool,
     prompt: bool,
 ) -> int:
@@ -50,7 +53,7 @@ def recall(
         raise click.UsageError("--explain and --prompt do not go together")
     words = said(goal, "GOAL")
     with door.open() as outlast:
-        pack = outlast.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit)
+        pack = outlast.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit, tokens_of=tokenizer)
     if door.json:
         from outlast.values.codec import jsonable
 
@@ -86,9 +89,17 @@ def _explain(pack: ContextPack) -> None:
 
 
 def _summary(pack: ContextPack) -> None:
-    if not pack.entries:
-        say("nothing was recalled" + ("" if pack.considered else ": nothing is recorded in this scope yet"))
-    else:
+    if not pack.matched:
+        say("nothing recorded matches this goal" if pack.considered else "nothing is recorded in this scope yet")
+    if pack.entries:
         say(f"{counted(len(pack.entries), 'item')}, {pack.tokens:,} of {pack.budget:,} tokens")
     for left in pack.left_out:
-        say(f"left out: {left.count:,} that {_REASONS.get(left.reason, left.reason)}")
+        say(f"left out: {left.count:,} that {_REASONS.get(left.reason, left.reason)}{_named(left)}")
+
+
+def _named(left: LeftOut) -> str:
+    """The first of them; of what does not match none, since that may be anything."""
+    if left.reason == "no_match":
+        return ""
+    more = f" and {left.count - SHOWN:,} more" if left.count > SHOWN else ""
+    return f": {', '.join(left.refs[:SHOWN])}{more}"

@@ -1,21 +1,100 @@
-"""`outlast workspace record`, `records`, `pin`, `unpin`, `link`, `links` and `why`."""
+"""`outlast workspace record`, `records`, `pin`, `unpin`, `link`, `links` and `why`.
+
+`outlast workspace record-many`: records from a file of JSON lines, all or none.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli.completion import offer_tasks
 from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.render import ago, brief, content_in, emit_exactly, facts, note, say, say_all, table
+from outlast.doors.cli.render import ago, brief, content_in, counted, emit_exactly, facts, note, say, say_all, table
+from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
     from outlast.workspace.link import Link
     from outlast.workspace.record import Record
 
+
+MOST = 64 << 20  # bytes of a file
+
+
+@command("record-many")
+@click.argument("file", metavar="FILE")
+@click.option("--redact", is_flag=True, help="Mask secrets instead of refusing them.")
+@click.option("--operation-id", metavar="ID", help="The same one again records nothing twice.")
+@click.option("--actor", metavar="WHO", help="Who records them [local].")
+def record_many(door: Door, file: str, **given: Any) -> int:
+    """Record up to 1,000 things in one transaction: all of them, or none.
+
+    FILE has a JSON object in each line: kind and text, and if you like refs,
+    tags, pinned, task, at (as 2026-11-17T09:00:00Z) and source. `-` is standard
+    input.
+    """
+    from outlast.values.codec import jsonable
+
+    lines = {number: line for number, line in enumerate(_text(file).split("\n"), 1) if line.strip()}
+    wanted = [_record(line, number) for number, line in lines.items()]
+    with door.open(make=True) as outlast, _line_told([*lines]):
+        made = outlast.workspace.record_many(wanted, **given)
+    if door.json:
+        emit_exactly({"records": jsonable(made)})
+        return 0
+    for one in made:
+        say(one.ref)
+    was = "were recorded already" if made and made[0].replayed else "recorded"
+    note(f"{counted(len(made), 'record')} {was}")
+    return 0
+
+
+@contextmanager
+def _line_told(numbers: Sequence[int]) -> Iterator[None]:
+    """An error about one of the records also says in which line of the file that is."""
+    try:
+        yield
+    except OutlastError as error:
+        if place := re.match(r"records\[(\d+)\]", str(error.facts.get("path", ""))):
+            error.add_note(f"{place[0]} is line {numbers[int(place[1])]} of FILE")
+        raise
+
+
+def _text(file: str) -> str:
+    try:
+        with content_in() if file == "-" else open(file, "rb") as opened:
+            raw = opened.read(MOST + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"FILE: cannot read {file!r}: {why}") from error
+    if len(raw) > MOST:
+        raise click.UsageError(f"FILE: it has more than {MOST:,} bytes; record it in parts")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise click.UsageError(f"FILE: it is no UTF-8: {error.reason} at byte {error.start}, line {line}") from error
+
+
+def _record(line: str, number: int) -> Any:
+    """What a line says; the moment of `at` as one."""
+    try:
+        found = json.loads(line)
+        if isinstance(found, dict) and isinstance(found.get("at"), str):
+            found["at"] = datetime.fromisoformat(found["at"])
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"FILE: line {number}: {error}") from error
+    return found
+
+
 _KINDS = click.Choice(["observation", "decision", "evidence", "note"])  # as workspace/record.py has them
-MOST = 1 << 20  # bytes of a text, as workspace/record.py has it
+LONGEST = 1 << 20  # bytes of a text, as workspace/record.py has it
 _RELATIONS = click.Choice(["supports", "contradicts", "derived_from", "supersedes", "produced_by"])
 
 
@@ -52,8 +131,8 @@ def record(door: Door, kind: str, text: str, **given: Any) -> int:
 def said(word: str, name: str = "TEXT") -> str:
     """A text as it is given: itself, `-` for standard input, @FILE for a file. No more than a record can hold."""
     raw = _given(word, name)
-    if len(raw) > MOST:
-        raise click.UsageError(f"{name}: it has more than {MOST:,} bytes; save it: outlast workspace save NAME FILE")
+    if len(raw) > LONGEST:
+        raise click.UsageError(f"{name}: it has more than {LONGEST:,} bytes; save it: outlast workspace save NAME FILE")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -63,12 +142,12 @@ def said(word: str, name: str = "TEXT") -> str:
 def _given(word: str, name: str) -> bytes:
     """As it is given, but no more than shows that it is too long: a file may have no end."""
     if word == "-":
-        return content_in().read(MOST + 1)
+        return content_in().read(LONGEST + 1)
     if not word.startswith("@"):
         return word.encode("utf-8", "surrogateescape")
     try:
         with open(word[1:], "rb") as file:
-            return file.read(MOST + 1)
+            return file.read(LONGEST + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"{name}: cannot read {word[1:]!r}: {why}") from error

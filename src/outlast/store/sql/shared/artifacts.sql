@@ -24,37 +24,19 @@ DELETE FROM artifact_dropped WHERE scope = ? AND name = ? AND digest = ? AND ver
 
 -- name: raise_version
 INSERT INTO artifact_names (scope, name, highest) VALUES (?, ?, ?)
-ON CONFLICT (scope, name) DO UPDATE SET highest = max(highest, excluded.highest)
+ON CONFLICT (scope, name) DO UPDATE SET highest = excluded.highest WHERE artifact_names.highest < excluded.highest
 
 -- name: raise_newest
-UPDATE artifact_names SET newest = max(newest, ?3) WHERE scope = ?1 AND name = ?2
+UPDATE artifact_names SET newest = ? WHERE scope = ? AND name = ? AND newest < ?
 
 -- name: artifact_of_digest
 SELECT blob, codec, chunks FROM artifacts WHERE digest = ? ORDER BY key DESC LIMIT 1
-
--- name: artifacts_of_scope
-SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
-WHERE named.scope = ? AND named.newest < ? AND named.newest > 0 ORDER BY named.newest DESC LIMIT ?
-
--- name: artifacts_of_prefix
-SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
-WHERE named.scope = ? AND named.name >= ? AND named.name < ? AND +named.newest < ? ORDER BY +named.newest DESC LIMIT ?
-
--- name: artifacts_of_tag
-SELECT one.* FROM artifact_tags AS tagged CROSS JOIN artifacts AS one ON one.key = tagged.artifact
-CROSS JOIN artifact_names AS named ON named.scope = one.scope AND named.name = one.name AND named.newest = one.key
-WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.artifact < ?
-ORDER BY tagged.artifact DESC LIMIT ?
 
 -- name: artifacts_of_run
 SELECT * FROM artifacts WHERE run_id = ? AND run_id <> '' AND key < ? AND pending = 0 ORDER BY key DESC LIMIT ?
 
 -- name: artifacts_after_key
 SELECT * FROM artifacts WHERE key > ? ORDER BY key LIMIT ?
-
--- name: count_artifacts
-SELECT (SELECT count(*) FROM artifacts INDEXED BY artifacts_by_scope),
-       (SELECT count(*) FROM artifacts WHERE run_id > '' AND pending > 0)
 
 -- name: add_artifact
 INSERT INTO artifacts (scope, name, version, digest, size, media_type, summary, tags, source, run_id, stored_at, blob,
@@ -67,7 +49,7 @@ INSERT INTO artifact_tags (scope, tag, artifact) VALUES (?, ?, ?)
 
 -- name: tags_of_artifact
 -- One that is kept under another scope is no tag that it is found by.
-SELECT CASE scope WHEN ?2 THEN tag ELSE scope || ':' || tag END FROM artifact_tags WHERE artifact = ?1 ORDER BY tag
+SELECT CASE scope WHEN ? THEN tag ELSE scope || ':' || tag END FROM artifact_tags WHERE artifact = ? ORDER BY tag
 
 -- name: show_artifact
 UPDATE artifacts SET pending = 0 WHERE key = ? AND pending > 0 RETURNING scope, name
@@ -78,8 +60,11 @@ DELETE FROM artifacts WHERE key = ? AND pending > 0 RETURNING scope, name, versi
 -- name: drop_artifact_tags
 DELETE FROM artifact_tags WHERE artifact = ?
 
--- name: drop_artifact_ref
-DELETE FROM blob_refs WHERE run = 0 AND seq = ?
+-- name: add_artifact_blob
+INSERT INTO artifact_blobs (digest, artifact) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: drop_artifact_blobs
+DELETE FROM artifact_blobs WHERE artifact = ?
 
 -- name: pending_artifacts
 SELECT key FROM artifacts WHERE run_id = ? AND run_id > '' AND pending > 0 AND pending < ?
@@ -88,19 +73,19 @@ SELECT key FROM artifacts WHERE run_id = ? AND run_id > '' AND pending > 0 AND p
 -- Of attempts that will never end: their run is not running, or has another owner since.
 SELECT key, blob, chunks FROM artifacts
 WHERE run_id > '' AND pending > 0 AND NOT EXISTS (
-  SELECT 1 FROM runs JOIN leases ON leases.subject = 'run:' || runs.id
-  WHERE runs.id = artifacts.run_id AND runs.status = 'running' AND leases.epoch = artifacts.pending)
+  SELECT 1 FROM runs JOIN chains ON chains.subject = 'run:' || runs.id
+  WHERE runs.id = artifacts.run_id AND runs.status = 'running' AND chains.epoch = artifacts.pending)
 
--- name: artifact_refs_of
-SELECT digest FROM blob_refs WHERE run = 0 AND seq = ? ORDER BY digest
+-- name: blobs_of_artifact
+SELECT digest FROM artifact_blobs WHERE artifact = ? ORDER BY digest
 
 -- name: artifacts_of_blob
-SELECT seq FROM blob_refs WHERE digest = ? AND run = 0
+SELECT artifact FROM artifact_blobs WHERE digest = ?
 
 -- name: refs_without_artifact
-SELECT DISTINCT seq FROM blob_refs
-WHERE run = 0 AND seq > ? AND NOT EXISTS (SELECT 1 FROM artifacts WHERE key = blob_refs.seq)
-ORDER BY seq
+SELECT DISTINCT artifact FROM artifact_blobs
+WHERE artifact > ? AND NOT EXISTS (SELECT 1 FROM artifacts WHERE key = artifact_blobs.artifact)
+ORDER BY artifact
 
 -- name: older_versions
 -- Versions that everybody sees and that are not the newest of their name.

@@ -17,6 +17,3 @@ SELECT * FROM checkpoints WHERE run_id = ? AND run_id <> '' AND key < ? ORDER BY
 
 -- name: checkpoints_after_key
 SELECT * FROM checkpoints WHERE key > ? ORDER BY key LIMIT ?
-
--- name: count_checkpoints
-SELECT count(*) FROM checkpoints INDEXED BY checkpoints_of_task

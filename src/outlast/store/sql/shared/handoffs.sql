@@ -29,13 +29,6 @@ SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, 
 FROM anchors WHERE scope = ? AND status = 'open' AND expires_at <= ? AND (expires_at < ? OR key < ?)
 ORDER BY expires_at DESC, key DESC LIMIT ?
 
--- name: claimed_anchors
-SELECT a.key, a.id, a.scope, a.anchor, a.status, a.outcome, a.revision, a.newest, a.branch, a.root, a.symbol, a.score,
-       a.stored_at, a.expires_at, a.arrived
-FROM leases l JOIN anchors a ON a.id = substr(l.subject, 9)
-WHERE l.holder > '' AND +l.subject > 'handoff:' AND +l.subject < 'handoff;' AND a.scope = ?
-ORDER BY a.newest DESC LIMIT ?
-
 -- name: anchors_of_branch
 SELECT key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
        arrived
@@ -60,8 +53,8 @@ SELECT status, count(*) FROM anchors GROUP BY status
 -- name: add_anchor
 -- Its first revision comes in the same commit and says what it is found by: until then it is the last in every order,
 -- so that no other page of an index is written for it.
-INSERT INTO anchors (id, scope, anchor, status, revision, newest, score, stored_at, expires_at)
-VALUES (?, ?, ?, 'open', 0, 9223372036854775807, 0, 0, 253402300799999999)
+INSERT INTO anchors (key, id, scope, anchor, status, revision, newest, score, stored_at, expires_at)
+VALUES (?, ?, ?, ?, 'open', 0, 9223372036854775807, 0, 0, 253402300799999999)
 RETURNING key, id, scope, anchor, status, outcome, revision, newest, branch, root, symbol, score, stored_at, expires_at,
           arrived
 
@@ -76,9 +69,6 @@ UPDATE anchors SET status = ?, outcome = ? WHERE key = ?
 -- name: mark_anchor_arrived
 UPDATE anchors SET arrived = ? WHERE key = ?
 
--- name: add_handoff_lease
-INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 0, 0, ?, NULL) RETURNING key
-
 -- name: add_handoff
 INSERT INTO handoffs (id, anchor, revision, seq, supersedes) VALUES (?, ?, ?, ?, ?) RETURNING key
 
@@ -86,7 +76,7 @@ INSERT INTO handoffs (id, anchor, revision, seq, supersedes) VALUES (?, ?, ?, ?,
 DELETE FROM handoff_files WHERE anchor = ?
 
 -- name: add_handoff_file
-INSERT OR IGNORE INTO handoff_files (path, anchor) VALUES (?, ?)
+INSERT INTO handoff_files (path, anchor) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: handoffs_by_prefix
 SELECT key, id, anchor, revision, seq, supersedes FROM handoffs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6
@@ -108,14 +98,9 @@ ORDER BY key DESC LIMIT 1
 SELECT path FROM handoff_files WHERE anchor = ? ORDER BY path
 
 -- name: leases_without_anchor
-SELECT substr(subject, 9) FROM leases
+SELECT substr(subject, 9) FROM chains
 WHERE subject > 'handoff:' AND subject < 'handoff;' AND NOT EXISTS (SELECT 1 FROM anchors WHERE id = substr(subject, 9))
 ORDER BY subject
-
--- name: journals_without_anchor
-SELECT DISTINCT -run FROM journal
-WHERE run < 0 AND NOT EXISTS (SELECT 1 FROM anchors WHERE key = -journal.run)
-ORDER BY run DESC
 
 -- name: handoffs_without_anchor
 SELECT DISTINCT anchor FROM handoffs

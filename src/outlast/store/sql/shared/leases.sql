@@ -1,52 +1,63 @@
--- name: add_lease
-INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, 1, 0, ?, ?) RETURNING key
+-- name: add_chain
+-- The key is one that no chain ever had, also none whose journal is still being swept away.
+INSERT INTO chains (key, subject, epoch, head, hash, holder)
+VALUES ((SELECT 1 + coalesce(max(key), 0)
+         FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
+        ?, ?, ?, ?, ?) RETURNING key
 
 -- name: lease_of
-SELECT key, epoch, head, hash, holder FROM leases WHERE subject = ?
-
--- name: leases_of_runs
-SELECT leases.key, epoch, head, hash, holder
-FROM json_each(?) AS wanted LEFT JOIN leases ON subject = 'run:' || wanted.value ORDER BY wanted.key
+SELECT key, epoch, head, hash, holder FROM chains WHERE subject = ?
 
 -- name: leases_without_run
-SELECT substr(subject, 5) FROM leases
+SELECT substr(subject, 5) FROM chains
 WHERE subject > 'run:' AND subject < 'run;' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = substr(subject, 5))
 ORDER BY subject
 
 -- name: take_lease
-UPDATE leases SET epoch = epoch + 1, holder = ? WHERE key = ? AND epoch = ?
+UPDATE chains SET epoch = epoch + 1, holder = ? WHERE key = ? AND epoch = ?
 
 -- name: release_lease
-UPDATE leases SET holder = NULL, epoch = epoch + 1 WHERE key = ? AND epoch = ?
+UPDATE chains SET holder = NULL, epoch = epoch + 1 WHERE key = ? AND epoch = ?
 
 -- name: advance_lease
-UPDATE leases SET head = ?, hash = ? WHERE key = ? AND epoch = ? AND head = ?
+UPDATE chains SET head = ?, hash = ? WHERE key = ? AND epoch = ? AND head = ?
 
 -- name: add_process
 INSERT INTO processes (id, host, boot_id, pid_namespace, pid, started, machine_id, boot_us, wall_us, lease_seconds)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET boot_us = excluded.boot_us, wall_us = excluded.wall_us
 
--- name: process
+-- name: beat_of
+-- Of a process, or of a claim.
 SELECT id, host, boot_id, pid_namespace, machine_id, pid, started, boot_us, wall_us, lease_seconds, shared
 FROM processes WHERE id = ?
+UNION ALL
+SELECT id, host, boot_id, pid_namespace, machine_id, pid, started, boot_us, wall_us, lease_seconds, 0 FROM claims
+WHERE id = ?
+
+-- name: add_claim
+INSERT INTO claims (id, host, boot_id, pid_namespace, pid, started, machine_id, boot_us, wall_us, lease_seconds)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET boot_us = excluded.boot_us, wall_us = excluded.wall_us
+
+-- name: forget_claim
+DELETE FROM claims WHERE id = ? AND NOT EXISTS (SELECT 1 FROM chains WHERE holder = claims.id)
+
+-- name: forget_silent_claims
+DELETE FROM claims WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM chains WHERE holder = claims.id)
 
 -- name: runs_held_by
-SELECT r.id FROM leases l JOIN runs r ON r.id = substr(l.subject, 5)
+SELECT r.id FROM chains l JOIN runs r ON r.id = substr(l.subject, 5)
 WHERE l.holder = ? AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running'
 
 -- name: note_shared
 UPDATE processes SET shared = 1 WHERE id = ?
 
 -- name: forget_process
-DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
+DELETE FROM processes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM chains WHERE holder = processes.id)
 
 -- name: forget_silent_processes
-DELETE FROM processes WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM leases WHERE holder = processes.id)
+DELETE FROM processes WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM chains WHERE holder = processes.id)
 
 -- name: count_processes
--- A claim has a row of its own for its signs of life, and is no process: what it holds is not being executed.
 SELECT count(*) FROM processes
-WHERE NOT EXISTS (SELECT 1 FROM leases l
-                  WHERE l.holder = processes.id
-                    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = substr(l.subject, 5) AND r.status = 'running'))

@@ -7,23 +7,8 @@ SELECT * FROM links WHERE id = ?
 -- name: link_between
 SELECT * FROM links WHERE source = ? AND relation = ? AND target = ? AND pending = 0
 
--- name: links_from
-SELECT * FROM links INDEXED BY links_by_source
-WHERE source = ? AND relation = ? AND pending = 0 AND key > ? ORDER BY key LIMIT ?
-
 -- name: links_to
 SELECT * FROM links WHERE target = ? AND relation = ? AND pending = 0 AND key > ? ORDER BY key LIMIT ?
-
--- name: linked_among
-SELECT value FROM json_each(?) AS asked
-WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending = 0)
-   OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.value AND pending = 0)
-
--- name: refs_under_way
--- What records and links of steps under way name: nobody sees these yet, and they may come to stay.
-SELECT ref FROM records CROSS JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
-UNION SELECT source FROM links WHERE run_id > '' AND pending > 0
-UNION SELECT target FROM links WHERE run_id > '' AND pending > 0
 
 -- name: links_of_run
 SELECT * FROM links WHERE run_id = ? AND run_id <> '' AND key < ? AND pending = 0 ORDER BY key DESC LIMIT ?
@@ -48,8 +33,8 @@ SELECT key FROM links WHERE run_id = ? AND run_id > '' AND pending > 0 AND pendi
 -- name: abandoned_links
 SELECT key FROM links
 WHERE run_id > '' AND pending > 0 AND NOT EXISTS (
-  SELECT 1 FROM runs JOIN leases ON leases.subject = 'run:' || runs.id
-  WHERE runs.id = links.run_id AND runs.status = 'running' AND leases.epoch = links.pending)
+  SELECT 1 FROM runs JOIN chains ON chains.subject = 'run:' || runs.id
+  WHERE runs.id = links.run_id AND runs.status = 'running' AND chains.epoch = links.pending)
 
 -- name: add_shown
 INSERT INTO workspace_shown (noun, scope, row) VALUES (?, ?, ?)
@@ -62,9 +47,6 @@ SELECT number, noun, scope, row FROM workspace_shown WHERE number > ? ORDER BY n
 
 -- name: shown_row
 SELECT number FROM workspace_shown WHERE noun = ? AND row = ?
-
--- name: highest_shown
-SELECT seq FROM sqlite_sequence WHERE name = 'workspace_shown'
 
 -- name: checkpoint_by_key
 SELECT * FROM checkpoints WHERE key = ?

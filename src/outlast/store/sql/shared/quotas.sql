@@ -6,7 +6,7 @@ INSERT INTO stored_by (blob, key, size) VALUES (?, ?, ?) ON CONFLICT (blob) DO N
 
 -- name: add_stored
 INSERT INTO stored_by (blob, key, size) VALUES (?, ?, ?)
-ON CONFLICT (blob) DO UPDATE SET size = size + excluded.size
+ON CONFLICT (blob) DO UPDATE SET size = stored_by.size + excluded.size
 
 -- name: forget_stored
 DELETE FROM stored_by WHERE blob = ?

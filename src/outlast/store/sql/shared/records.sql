@@ -13,26 +13,14 @@ SELECT * FROM records WHERE scope = ? AND kind = ? AND pending = 0 AND key < ? O
 -- name: records_of_task
 SELECT * FROM records WHERE scope = ? AND task = ? AND task <> '' AND pending = 0 AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: records_of_tag
-SELECT one.* FROM record_tags AS tagged CROSS JOIN records AS one ON one.key = tagged.record
-WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.record < ? AND one.pending = 0 ORDER BY tagged.record DESC LIMIT ?
-
 -- name: pinned_records
 SELECT * FROM records WHERE scope = ? AND pinned = 1 AND pending = 0 AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: records_of_ref
-SELECT one.* FROM record_refs AS named CROSS JOIN records AS one ON one.key = named.record
-WHERE named.ref = ? AND named.record < ? AND one.pending = 0 ORDER BY named.record DESC LIMIT ?
 
 -- name: records_of_run
 SELECT * FROM records WHERE run_id = ? AND run_id <> '' AND key < ? AND pending = 0 ORDER BY key DESC LIMIT ?
 
 -- name: records_after_key
 SELECT * FROM records WHERE key > ? ORDER BY key LIMIT ?
-
--- name: count_records
-SELECT (SELECT count(*) FROM records INDEXED BY records_by_scope WHERE pending = 0),
-       (SELECT count(*) FROM links INDEXED BY links_by_source WHERE pending = 0)
 
 -- name: add_record
 INSERT INTO records (id, scope, kind, text, refs, tags, source, run_id, task, at, stored_at, masked, pending, pinned,
@@ -48,7 +36,7 @@ INSERT INTO record_refs (ref, record) VALUES (?, ?)
 
 -- name: tags_of_record
 -- One that is kept under another scope is no tag that it is found by.
-SELECT CASE scope WHEN ?2 THEN tag ELSE scope || ':' || tag END FROM record_tags WHERE record = ?1 ORDER BY tag
+SELECT CASE scope WHEN ? THEN tag ELSE scope || ':' || tag END FROM record_tags WHERE record = ? ORDER BY tag
 
 -- name: refs_of_record
 SELECT ref FROM record_refs WHERE record = ? ORDER BY ref
@@ -75,5 +63,5 @@ SELECT key FROM records WHERE run_id = ? AND run_id > '' AND pending > 0 AND pen
 -- Of attempts that will never end: their run is not running, or has another owner since.
 SELECT key FROM records
 WHERE run_id > '' AND pending > 0 AND NOT EXISTS (
-  SELECT 1 FROM runs JOIN leases ON leases.subject = 'run:' || runs.id
-  WHERE runs.id = records.run_id AND runs.status = 'running' AND leases.epoch = records.pending)
+  SELECT 1 FROM runs JOIN chains ON chains.subject = 'run:' || runs.id
+  WHERE runs.id = records.run_id AND runs.status = 'running' AND chains.epoch = records.pending)

@@ -1,11 +1,7 @@
 -- name: add_run
--- The key is one that no run ever had, also none whose journal is still being swept away.
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
                   actor, created_at, updated_at, named, identity, source, worktree)
-VALUES ((SELECT 1 + coalesce(max(key), 0)
-         FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
-        ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING key
+VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: run_by_id
 SELECT * FROM runs WHERE id = ?
@@ -20,6 +16,9 @@ SELECT * FROM runs WHERE scope = ? AND task = ? AND identity = ? AND status NOT 
 -- name: unfinished_of_task
 SELECT * FROM runs WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
 ORDER BY key
+
+-- name: unfinished_of_scope
+SELECT * FROM runs WHERE scope = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
 
 -- name: finished_of_task
 -- Of a named task, the newest first; also those that were removed. A key is given once, to a run that began later.

@@ -5,25 +5,18 @@ SELECT i.*, r.id AS run_id FROM interrupts i JOIN runs r ON r.key = i.run WHERE 
 SELECT kind, body, actor, sent_at FROM inbox WHERE run = ? AND taken = 0 ORDER BY key
 
 -- name: blob_refs_upto
-SELECT seq, digest FROM blob_refs WHERE run = ? AND seq <= ? ORDER BY seq, digest
+SELECT seq, digest FROM blob_refs WHERE chain = ? AND seq <= ? ORDER BY seq, digest
 
 -- name: hash_at
-SELECT hash FROM journal WHERE run = ? AND seq = ?
+SELECT hash FROM journal WHERE chain = ? AND seq = ?
 
 -- name: seal_run
 UPDATE runs SET seal = ?, status = ? WHERE key = ?
 
 -- name: add_arrived_run
--- Its key is made as that of a run that begins here.
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, phase, result, error, parent, session,
                   trace_id, meta, actor, created_at, updated_at, mark, seal, named, identity, source, worktree)
-VALUES ((SELECT 1 + coalesce(max(key), 0)
-         FROM (SELECT max(key) AS key FROM runs UNION ALL SELECT max(key) FROM tombstones) AS used),
-        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING key
-
--- name: add_arrived_lease
-INSERT INTO leases (subject, epoch, head, hash, holder) VALUES (?, ?, ?, ?, NULL)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: renew_arrived_run
 UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?, mark = ?, seal = ?, named = ?,
@@ -31,7 +24,7 @@ UPDATE runs SET status = ?, phase = ?, result = ?, error = ?, updated_at = ?, ma
 WHERE key = ?
 
 -- name: renew_arrived_lease
-UPDATE leases SET epoch = ?, head = ?, hash = ?, holder = NULL WHERE key = ?
+UPDATE chains SET epoch = ?, head = ?, hash = ?, holder = NULL WHERE key = ?
 
 -- name: add_arrived_interrupt
 INSERT INTO interrupts (id, run, type, call, step, payload, status, answer, answered_by, opened_at, due_at, form, reason)

@@ -14,13 +14,17 @@ SELECT row, proof FROM proofs WHERE noun = ? AND row > ? ORDER BY row LIMIT ?
 -- name: rows_of_runs
 SELECT key, * FROM runs WHERE key > ? ORDER BY key LIMIT ?
 
--- name: rows_of_leases
+-- name: rows_of_chains
 -- Head and hash are proven by the chain, and move with every entry.
-SELECT key, subject, epoch, holder FROM leases WHERE key > ? ORDER BY key LIMIT ?
+SELECT key, subject, epoch, holder FROM chains WHERE key > ? ORDER BY key LIMIT ?
 
 -- name: rows_of_processes
 -- Its signs of life follow each other; what it is does not change.
 SELECT number, id, host, boot_id, pid_namespace, pid, started, lease_seconds, machine_id, shared FROM processes
+WHERE number > ? ORDER BY number LIMIT ?
+
+-- name: rows_of_claims
+SELECT number, id, host, boot_id, pid_namespace, pid, started, lease_seconds, machine_id FROM claims
 WHERE number > ? ORDER BY number LIMIT ?
 
 -- name: rows_of_interrupts

@@ -1,7 +1,7 @@
--- The whole model on one page. Migrations build the same; a test compares the two.
+-- The whole model on one page: version 1. What later versions add to it are numbered migrations.
 
 CREATE TABLE runs (
-  key           INTEGER PRIMARY KEY,
+  key           INTEGER PRIMARY KEY,        -- that of its chain
   id            TEXT NOT NULL UNIQUE,
   scope         TEXT NOT NULL,
   flow          TEXT NOT NULL,              -- as it began: module:name, file.py:name; or script:name
@@ -56,27 +56,43 @@ CREATE TABLE processes (
   shared        INTEGER NOT NULL DEFAULT 0  -- 1: it died while several of its runs were at work
 ) STRICT;
 
--- Who may continue what. The epoch fences: every commit compares it. Head and hash end the run's chain.
-CREATE TABLE leases (
-  key     INTEGER PRIMARY KEY,
-  subject TEXT NOT NULL UNIQUE,             -- run:<id>
+-- Claims, by the words that their claimers show: signs of life as those of processes, renewed by use.
+CREATE TABLE claims (
+  number        INTEGER PRIMARY KEY,
+  id            TEXT NOT NULL UNIQUE,
+  host          TEXT NOT NULL,
+  boot_id       TEXT NOT NULL,
+  pid_namespace TEXT NOT NULL,
+  machine_id    TEXT NOT NULL,
+  pid           INTEGER NOT NULL,           -- of whom the claim is bound to; 0: only time ends it
+  started       INTEGER NOT NULL,
+  boot_us       INTEGER NOT NULL,
+  wall_us       INTEGER NOT NULL,
+  lease_seconds REAL NOT NULL
+) STRICT;
+
+-- Chains: what happened to a run or an anchor, entry after entry, under one key that both it and its journal have. Head
+-- and hash are the chain's end. Who may lengthen it holds its lease; the epoch fences: every commit compares it.
+CREATE TABLE chains (
+  key     INTEGER PRIMARY KEY,              -- never given again, also not while a removed run's journal is swept away
+  subject TEXT NOT NULL UNIQUE,             -- run:<id>, handoff:<id>
   epoch   INTEGER NOT NULL CHECK (epoch >= 0),
   head    INTEGER NOT NULL CHECK (head >= 0),
   hash    BLOB NOT NULL CHECK (length(hash) = 32),
   holder  TEXT
 ) STRICT;
-CREATE INDEX leases_by_holder ON leases (holder) WHERE holder IS NOT NULL;
+CREATE INDEX chains_by_holder ON chains (holder) WHERE holder IS NOT NULL;
 
--- The append-only, chained journal of every run. Receipts are its entries about steps and effects.
+-- The append-only journal of every chain. Receipts are its entries about steps and effects.
 CREATE TABLE journal (
   key     INTEGER PRIMARY KEY,
-  run     INTEGER NOT NULL,                 -- runs.key; the lease, compared in each commit, proves it
+  chain   INTEGER NOT NULL,                 -- chains.key; the lease, compared in each commit, proves it
   seq     INTEGER NOT NULL CHECK (seq > 0),
   header  BLOB NOT NULL,                    -- JSON, hashed as it stands
   hash    BLOB NOT NULL CHECK (length(hash) = 32),
   payload BLOB                              -- JSON; its digest is in the header
 ) STRICT;
-CREATE UNIQUE INDEX journal_in_order ON journal (run, seq);
+CREATE UNIQUE INDEX journal_in_order ON journal (chain, seq);
 
 CREATE TABLE interrupts (
   key         INTEGER PRIMARY KEY,
@@ -160,18 +176,19 @@ CREATE TABLE tombstones (
 CREATE INDEX tombstones_unswept ON tombstones (key) WHERE swept = 0;
 CREATE INDEX tombstones_by_name ON tombstones (scope, task, key) WHERE named = 1;
 
+-- The blobs that entries need.
 CREATE TABLE blob_refs (
   digest TEXT NOT NULL,
-  run    INTEGER NOT NULL,
+  chain  INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
-  PRIMARY KEY (digest, run, seq)
+  PRIMARY KEY (digest, chain, seq)
 ) STRICT;
-CREATE INDEX blob_refs_by_run ON blob_refs (run, seq);
+CREATE INDEX blob_refs_by_chain ON blob_refs (chain, seq);
 
--- Handoffs: an anchor and its revisions. Their content is in the journal, under the negative of anchors.key.
+-- Handoffs: an anchor and its revisions. Their content is in the journal of the anchor's chain.
 
 CREATE TABLE anchors (
-  key        INTEGER PRIMARY KEY,
+  key        INTEGER PRIMARY KEY,           -- that of its chain
   id         TEXT NOT NULL UNIQUE,          -- the lease's subject is handoff:<id>
   scope      TEXT NOT NULL,
   anchor     TEXT NOT NULL,
@@ -319,7 +336,7 @@ CREATE TABLE task_events (
 CREATE INDEX runs_by_task ON runs (scope, task);
 
 -- The workspace: artifacts, which are content with a ref, and checkpoints, which are named boundaries. What a row says
--- of itself is proven by its proof. A blob that an artifact needs is in blob_refs under run 0, with the artifact's key.
+-- of itself is proven by its proof.
 
 CREATE TABLE artifacts (
   key        INTEGER PRIMARY KEY,
@@ -364,6 +381,14 @@ CREATE TABLE artifact_dropped (              -- saves of attempts that did not s
   digest  TEXT NOT NULL,                     -- of the content: only for this is the number given again
   UNIQUE (scope, name, digest, version)
 ) STRICT;
+
+-- The blobs that artifacts need: their content, and the lists of its chunks.
+CREATE TABLE artifact_blobs (
+  digest   TEXT NOT NULL,
+  artifact INTEGER NOT NULL,                 -- artifacts.key
+  PRIMARY KEY (digest, artifact)
+) STRICT;
+CREATE INDEX artifact_blobs_by_artifact ON artifact_blobs (artifact);
 
 CREATE TABLE artifact_tags (
   scope    TEXT NOT NULL,

@@ -1,1 +1,0 @@
-"""A whole home in one file, and back."""

@@ -1,0 +1,321 @@
+"""Whether the workspace is what was stored: the part of `verify` about artifacts, checkpoints, records and links.
+
+Whether sessions are what was stored: the part of `verify` that is about them.
+
+Whether tasks are what was stored: the part of `verify` that is about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from outlast.errors import OutlastError
+from outlast.ledger.journal import Break
+from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
+from outlast.store.blobs.content import check_content
+from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, TaskEventRow, TaskRow, every_row
+from outlast.store.contract.blobs import TakenContent
+from outlast.store.contract.damaged import damage_of
+from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, Shown
+from outlast.tasks.task import FIRST, STATE_AFTER, event_header, genesis_of_task
+from outlast.values.codec import decode
+from outlast.values.frozen import NamedTuple
+from outlast.workspace import artifacts, checkpoint, link, records
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
+
+
+PAGE = 100
+
+
+class CheckedSessions(NamedTuple):
+    """What a look at all sessions found."""
+
+    sessions: int
+    breaks: list[Break]
+
+
+def check_sessions(home: Home) -> CheckedSessions:
+    """Walk both chains of every session, one session after the other: no read holds the store up for long."""
+    breaks, count, after = home.store.read(_without_session), 0, 0
+
+    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+        return [(session.key, _session_breaks(look, session)) for session in look.sessions_after(after, 1)]
+
+    while found := home.store.read(following):
+        ((after, wrong),) = found
+        breaks, count = breaks + wrong, count + 1
+    return CheckedSessions(count, breaks)
+
+
+def _without_session(look: Reading) -> list[Break]:
+    """What is left of sessions whose own rows are gone. No session is ever removed."""
+    gone = [f"messages of session number {key}" for key in look.messages_without_session()]
+    gone += [f"memos of session number {key}" for key in look.memos_without_session()]
+    return [Break(record, "the session's row is missing") for record in gone]
+
+
+def _session_breaks(look: Reading, session: SessionRow) -> list[Break]:
+    if why := damage_of(session):
+        return [Break(f"session {session.id}", why)]
+    whose = session.id if session.scope == "default" else f"{session.id} in scope {session.scope}"
+    starts = genesis_of_session(session.scope, session.id, session.meta, session.actor, session.created_at)
+    found = (
+        broken(f"message {whose}", starts[0], _messages(look, session), session.head, session.hash),
+        broken(f"memo {whose}", starts[1], _memos(look, session), session.memos, session.memo_hash),
+    )
+    return [each for each in found if each is not None]
+
+
+def _messages(look: Reading, session: SessionRow) -> Iterator[Proof]:
+    rows = every_row(lambda after: look.messages_after(session.key, after, PAGE), lambda row: row.seq)
+    return map(_of_message, rows)
+
+
+def _memos(look: Reading, session: SessionRow) -> Iterator[Proof]:
+    rows = every_row(lambda after: look.memos_after(session.key, after, PAGE), lambda row: row.version)
+    return map(_of_memo, rows)
+
+
+def _of_message(row: MessageRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.seq, b"", row.digest, row.content, row.hash)
+    header = message_header(row.seq, row.role, row.digest, row.meta, row.run_id, row.actor, row.at)
+    return Proof(row.seq, header, row.digest, row.content, row.hash)
+
+
+def _of_memo(row: MemoRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.version, b"", row.digest, row.text, row.hash)
+    header = memo_header(row.version, row.upto, row.digest, row.actor, row.at)
+    return Proof(row.version, header, row.digest, row.text, row.hash)
+
+
+class CheckedTasks(NamedTuple):
+    """What a look at all tasks found."""
+
+    tasks: int
+    breaks: list[Break]
+
+
+def check_tasks(home: Home) -> CheckedTasks:
+    """Walk the events of every task, one task after the other: no read holds the store up for long."""
+    breaks, count, after = home.store.read(_without_task), 0, 0
+
+    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+        return [(task.key, _task_breaks(look, task)) for task in look.tasks_after(after, 1)]
+
+    while found := home.store.read(following):
+        ((after, wrong),) = found
+        breaks, count = breaks + wrong, count + 1
+    return CheckedTasks(count, breaks)
+
+
+def _without_task(look: Reading) -> list[Break]:
+    """What is left of tasks whose own rows are gone. No task is ever removed."""
+    return [Break(f"events of task number {key}", "the task's row is missing") for key in look.events_without_task()]
+
+
+def _task_breaks(look: Reading, task: TaskRow) -> list[Break]:
+    name = f"task {task.task}" if task.scope == "default" else f"task {task.task} in scope {task.scope}"
+    if why := damage_of(task):
+        return [Break(name, why)]
+    start = genesis_of_task(task.scope, task.task)
+    found = broken(f"event {name}", start, map(_proof, _events(look, task)), task.head, task.hash)
+    if found is not None:
+        return [found]
+    state = _state(look, task)
+    return [] if state == task.state else [Break(name, f"its row says {task.state}, its events {state}")]
+
+
+def _state(look: Reading, task: TaskRow) -> str:
+    """The state that follows from the events. An opening that is not the first changes nothing."""
+    state: str = FIRST
+    for event in _events(look, task):
+        if event.kind != "opened":
+            state = STATE_AFTER.get(event.kind, state)
+    return state
+
+
+def _events(look: Reading, task: TaskRow) -> Iterator[TaskEventRow]:
+    return every_row(lambda after: look.task_events_after(task.key, after, PAGE), lambda row: row.seq)
+
+
+def _proof(row: TaskEventRow) -> Proof:
+    if damage_of(row):
+        return Proof(row.seq, b"", row.digest, row.body, row.hash)
+    header = event_header(row.seq, row.kind, row.name, row.digest, row.masked, row.actor, row.at)
+    return Proof(row.seq, header, row.digest, row.body, row.hash)
+
+
+CHANGED = "what it says of itself was changed"
+UNNUMBERED = "its number among what everybody sees is missing"
+
+
+class CheckedWorkspace(NamedTuple):
+    """What a look at the workspace found."""
+
+    artifacts: int = 0
+    checkpoints: int = 0
+    records: int = 0
+    links: int = 0
+    blobs: int = 0
+    breaks: list[Break] = []  # noqa: RUF012  # never added to
+
+
+def check_workspace(home: Home) -> CheckedWorkspace:
+    """Check every row, and the content of every artifact; content that several share is read once.
+
+    A row that is gone is noticed too: everything that everybody sees is numbered, without holes.
+    """
+    lost = home.store.read(lambda look: look.refs_without_artifact())
+    breaks = [Break(f"artifact number {key}", "its row is missing") for key in lost]
+    count, read = 0, dict[TakenContent, str]()
+    for row, wrong in _artifacts(home):
+        count += 1
+        taken = artifacts.taken_of(row)
+        if taken not in read:
+            read[taken] = _spoilt(home, taken, artifacts.ref_of(row))
+        told = read[taken]
+        breaks += wrong + ([Break(artifacts.ref_of(row), told)] if told else [])
+    pinned, broken = _counted(_paged(home, lambda look, after: look.checkpoints_after(after, PAGE), _of_checkpoint))
+    recorded, torn = _counted(_paged(home, lambda look, after: look.records_after(after, PAGE), _of_record))
+    linked, cut = _counted(_paged(home, lambda look, after: look.links_after(after, PAGE), _of_link))
+    breaks += [*broken, *torn, *cut, *_out_of_order(home, lost)]
+    return CheckedWorkspace(count, pinned, recorded, linked, len({taken.blob for taken in read}), breaks)
+
+
+def _artifacts(home: Home) -> Iterator[tuple[ArtifactRow, list[Break]]]:
+    """Every artifact and what is wrong with its row, page by page: no read holds the store up for long."""
+    return every_row(lambda after: home.store.read(partial(_page, after=after)), lambda pair: pair[0].key)
+
+
+def _page(look: Reading, after: int) -> list[tuple[ArtifactRow, list[Break]]]:
+    return [(row, list(_of_artifact(look, row))) for row in look.artifacts_after(after, PAGE)]
+
+
+def _of_artifact(look: Reading, row: ArtifactRow) -> Iterator[Break]:
+    ref = artifacts.ref_of(row)
+    yield from _unreadable(ref, row)
+    if artifacts.proof_of_row(row) != row.proof:
+        yield Break(ref, CHANGED)
+    elif sorted(decode(row.tags)) != look.tags_of_artifact(row.key, row.scope):
+        yield Break(ref, "the index of its tags was changed")
+    if not row.pending and not look.is_shown("artifact", row.key):
+        yield Break(ref, UNNUMBERED)
+    if look.blobs_of_artifact(row.key) != sorted({row.blob, row.chunks} - {""}):
+        yield Break(ref, "the reference that keeps its content is missing or was changed")
+
+
+def _unreadable(name: str, row: object) -> Iterator[Break]:
+    if why := damage_of(row):
+        yield Break(name, why)
+
+
+def _spoilt(home: Home, taken: TakenContent, ref: str) -> str:
+    """Why the content is not what was saved; nothing when it is."""
+    try:
+        check_content(home.blobs, taken, ref)
+    except OutlastError as error:
+        return str(error.facts.get("why", error))
+    return ""
+
+
+# -- rows without content ----------------------------------------------------------------------------
+
+Keyed = TypeVar("Keyed", CheckpointRow, RecordRow, LinkRow)
+
+
+def _paged(
+    home: Home,
+    page: Callable[[Reading, int], list[Keyed]],
+    check: Callable[[Reading, Keyed], Iterator[Break]],
+) -> Iterator[list[Break]]:
+    """What is wrong with each row, page by page."""
+
+    def checked(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
+        return [(row.key, list(check(look, row))) for row in page(look, after)]
+
+    found = every_row(lambda after: home.store.read(partial(checked, after=after)), lambda pair: pair[0])
+    return (breaks for _, breaks in found)
+
+
+def _counted(found: Iterator[list[Break]]) -> tuple[int, list[Break]]:
+    every = list(found)
+    return len(every), [each for breaks in every for each in breaks]
+
+
+def _of_checkpoint(look: Reading, row: CheckpointRow) -> Iterator[Break]:
+    name = f"checkpoint {row.id} ({row.name})"
+    yield from _unreadable(name, row)
+    if checkpoint.proof_of_row(row) != row.proof:
+        yield Break(name, CHANGED)
+    if not look.is_shown("checkpoint", row.key):
+        yield Break(name, UNNUMBERED)
+
+
+def _of_record(look: Reading, row: RecordRow) -> Iterator[Break]:
+    name = f"record:{row.id}"
+    yield from _unreadable(name, row)
+    if records.proof_of_row(row) != row.proof:
+        yield Break(name, CHANGED)
+    elif sorted(decode(row.tags)) != look.tags_of_record(row.key, row.scope):
+        yield Break(name, "the index of its tags was changed")
+    elif sorted(decode(row.refs)) != look.refs_of_record(row.key):
+        yield Break(name, "the index of its refs was changed")
+    if not row.pending and not look.is_shown("record", row.key):
+        yield Break(name, UNNUMBERED)
+
+
+def _of_link(look: Reading, row: LinkRow) -> Iterator[Break]:
+    name = f"link {row.id} ({row.source} {row.relation} {row.target})"
+    yield from _unreadable(name, row)
+    if link.proof_of_row(row) != row.proof:
+        yield Break(name, CHANGED)
+    if not row.pending and not look.is_shown("link", row.key):
+        yield Break(name, UNNUMBERED)
+
+
+# -- the order of what everybody sees ----------------------------------------------------------------
+
+
+def _out_of_order(home: Home, told: Collection[int]) -> Iterator[Break]:
+    """Numbers that are missing, and those whose row is; `told` are the keys of artifacts that are known to be gone."""
+    before, found = 0, 0
+    for shown, there in _order(home):
+        yield from _missing(before, shown.number)
+        before = found = shown.number
+        if not there and not (shown.noun == "artifact" and shown.row in told):
+            yield Break(f"{shown.noun} number {shown.row} of scope {shown.scope}", "its row is missing")
+    yield from _missing(found, home.store.read(lambda look: look.highest_shown()) + 1)
+
+
+def _missing(before: int, number: int) -> Iterator[Break]:
+    if number > before + 1:
+        which = f"entry {before + 1}" if number == before + 2 else f"entries {before + 1} to {number - 1}"
+        yield Break(f"{which} of the workspace", "what was put there, and that it was, is missing")
+
+
+def _order(home: Home) -> Iterator[tuple[Shown, bool]]:
+    def page(look: Reading, after: int) -> list[tuple[Shown, bool]]:
+        return [(shown, _is_there(look, shown)) for shown in look.shown_after(after, PAGE)]
+
+    return every_row(lambda after: home.store.read(partial(page, after=after)), lambda pair: pair[0].number)
+
+
+def _is_there(look: Reading, shown: Shown) -> bool:
+    find: dict[str, Callable[[int], object]] = {
+        "artifact": look.artifact_by_key,
+        "checkpoint": look.checkpoint_by_key,
+        "record": look.record_by_key,
+        "link": look.link_by_key,
+    }
+    return find[shown.noun](shown.row) is not None or _is_removed(look, shown)
+
+
+def _is_removed(look: Reading, shown: Shown) -> bool:
+    """Whether `gc` put a stone in its place."""
+    return shown.noun == "artifact" and look.removed_by_key(shown.row) is not None

@@ -1,0 +1,305 @@
+"""Asking a person at a terminal: which run, and what to do where only a person can choose.
+
+Questions go to stderr and answers come from stdin. In a script nobody is asked: there the commands are printed.
+
+The file that a flow asks a person to look at: its first lines, and how long it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
+from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
+from outlast.doors.cli.plans import died_in
+from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table
+from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
+from outlast.errors import AlreadyAnswered
+from outlast.runs.waits.interrupt import is_for_people
+
+if TYPE_CHECKING:
+    from outlast import Interrupt, Outcome, Outlast, RunRecord
+    from outlast.doors.cli.door import Door
+    from outlast.errors import RepeatsEffects
+
+
+LINES = 20
+COLUMNS = 200
+BYTES = 64 * 1024  # of a file, which may be one endless line
+
+
+def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
+    """What to show of the file that a wait names; or why it cannot be shown. Nothing when it names none."""
+    name = wait.payload.get("file")
+    if not isinstance(name, str) or not name:
+        return []
+    try:
+        path = _place(outlast, wait) / name
+        return _first_lines(path)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return [f"{clean(name)} cannot be shown: {why}"]
+
+
+def _place(outlast: Outlast, wait: Interrupt) -> Path:
+    """The folder that a flow file's paths start from."""
+    from outlast.errors import EmbeddedOnly, OutlastError
+    from outlast.flows.loading import found_in, here, is_gone, is_recipe
+    from outlast.flows.yaml.flow import find_recipe
+    from outlast.home.place import project_of
+
+    try:
+        project = project_of(outlast.home) or Path.cwd()
+    except EmbeddedOnly:  # of a server: its files may be here as well
+        project = Path.cwd()
+    flow = outlast.get(wait.run_id).source
+    if not is_recipe(flow):
+        return project
+    if is_gone(flow, project):
+        flow = found_in(flow, project, here()) or flow
+    try:
+        spec = find_recipe(flow, project)
+    except OutlastError:  # the file was changed since and has a mistake now; the place is the same
+        return (project / flow.rpartition(":")[0]).parent
+    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
+
+
+def _first_lines(path: Path) -> list[str]:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return [f"{clean(path.name)} cannot be shown: it is no plain file"]
+        text = file.read(BYTES).decode("utf-8", "replace")
+    lines = text.splitlines()
+    shown = [_fitting(line) for line in lines[:LINES]]
+    if len(lines) <= LINES and found.st_size <= BYTES and not any(line.endswith("…") for line in shown):
+        return shown or [f"{clean(path.name)} is empty"]
+    long = counted(len(lines), "line") if found.st_size <= BYTES else f"more than {len(lines):,} lines"
+    return [*shown, f"[{long}, {found.st_size:,} bytes in all: {clean(path)}]"]
+
+
+def _fitting(line: str) -> str:
+    plain = clean(line.replace("\t", "    "))
+    return plain if len(plain) <= COLUMNS else f"{plain[:COLUMNS]}…"
+
+
+# what may be chosen: its key, its words
+KEYS = {
+    "retry": ("r", "[r]etry"),
+    "skip": ("s", "[s]kip with a result"),
+    "reuse": ("k", "[k]eep what was done"),
+    "again": ("d", "[d]o it again"),
+    "keep": ("k", "[k]eep the files"),
+    "restore": ("p", "[p]ut them back"),
+    "more": ("m", "[m]ore rounds"),
+    "continue": ("c", "[c]ontinue without"),
+    "abort": ("a", "[a]bort"),
+}
+LEAVE = "[l]eave it"
+TOLD = f"the answer, or [e]nter it field by field, [c]ancel the question, {LEAVE}"
+YES = ("y", "yes", "approve", "approved", "ok", "true")
+NO = ("n", "no", "decline", "declined", "false")
+APPROVAL_CHOICES = f"[y]es, approve, [n]o, decline, {LEAVE}"
+
+
+def can_ask(door: Door) -> bool:
+    """Whether a person sits there."""
+    return not door.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def pick(found: Sequence[RunRecord]) -> str:
+    """The id of the run that a person picks from a numbered list; empty when they pick none."""
+    from outlast.doors.cli.look import RUN_HEADS, run_row
+
+    table(("", *RUN_HEADS), [(number, *run_row(run)) for number, run in enumerate(found, 1)], beside=True)
+    while word := _line("which one? its number, or Enter to leave: "):
+        if word.isdecimal() and 1 <= int(word) <= len(found):
+            return found[int(word) - 1].id
+        note(f"{word} is none of 1 to {len(found)}")
+    return ""
+
+
+def may_repeat(error: RepeatsEffects) -> bool:
+    """Whether a person says that effects which were done may happen again; each of them is shown."""
+    note("")
+    how = f"a fork of task {error.task!r}" if error.how == "fork" else f"--{error.how} on task {error.task!r}"
+    paragraph(f"{how} would repeat what was done:", "? ", "  ")
+    for effect in error.effects:
+        paragraph(str(effect["says"]), "  - ", "    ")
+    return _line("  may it happen again? [y]es, [n]o: ").lower() in ("y", "yes")
+
+
+def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:
+    """Ask about each question of a run and its children, but those `left` before. True if one was answered."""
+    if outcome.status != "waiting":
+        return False
+    answered = False
+    for wait in with_children(outlast, outcome.interrupts):
+        if is_for_people(wait.type) and wait.id not in left and not is_overdue(wait):
+            try:
+                said = ask_about(outlast, wait)
+            except AlreadyAnswered as error:
+                note(f"somebody was quicker: {error.detail}")
+            else:
+                if said is None:
+                    left.add(wait.id)
+                    continue
+            answered = True
+            if outlast.get(wait.run_id).finished:
+                break  # with the run its other questions are gone
+    return answered
+
+
+def decide_crashed(outlast: Outlast, run_id: str) -> bool:
+    """Ask what becomes of each step that was under way when its process died. False if one of them is left as it is."""
+    plan = outlast.plan(run_id)
+    left = {reason.subject: reason.found for reason in plan.verdict.reasons if reason.code == "partial_work"}
+    for step in plan.steps:
+        if not step.choices:
+            continue
+        note("")
+        paragraph(died_in(step), "? ", "  ")
+        paragraph(left.get(step.label, ""), "  ", "    ")
+        said = _chosen(step.choices)
+        if said is None:
+            return False
+        _take(outlast, run_id, step.label, said)
+        if said["choice"] == "abort":
+            break
+    return True
+
+
+def _take(outlast: Outlast, run_id: str, step: str, said: Mapping[str, Any]) -> None:
+    match said["choice"]:
+        case "retry":
+            outlast.retry(run_id, step)
+        case "skip":
+            outlast.skip(run_id, step, result=said["result"], why=said["why"])
+        case _:
+            outlast.abort(run_id, why=said["why"])
+
+
+def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
+    """Show a question and settle it as the person says; None when they leave it open. Raises AlreadyAnswered.
+
+    The answer is bound to what was shown.
+    """
+    if wait.type == "approval":
+        answer = _ask_approval(outlast, wait)
+    elif wait.choices:
+        answer = _ask_choice(wait)
+    else:
+        return _ask_told(outlast, wait)
+    return None if answer is None else outlast.answer(wait.id, answer, shown=wait.digest)
+
+
+def _ask_told(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
+    """What the flow asks for: the answer itself, or field by field; or the end of the question, with a reason."""
+    _show(wait)
+    while (word := _line(f"  {TOLD}: ")) not in ("", "l", "leave") or is_answer(word, wait.schema):
+        given = None
+        if is_answer(word, wait.schema):
+            given = read_answer(word, wait.schema)
+        elif word in ("e", "enter"):
+            given = ask_answer(wait.schema)
+        elif word in ("c", "cancel"):
+            if why := _line("  why? it is on the record: "):
+                return outlast.cancel(wait.id, why)
+            note("  it needs a reason")
+        else:
+            given = read_answer(word, wait.schema)
+        if given is not None:
+            note(f"  answer: {as_json(given.value)}")
+            return outlast.answer(wait.id, given.value, shown=wait.digest)
+    return None
+
+
+def _show(wait: Interrupt) -> None:
+    note("")
+    paragraph(asks(wait), "? ", "  ")
+    for line in (*until_when(wait), *shown(wait)):
+        paragraph(line, "  ")
+
+
+def _ask_choice(wait: Interrupt) -> dict[str, Any] | None:
+    """The answer of a person; None when they leave the question open."""
+    _show(wait)
+    return _chosen(wait.choices)
+
+
+def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:
+    """One of these, with what belongs to it; None when they leave it."""
+    keys = {KEYS[choice][0]: choice for choice in choices}
+    words = ", ".join([*(KEYS[choice][1] for choice in choices), LEAVE])
+    while (word := _line(f"  {words}: ").lower()) not in ("", "l", "leave"):
+        choice = keys.get(word) or (word if word in choices else "")
+        answer = _complete(choice) if choice else None
+        if answer is not None:
+            return answer
+        if not choice:
+            note(f"  {word} is none of {', '.join([*keys, 'l'])}")
+    return None
+
+
+def _ask_approval(outlast: Outlast, wait: Interrupt) -> dict[str, Any] | None:
+    """Yes or no, with a comment; None when they leave the question open."""
+
+    _show(wait)
+    for line in file_lines(outlast, wait):
+        note(f"  | {line}")
+    while (word := _line(f"  {APPROVAL_CHOICES}: ")).lower() not in ("", "l", "leave"):
+        answer = _approval(word)
+        if answer is not None:
+            return answer
+    return None
+
+
+def _approval(said: str) -> dict[str, Any] | None:
+    """Yes or no as somebody says it: in a word, with what they add to it, or as JSON. None when it is neither."""
+    first, _, rest = said.partition(" ")
+    word, comment = first.lower().rstrip(",.;:!"), rest.strip()
+    if word in YES:
+        comment = comment or (_line("  a comment, or Enter: ") if not rest else "")
+        return {"approved": True} | ({"comment": comment} if comment else {})
+    if word in NO:
+        if why := comment or _line("  why? it is on the record: "):
+            return {"approved": False, "comment": why}
+        note("  it needs a reason")
+        return None
+    if said[:1] != "{":
+        note(f"  {said} is none of y, n, l")
+        return None
+    given = read_answer(said, APPROVAL_SCHEMA)
+    return given.value if given is not None else None
+
+
+def _complete(choice: str) -> dict[str, Any] | None:
+    """A choice with what belongs to it; None when that was not given."""
+    answer: dict[str, Any] = {"choice": choice}
+    if choice == "skip":
+        text = _line("  its result, as JSON: ")
+        try:
+            answer["result"] = json.loads(text)
+        except (ValueError, RecursionError):
+            hint = f'; for text write "{text}"' if text and '"' not in text else ""
+            note(f"  that is not JSON{hint}")
+            return None
+    if choice in ("skip", "abort"):
+        why = _line("  why? it is on the record: ")
+        if not why:
+            note("  it needs a reason")
+            return None
+        answer["why"] = why
+    return answer
+
+
+def _line(prompt: str) -> str:
+    """What is typed after the prompt; nothing at the end of the input."""
+    return read_line(prompt) or ""

@@ -1,0 +1,96 @@
+"""The disk: what makes files and their names durable, its errors in our words, and which file system it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from outlast.errors import DiskFull, HomeReadOnly, NetworkFilesystem, StoreFailed, StoreReadOnly
+
+PIECE_BYTES = 1 << 20
+
+ReadOnly = StoreReadOnly | HomeReadOnly
+FilesystemOf = Callable[[Path], str]
+# SQLite's locks cannot be trusted over a network.
+NETWORK = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "ncpfs",
+        "afs",
+        "ceph",
+        "9p",
+        "lustre",
+        "glusterfs",
+        "beegfs",
+        "gpfs",
+        "davfs",
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.rclone",
+        "fuse.glusterfs",
+        "fuse.davfs2",
+    ]
+)
+
+_TABLE = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def sync_file(path: Path) -> None:
+    """Make a file's content durable."""
+    _sync(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadOnly) -> Exception:
+    """Our error for one of the disk's."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(path)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return read_only(path, error.strerror or str(error))
+    return StoreFailed(path, str(error))
+
+
+def filesystem_of(path: Path, table: Path = _TABLE) -> str:
+    """The type of the mounted file system that holds `path`; empty where the system does not tell."""
+    try:
+        lines = os.fsdecode(table.read_bytes()).split("\n")
+    except OSError:
+        return ""
+    target = str(path.resolve())
+    best, kind = "", ""
+    for line in filter(None, lines):
+        before, _, after = line.partition(" - ")
+        mount = _OCTAL.sub(lambda found: chr(int(found[1], 8)), before.split(" ")[4])  # a space is \040
+        inside = mount == "/" or target == mount or target.startswith(mount + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, after.split()[0]
+    return kind
+
+
+def refuse_network(path: Path, look: FilesystemOf = filesystem_of) -> None:
+    """Raises NetworkFilesystem when `path` lies on one."""
+    kind = look(path)
+    if kind in NETWORK:
+        raise NetworkFilesystem(str(path), kind)

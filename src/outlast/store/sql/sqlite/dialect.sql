@@ -1,0 +1,70 @@
+-- Statements that only SQLite understands, or is to be asked in another way than others.
+
+-- A list is given as one JSON text, and json_each makes rows of it.
+
+-- name: leases_of_runs
+SELECT chains.key, epoch, head, hash, holder
+FROM json_each(?) AS wanted LEFT JOIN chains ON subject = 'run:' || wanted.value ORDER BY wanted.key
+
+-- name: linked_among
+SELECT value FROM json_each(?) AS asked
+WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending = 0)
+   OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.value AND pending = 0)
+
+-- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
+-- keeps its index out, and INDEXED BY names one.
+
+-- name: artifacts_of_scope
+SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
+WHERE named.scope = ? AND named.newest < ? AND named.newest > 0 ORDER BY named.newest DESC LIMIT ?
+
+-- name: artifacts_of_prefix
+SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
+WHERE named.scope = ? AND named.name >= ? AND named.name < ? AND +named.newest < ? ORDER BY +named.newest DESC LIMIT ?
+
+-- name: artifacts_of_tag
+SELECT one.* FROM artifact_tags AS tagged CROSS JOIN artifacts AS one ON one.key = tagged.artifact
+CROSS JOIN artifact_names AS named ON named.scope = one.scope AND named.name = one.name AND named.newest = one.key
+WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.artifact < ?
+ORDER BY tagged.artifact DESC LIMIT ?
+
+-- name: count_artifacts
+SELECT (SELECT count(*) FROM artifacts INDEXED BY artifacts_by_scope),
+       (SELECT count(*) FROM artifacts WHERE run_id > '' AND pending > 0)
+
+-- name: count_checkpoints
+SELECT count(*) FROM checkpoints INDEXED BY checkpoints_of_task
+
+-- name: claimed_anchors
+SELECT a.key, a.id, a.scope, a.anchor, a.status, a.outcome, a.revision, a.newest, a.branch, a.root, a.symbol, a.score,
+       a.stored_at, a.expires_at, a.arrived
+FROM chains l JOIN anchors a ON a.id = substr(l.subject, 9)
+WHERE l.holder > '' AND +l.subject > 'handoff:' AND +l.subject < 'handoff;' AND a.scope = ?
+ORDER BY a.newest DESC LIMIT ?
+
+-- name: links_from
+SELECT * FROM links INDEXED BY links_by_source
+WHERE source = ? AND relation = ? AND pending = 0 AND key > ? ORDER BY key LIMIT ?
+
+-- name: refs_under_way
+-- What records and links of steps under way name: nobody sees these yet, and they may come to stay.
+SELECT ref FROM records CROSS JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
+UNION SELECT source FROM links WHERE run_id > '' AND pending > 0
+UNION SELECT target FROM links WHERE run_id > '' AND pending > 0
+
+-- name: records_of_tag
+SELECT one.* FROM record_tags AS tagged CROSS JOIN records AS one ON one.key = tagged.record
+WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.record < ? AND one.pending = 0 ORDER BY tagged.record DESC LIMIT ?
+
+-- name: records_of_ref
+SELECT one.* FROM record_refs AS named CROSS JOIN records AS one ON one.key = named.record
+WHERE named.ref = ? AND named.record < ? AND one.pending = 0 ORDER BY named.record DESC LIMIT ?
+
+-- name: count_records
+SELECT (SELECT count(*) FROM records INDEXED BY records_by_scope WHERE pending = 0),
+       (SELECT count(*) FROM links INDEXED BY links_by_source WHERE pending = 0)
+
+-- The numbers that were given are counted by SQLite itself.
+
+-- name: highest_shown
+SELECT seq FROM sqlite_sequence WHERE name = 'workspace_shown'
