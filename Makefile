@@ -7,12 +7,13 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench crash chaos fuzz conformance clean
+.PHONY: help setup demo test check again bench crash chaos fuzz conformance clean
 
 help:
 	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
 	@echo "make demo    the whole story in under a minute"
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
+	@echo "make again   the tests that failed, at most three, alone and five times each"
 	@echo "make crash   the long crash suite"
 	@echo "make chaos   one command, repeated under 300 kills, stops, deploys and reboots (SEED=N: the same choices again)"
 	@echo "make fuzz    abuse: made-up requests, odd values, starving, corruptions, hostile repositories, forged files"
@@ -47,6 +48,9 @@ test check: setup
 	@mkdir -p build; $(LOOK) > build/look.txt 2>&1 & look=$$!; trap 'kill $$look 2> /dev/null; exit 130' INT TERM; \
 	$(BIN)/python -m pytest --quiet -n $(WORKERS); tests=$$?; \
 	wait $$look; look=$$?; cat build/look.txt; test $$tests = 0 -a $$look = 0
+
+again: setup
+	@$(BIN)/python tests/again.py
 
 bench: setup
 	@$(BIN)/python bench/run.py --peers

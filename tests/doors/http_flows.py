@@ -15,14 +15,14 @@ def double(number: int) -> int:
 
 @step
 def until_there(path: str) -> str:
-    """Goes on once a file is there, or its run is asked to stop."""
+    """Goes on once a file is there with its text, or its run is asked to stop."""
     from outlast import current
 
-    while not os.path.exists(path):
+    while not (os.path.exists(path) and (text := Path(path).read_text())):
         if current().stopping:
             raise RuntimeError("asked to stop")
         time.sleep(0.01)
-    return Path(path).read_text()
+    return text
 
 
 @flow
@@ -109,9 +109,9 @@ def parenting(run: Run, question: str) -> bool:
 
 @step
 async def until_written(path: str) -> str:
-    while not os.path.exists(path):
+    while not (os.path.exists(path) and (text := Path(path).read_text())):
         await asyncio.sleep(0.01)
-    return Path(path).read_text()
+    return text
 
 
 @flow

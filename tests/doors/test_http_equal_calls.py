@@ -140,7 +140,7 @@ def test_an_id_of_a_run_that_waits_is_noted_when_it_joins(server: Served) -> Non
     joined = start(server, body | {"operation_id": "joins"}, 30).json
     assert joined["run_id"] == first["run_id"]
     server.post(f"/v1/interrupts/{first['interrupts'][0]['id']}/answer", {"answer": {"approved": True}})
-    server.post(f"/v1/runs/{first['run_id']}/resume?wait=30")
+    until(lambda: server.get(f"/v1/runs/{first['run_id']}").json["status"] == "succeeded")
     again = start(server, body | {"operation_id": "joins"}, 30).json
     assert (again["run_id"], again["status"], again["replayed"]) == (first["run_id"], "succeeded", True)
 
