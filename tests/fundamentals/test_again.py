@@ -12,7 +12,8 @@ import pytest
 def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, in a folder of its own in which `make test` has failed."""
     spec = importlib.util.spec_from_file_location("again", Path(__file__).parents[1] / "again.py")
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "ROOT", tmp_path)
