@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from outlast.home.caller import Caller as Caller
     from outlast.home.home import Home as Home
+    from outlast.runs.live import Commands
     from outlast.runs.live import Executor as Executor
 
 BUSY_SECONDS = 30.0  # that is waited for others who write
+
+
+def load_commands() -> Commands:
+    """What asks about commands: what one left, and whether it still runs."""
+    from outlast.commands.room import CommandRoom
+
+    return CommandRoom()
 
 
 @contextmanager
@@ -28,6 +36,8 @@ def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iter
     place = open_home(home, store_options={"busy_seconds": busy_seconds})
     claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
     try:
-        yield Executor(Caller(place, who, "default", HERE, tokens=claims, door="hook"), Live(place))
+        yield Executor(
+            Caller(place, who, "default", HERE, tokens=claims, door="hook"), Live(place, load_commands=load_commands)
+        )
     finally:
         place.store.close()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.flows.spec import StepSpec
 from outlast.runs.call import Call, NextCall, Past
+from outlast.runs.step import ReadyWork, StepSpec
+from outlast.values import ambient
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Frame:
         return Frame(self.execution, f"{self.outer()}{name}/")
 
 
-CURRENT: ContextVar[Frame | None] = ContextVar("outlast_frame", default=None)
+CURRENT: ContextVar[Frame | None] = ambient.CURRENT
 
 
 class StepCall(Struct, eq=False):
@@ -119,14 +120,14 @@ class Attempt(Struct, eq=False):
     blobs: tuple[str, ...] = ()  # that these facts name
     before: dict[str, SeenFile] | None = None  # the declared files as they were
     previous: LeftFiles | None = None  # what the attempt before left
-    work: Any = None  # what runs it, if that is no Python function
+    ready: ReadyWork | None = None  # what runs it, if that is no Python function
     awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""
-        if self.work is not None:
-            self.work.drop()
-            self.work = None
+        if self.ready is not None:
+            self.ready.drop()
+            self.ready = None
 
 
 class Returned(Struct, frozen=True, eq=False):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from outlast.errors import OutlastError, Paused, StepTimedOut, StillRunning
-from outlast.flows.spec import Signature, StepSpec
+from outlast.flows.spec import Signature
 from outlast.runs.attempt import (
     BODY,
     CURRENT,
@@ -34,10 +34,11 @@ from outlast.runs.attempt import (
 from outlast.runs.branches import Branches, let_calls_end, watch_tasks
 from outlast.runs.call import Changed, Past, Replay
 from outlast.runs.call_logic import drive
-from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
+from outlast.runs.call_plain import judged, lingering, probe_of
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
+from outlast.runs.step import StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
@@ -104,10 +105,10 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
                 answer = None
             elif what == BODY:
                 answer = await run_body(execution, given)
-                if given.asked.spec.prepares:
-                    answer = observed(execution, given, answer)
+                if asked.spec.work is not None:
+                    answer = asked.spec.work.observe(execution, given, answer)
             elif what == PREPARE:
-                answer = prepare(execution, given)
+                answer = given.asked.spec.work.prepare(execution, given)
             elif what == PROBE:
                 with execution.asking(given):
                     answer = await _ask_probe(execution, given)

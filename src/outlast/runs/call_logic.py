@@ -53,7 +53,7 @@ def _attempts(execution: Execution, asked: StepCall, number: int, failures: int)
     execution.ran.add(asked.spec.name)
     while True:
         attempt = execution.attempt(asked, number, failures)
-        if asked.spec.prepares:
+        if asked.spec.work is not None:
             ended = yield from _prepared(execution, attempt)
         else:
             ended = yield from _body(execution, attempt)

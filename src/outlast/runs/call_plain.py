@@ -24,7 +24,6 @@ from outlast.errors import (
     Stopped,
     Unavailable,
 )
-from outlast.flows.spec import StepSpec
 from outlast.runs.attempt import (
     BODY,
     CURRENT,
@@ -46,6 +45,7 @@ from outlast.runs.call_logic import drive
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
+from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
@@ -131,7 +131,7 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
             elif what == BODY:
                 answer = _body(execution, given)
             elif what == PREPARE:
-                answer = prepare(execution, given)
+                answer = given.asked.spec.work.prepare(execution, given)
             elif what == PROBE:
                 with execution.asking(given):
                     answer = _probe(execution, given)
@@ -148,30 +148,15 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
         return end.value
 
 
-def prepare(execution: Execution, attempt: Attempt) -> Any:
-    """Make ready what must be on disk with the start: how files are, which processes will run."""
-    from outlast.commands import leftovers
-
-    return leftovers.prepare(execution, attempt)
-
-
-def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
-    """The same end, once what it did to the declared files is noted."""
-    from outlast.commands import leftovers
-
-    return leftovers.observe(execution, attempt, ended)
-
-
 def _body(execution: Execution, attempt: Attempt) -> Ended:
-    ended = _ended(execution, attempt)
-    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+    ended, work = _ended(execution, attempt), attempt.asked.spec.work
+    return work.observe(execution, attempt, ended) if work is not None else ended
 
 
-def _worked(execution: Execution, attempt: Attempt) -> Ended:
+def _worked(execution: Execution, ready: ReadyWork) -> Ended:
     """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
     try:
-        ended: Ended = attempt.work.run()
-        return ended
+        return ready.run()
     except Unavailable as error:
         execution.pen.sever(error)
     except Exception as error:
@@ -181,8 +166,8 @@ def _worked(execution: Execution, attempt: Attempt) -> Ended:
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
-    if attempt.work is not None:
-        return _worked(execution, attempt)
+    if attempt.ready is not None:
+        return _worked(execution, attempt.ready)
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
-from outlast.flows.spec import NO_RETRY, StepSpec
+from outlast.flows.spec import NO_RETRY
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure, journal
 from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
@@ -39,6 +39,7 @@ from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
 from outlast.runs.rewind import BEHIND, NOT_REACHED, REWOUND
 from outlast.runs.state import State
+from outlast.runs.step import StepSpec
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
@@ -233,7 +234,7 @@ class Execution:
 
     def _look_elsewhere(self, asked: StepCall) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
-        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=asked.spec.work is not None)
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=bool(asked.spec.command))
         if asked.elsewhere is not None and self.branches is None:
             asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
 
@@ -376,7 +377,7 @@ class Execution:
         spec = attempt.asked.spec
         with self.pen.lock:
             self.open[id(attempt)] = attempt
-            if spec.is_effect or spec.prepares or self._sync_start:
+            if spec.is_effect or spec.work is not None or self._sync_start:
                 self._sync_start = bool(self.suspects)
                 return self.pen.queue(self._start_entry(attempt))
             if self.pen.owes:
@@ -410,7 +411,7 @@ class Execution:
     def previous_of(self, asked: StepCall) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
         past = self.ledger.calls.get(asked.call)
-        if past is None and asked.spec.work is not None:
+        if past is None and asked.spec.command:
             past = self._begun_on_other_reads(asked.call)
         return past if past is not None and past.attempts and not past.finished else None
 
@@ -719,8 +720,8 @@ def event_bytes(body: Any, path: str) -> bytes:
 
 def shown(asked: StepCall) -> dict[str, Any]:
     """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
-    if asked.spec.work is not None:
-        return {"inputs": {"run": asked.spec.work.command.run}}
+    if asked.spec.command:
+        return {"inputs": {"run": asked.spec.command}}
     raw = encode(asked.inputs)
     return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
 
