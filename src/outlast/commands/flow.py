@@ -263,7 +263,7 @@ class Performance:
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, True, BY_THE_FLOW, packed[1]))
+        self.execution.pen.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")

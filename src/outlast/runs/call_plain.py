@@ -9,7 +9,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from outlast.errors import (
     EffectInsideStep,
@@ -25,20 +25,21 @@ from outlast.errors import (
     Unavailable,
 )
 from outlast.runs.attempt import (
-    BODY,
     CURRENT,
-    HANG,
-    LISTEN,
-    PREPARE,
-    PROBE,
-    SLEEP,
-    WRITE,
+    AskProbe,
     Attempt,
     Ended,
     Frame,
+    Hang,
+    ListenForStop,
+    Park,
+    Prepare,
     Raised,
     Returned,
+    RunBody,
     StepCall,
+    WaitForRetry,
+    Write,
 )
 from outlast.runs.call import Replay
 from outlast.runs.call_logic import drive
@@ -124,26 +125,29 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
     answer: Any = None
     try:
         while True:
-            what, given = driven.send(answer)
+            do = driven.send(answer)
             answer = None
-            if what == WRITE:
-                execution.pen.write(given)
-            elif what == BODY:
-                answer = _body(execution, given)
-            elif what == PREPARE:
-                answer = given.asked.spec.work.prepare(execution, given)
-            elif what == PROBE:
-                with execution.asking(given):
-                    answer = _probe(execution, given)
-            elif what == SLEEP:
-                _nap(execution, execution.delay_of(given))
-            elif what == LISTEN:
-                listen(lambda: execution.stopping, given)
-            elif what == HANG:  # an async flow cancelled it before; a plain one cannot
-                raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
-            else:
-                execution.paused = execution.paused or park
-                raise Paused
+            match do:
+                case Write(entries):
+                    execution.pen.write(entries)
+                case RunBody(attempt):
+                    answer = _body(execution, attempt)
+                case Prepare(attempt, work):
+                    answer = work.prepare(execution, attempt)
+                case AskProbe(attempt):
+                    with execution.asking(attempt):
+                        answer = _probe(execution, attempt)
+                case WaitForRetry(attempt):
+                    _nap(execution, execution.delay_of(attempt))
+                case ListenForStop(seconds):
+                    listen(lambda: execution.stopping, seconds)
+                case Hang():  # an async flow cancelled it before; a plain one cannot
+                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+                case Park():
+                    execution.paused = execution.paused or park
+                    raise Paused
+                case _:
+                    assert_never(do)
     except StopIteration as end:
         return end.value
 

@@ -406,7 +406,7 @@ class Execution:
         attempt.recorded = True
         if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
             attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
-        return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
+        return self.pen.receipt(attempt, "started", Payload(), mark=mark_of(attempt.asked.spec))
 
     def previous_of(self, asked: StepCall) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
@@ -457,8 +457,13 @@ class Execution:
         told = list(attempt.artifacts)
         return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next, artifacts=told)
 
-    def close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
-        """The receipt of an attempt, queued with everything that waited to ride along."""
+    def close(
+        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
+    ) -> Entries:
+        """The receipt of an attempt, queued with everything that waited to ride along.
+
+        `delivered`: the flow is given this outcome, so it is final. `mark`: what its entry says besides.
+        """
         with self.pen.lock:
             attempt.closed = True
             self.open.pop(id(attempt), None)
@@ -474,7 +479,7 @@ class Execution:
                 self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":
                 self.endings.settled()
-            return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
+            return self.pen.queue_receipt(attempt, status, payload, delivered=delivered, mark=mark)
 
     def _let_go(self, attempt: Attempt) -> None:
         """Another attempt may be noted in its place."""
@@ -514,7 +519,7 @@ class Execution:
             return
         self.endings.cancelled(attempt.asked.call)
         mark = "not_done" if attempt.asked.spec.is_effect else ""
-        self.pen.write(self.close(attempt, "cancelled", True, mark, Payload()))
+        self.pen.write(self.close(attempt, "cancelled", Payload(), delivered=True, mark=mark))
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
