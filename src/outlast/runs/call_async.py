@@ -100,23 +100,23 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
             do = driven.send(answer)
             answer = None
             match do:
-                case Write(entries):
-                    later = execution.pen.write_soon(entries)
+                case Write():
+                    later = execution.pen.write_soon(do.entries)
                     if later is not None:
-                        await _written(execution, asked, entries, later)
-                case RunBody(attempt):
-                    answer = await run_body(execution, attempt)
+                        await _written(execution, asked, do.entries, later)
+                case RunBody():
+                    answer = await run_body(execution, do.attempt)
                     if asked.spec.work is not None:
-                        answer = asked.spec.work.observe(execution, attempt, answer)
-                case Prepare(attempt, work):
-                    answer = work.prepare(execution, attempt)
-                case AskProbe(attempt):
-                    with execution.asking(attempt):
-                        answer = await _ask_probe(execution, attempt)
-                case WaitForRetry(attempt):
-                    await _nap(execution, attempt)
-                case ListenForStop(seconds):
-                    await _listen(execution, seconds)
+                        answer = asked.spec.work.observe(execution, do.attempt, answer)
+                case Prepare():
+                    answer = do.work.prepare(execution, do.attempt)
+                case AskProbe():
+                    with execution.asking(do.attempt):
+                        answer = await _ask_probe(execution, do.attempt)
+                case WaitForRetry():
+                    await _nap(execution, do.attempt)
+                case ListenForStop():
+                    await _listen(execution, do.seconds)
                 case Hang():
                     await _hang(execution, asked)
                 case Park():

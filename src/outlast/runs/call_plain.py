@@ -128,19 +128,19 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
             do = driven.send(answer)
             answer = None
             match do:
-                case Write(entries):
-                    execution.pen.write(entries)
-                case RunBody(attempt):
-                    answer = _body(execution, attempt)
-                case Prepare(attempt, work):
-                    answer = work.prepare(execution, attempt)
-                case AskProbe(attempt):
-                    with execution.asking(attempt):
-                        answer = _probe(execution, attempt)
-                case WaitForRetry(attempt):
-                    _nap(execution, execution.delay_of(attempt))
-                case ListenForStop(seconds):
-                    listen(lambda: execution.stopping, seconds)
+                case Write():
+                    execution.pen.write(do.entries)
+                case RunBody():
+                    answer = _body(execution, do.attempt)
+                case Prepare():
+                    answer = do.work.prepare(execution, do.attempt)
+                case AskProbe():
+                    with execution.asking(do.attempt):
+                        answer = _probe(execution, do.attempt)
+                case WaitForRetry():
+                    _nap(execution, execution.delay_of(do.attempt))
+                case ListenForStop():
+                    listen(lambda: execution.stopping, do.seconds)
                 case Hang():  # an async flow cancelled it before; a plain one cannot
                     raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
                 case Park():
