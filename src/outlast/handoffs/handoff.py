@@ -32,6 +32,19 @@ Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 
 
+TASK = "task:"  # what the anchor of a task begins with
+
+
+def anchor_of(task: str) -> str:
+    """What a task's handoffs are stored under."""
+    return TASK + task
+
+
+def task_of(anchor: str) -> str | None:
+    """The task whose anchor this is; None when it is no task's."""
+    return anchor.removeprefix(TASK) if anchor.startswith(TASK) and anchor != TASK else None
+
+
 def key_of(form: Form) -> str:
     """What makes two checks, musts or rollbacks the same one."""
     return identity(encode(form))[:16]
