@@ -21,6 +21,7 @@ from outlast.flows.spec import (
     seconds,
     types_of,
 )
+from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
 from outlast.runs.step import StepSpec, Work
@@ -76,9 +77,7 @@ class Step(Generic[P, T]):
     def _call(self) -> Callable[..., Any]:
         if not self.spec.is_async:
             return call_plain
-        from outlast.runs.call_async import call_async  # late: a plain program never loads asyncio
-
-        return call_async
+        return rooms.call_async.call_async
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -322,6 +321,4 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    from outlast.flows.yaml.flow import find_recipe
-
-    return FlowFile(find_recipe(str(path), *folders))
+    return FlowFile(rooms.flow.find_recipe(str(path), *folders))

@@ -28,7 +28,7 @@ from outlast.home.place import check_name, check_tenant
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.python.opening import load_commands
+from outlast.python.rooms import load_commands
 from outlast.runs.live import Executor, Live
 from outlast.secrets.find import is_secret_file
 from outlast.secrets.own import SecretRules, read_own
