@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
-    from outlast.runs.displaced import Displaced
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
-    from outlast.runs.item import Failed, Ok, unwrap_all
+    from outlast.runs.map import Failed, Ok, unwrap_all
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
-    from outlast.runs.restored_outputs import RestoredOutputs
+    from outlast.runs.restored_outputs import Displaced, RestoredOutputs
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
@@ -70,17 +69,16 @@ __all__ = [
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
     "runs.waits.interrupt": ("Interrupt",),
-    "runs.displaced": ("Displaced",),
     "runs.outputs": ("Output",),
     "runs.plan": ("Plan",),
-    "runs.restored_outputs": ("RestoredOutputs",),
+    "runs.restored_outputs": ("Displaced", "RestoredOutputs"),
     "runs.receipt": ("Event", "Receipt"),
     "runs.run": ("Outcome", "RunRecord"),
     "runs.timeline": ("TimelineItem",),
     "ledger.verdict": ("Reason", "Verdict"),
     "errors": ("OutlastError", "NotDone", "StepFailed"),
     "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
-    "runs.item": ("Failed", "Ok", "unwrap_all"),
+    "runs.map": ("Failed", "Ok", "unwrap_all"),
     "flows.spec": ("KEY",),
     "care.gc.gc": ("Swept",),
     "python.backups": ("restore",),

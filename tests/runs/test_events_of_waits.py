@@ -14,8 +14,8 @@ import pytest
 import outlast
 from outlast import AsyncRun, Event, Run, current, effect, flow, step
 from outlast.errors import NameInvalid, ValueRefused, WaitCancelled
-from outlast.runs.events import EVENTS, fields_of
 from outlast.runs.journal import ENDS
+from outlast.runs.timeline import EVENTS, fields_of
 
 from ..kit.place import KNOBS, Place, reach
 

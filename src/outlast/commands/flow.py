@@ -19,8 +19,8 @@ from msgspec import UNSET
 from outlast.commands import resume_point as marks
 from outlast.commands.environment import hand_over
 from outlast.commands.fan_out import labelled, raise_first, read_lines, side_by_side
-from outlast.commands.guard import settle
 from outlast.commands.mirror import Mirror
+from outlast.commands.orphans import settle
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
@@ -29,8 +29,7 @@ from outlast.files.patterns import Patterns
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import demand_secrets
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
-from outlast.flows.yaml.subflow import given_inputs
-from outlast.flows.yaml.surroundings import below_top
+from outlast.flows.yaml.subflow import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope

@@ -21,7 +21,7 @@ from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
-from outlast.runs.labels import Labels
+from outlast.runs.journal import Labels
 from outlast.runs.receipt import Receipt, receipts_of
 from outlast.values.codec import encode, jsonable
 from outlast.values.digest import identity

@@ -24,10 +24,10 @@ from outlast.runs import journal
 from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.execution import Execution
+from outlast.runs.found import FoundRun
 from outlast.runs.look import waits_now
+from outlast.runs.outlook import plan
 from outlast.runs.plan import READS, Action, Rehearsed
-from outlast.runs.planning import plan
-from outlast.runs.recovery import FoundRun
 from outlast.runs.replay.execution import Replaying
 from outlast.runs.rewind import LINES
 from outlast.runs.run import FINISHED

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.commands import flow, leftovers, rehearsal
-from outlast.commands.guard import Guard, orphans_of
+from outlast.commands.guard import Guard
+from outlast.commands.orphans import orphans_of
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.home.home import Home
 from outlast.runs.call import Ledger, Past

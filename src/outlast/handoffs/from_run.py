@@ -13,8 +13,8 @@ from outlast.handoffs.store import Storing, store
 from outlast.home.find import run_row
 from outlast.runs.attempt import Attempt, Frame
 from outlast.runs.call import Call
-from outlast.runs.claim import refuse_lost
 from outlast.runs.execution import Execution
+from outlast.runs.holder import refuse_lost
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 

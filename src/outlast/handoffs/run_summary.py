@@ -74,7 +74,7 @@ class RunSummary(NamedTuple):
 
 def story_of(executor: Executor, row: RunRow, others: Sequence[RunRow]) -> RunSummary:
     """Everything about an unfinished run. A broken journal that nobody accepted is not believed."""
-    from outlast.runs.planning import plan
+    from outlast.runs.outlook import plan
 
     planned = plan(executor, row)
     kept = executor.home.store.read(lambda look: _kept(executor.home, look, row, is_held=planned.status == "running"))
@@ -122,8 +122,8 @@ def _at(row: Row) -> int:
 
 def files_of_run(caller: Caller, row: RunRow) -> Iterator[str]:
     """The files that a run is about, as full paths: those that its steps left, and those of what is under way."""
+    from outlast.runs.found import find
     from outlast.runs.outputs import recorded
-    from outlast.runs.recovery import find
 
     def look(reading: Reading) -> Any:
         lease = reading.lease_of(row.id)

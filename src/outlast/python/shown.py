@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import OutlastError
 from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.ledger.verdict import Verdict
-from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
+from outlast.runs.restored_outputs import Displaced
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed

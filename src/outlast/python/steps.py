@@ -11,10 +11,10 @@ from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import signature
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
-from outlast.runs.dry_run import CONTINUE as CONTINUE
-from outlast.runs.dry_run import GIVE as GIVE
-from outlast.runs.dry_run import START as START
-from outlast.runs.dry_run import DryRun as DryRun
+from outlast.runs.begin import CONTINUE as CONTINUE
+from outlast.runs.begin import GIVE as GIVE
+from outlast.runs.begin import START as START
+from outlast.runs.begin import DryRun as DryRun
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:

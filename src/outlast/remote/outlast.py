@@ -37,10 +37,9 @@ from outlast.remote.calls import (
 from outlast.remote.line import ClientPatience, Line, Who
 from outlast.remote.place import close_client, open_client
 from outlast.remote.runs import Runs
-from outlast.runs.options import Options
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
-from outlast.runs.run import STATUSES, Outcome, RunRecord
+from outlast.runs.run import STATUSES, Options, Outcome, RunRecord
 from outlast.runs.timeline import TimelineItem
 from outlast.values.ambient import begin
 
@@ -53,10 +52,9 @@ if TYPE_CHECKING:
     from outlast.remote.sessions import RemoteSessions
     from outlast.remote.tasks import RemoteTasks
     from outlast.remote.workspace import RemoteWorkspace
-    from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
     from outlast.runs.outputs import Output
-    from outlast.runs.restored_outputs import RestoredOutputs
+    from outlast.runs.restored_outputs import Displaced, RestoredOutputs
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
 
@@ -217,7 +215,7 @@ class RemoteShared(Shared):
     def inbox(self, given: Given) -> Inbox:
         from outlast.python.handoffs import inbox_of
         from outlast.remote.handoffs import RemoteHandoffs
-        from outlast.runs.inbox import InboxItem
+        from outlast.runs.look import InboxItem
 
         waits = [value_of(each, InboxItem) for each in all_items(self._line, "/v1/inbox", given)]
         return inbox_of(

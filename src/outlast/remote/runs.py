@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import RunFinished, RunHeld
 from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
 

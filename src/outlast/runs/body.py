@@ -25,13 +25,15 @@ from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
-from outlast.runs import delivery, failure, journal
+from outlast.runs import failure, journal
+from outlast.runs import outcomes as delivery
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
 from outlast.runs.child import let_end
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
+from outlast.runs.found import broken_reasons, find, refuse_unknown_end
 from outlast.runs.journal import wait_digest
 from outlast.runs.look import waits_now
 from outlast.runs.run import Outcome
@@ -46,8 +48,8 @@ from outlast.values.tracebacks import folded
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.home import Home
+    from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
-    from outlast.runs.recovery import FoundRun
 
 
 _RETRY_LOOK_SECONDS = 0.2
@@ -55,7 +57,7 @@ _RETRY_LOOK_SECONDS = 0.2
 
 def try_later(execution: Execution, error: BaseException) -> bool:
     """Whether a run that this ended is tried again: that, and when, is on disk then."""
-    from outlast.runs import log  # late: most runs never need it
+    from outlast.runs import failure as log
 
     number = execution.ledger.retried + 1
     call = Call("", RETRY, "", number)
@@ -131,12 +133,12 @@ def prepare(
 def _recover(
     executor: Executor, claimed: RunClaim, accept: Acceptance, spec: FlowSpec | None
 ) -> tuple[Execution, Verdict]:
-    from outlast.runs import planning, recovery
+    from outlast.runs import outlook as planning
 
     hold = claimed.hold
     found = _find(executor.home, claimed)
-    recovery.refuse_unknown_end(found)
-    _accepted(found, planning.standing(found, judge(recovery.broken_reasons(found))), accept)
+    refuse_unknown_end(found)
+    _accepted(found, planning.standing(found, judge(broken_reasons(found))), accept)
     found = _with_starts(executor.home, claimed, found)
     if claims.take_decisions(executor.home, claimed, found.ledger):  # nothing is added to a record that nobody accepts
         found = _find(executor.home, claimed)
@@ -176,7 +178,7 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
 
 def _accepted(found: FoundRun, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
     """What contests the run and is accepted only now. Raises Contested when something of it is not."""
-    from outlast.runs import planning
+    from outlast.runs import outlook as planning
 
     standing = tuple(standing)
     if not all(accept.takes(reason.code, reason.subject) for reason in standing):
@@ -193,11 +195,10 @@ def _count_death(found: FoundRun, claimed: RunClaim) -> set[Call]:
 
 
 def _find(home: Home, claimed: RunClaim) -> FoundRun:
-    from outlast.runs import recovery
 
     def look(reading: Any) -> FoundRun:
         lease = reading.lease_of(claimed.run.id)
-        return recovery.find(reading, reading.run_by_id(claimed.run.id), lease)
+        return find(reading, reading.run_by_id(claimed.run.id), lease)
 
     return home.store.read(look)
 
@@ -372,7 +373,7 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
     }
     _write_end(home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     if ended.status == "failed" and kept is not None:
-        from outlast.runs import log  # late: most runs never need it
+        from outlast.runs import failure as log
 
         log.say_failed(execution, kept)
     return Outcome(

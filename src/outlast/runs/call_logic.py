@@ -122,7 +122,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
 
 def _retried(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Wait for the next attempt, and let it be known that there is one."""
-    from outlast.runs import log  # late: most runs never need it
+    from outlast.runs import failure as log
 
     log.say_retried(execution, attempt, error)
     yield WaitForRetry(attempt)
@@ -219,7 +219,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: StepCall, kind: str, payload: dict[str, Any]) -> Driven:
-    from outlast.runs import log  # late: most runs never need it
+    from outlast.runs import failure as log
 
     execution.stand_at(asked.call)
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)

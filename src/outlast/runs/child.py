@@ -24,8 +24,7 @@ from outlast.runs.begin import lacking, new_run
 from outlast.runs.call import Call, Past
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
 from outlast.values.codec import encode
 from outlast.values.digest import identity

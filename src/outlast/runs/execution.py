@@ -7,7 +7,7 @@ It calls no user code. What it writes goes through its pen; what is done for a c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,8 @@ from outlast.runs.call import (
     fold,
     next_call,
 )
-from outlast.runs.item import keys_of
+from outlast.runs.journal import Labels
 from outlast.runs.journal_writer import Entries, Pen
-from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
 from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND
 from outlast.runs.state import State
@@ -255,36 +254,12 @@ class Execution:
             return Replay(past)
         return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
 
-    def ask_all(
-        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[StepCall]:
-        """The calls of a map: what is left over is known only when all of them have been asked for.
-
-        With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken.
-        """
-        items = list(items)
-        keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
-        given = zip(items, keys, range(1, len(items) + 1), strict=True)
-        with self.side_by_side():
-            asked = [self._ask_item(frame, spec, *each) for each in given]
-        for one in asked:
-            if isinstance(one.next, Changed):
-                limit = spec.crashes or self.settings.crashes_before_asking
-                one.next = next_call(one.call, spec.kind, self.ledger, limit)
-                if one.next is FIRST:
-                    self._look_elsewhere(one)
-        if asked:
-            self.maps[asked[0].call.path] = (len(asked), sum(isinstance(one.next, Replay) for one in asked))
-        return asked
-
-    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> StepCall:
-        try:
-            asked = self.ask(frame, spec, (given,), {}, key)
-        except ValueRefused as error:  # which of the many it is
-            facts = error.facts
-            raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
-        asked.in_map, asked.item = True, number
-        return asked
+    def ask_again(self, asked: StepCall) -> None:
+        """What a call of a map does, now that all of them have been asked for: what is left over is known only then."""
+        limit = asked.spec.crashes or self.settings.crashes_before_asking
+        asked.next = next_call(asked.call, asked.spec.kind, self.ledger, limit)
+        if asked.next is FIRST:
+            self._look_elsewhere(asked)
 
     def turns(self) -> list[int]:
         """The recorded outcomes that a replay gives again, in the order in which the flow was given them."""
@@ -533,7 +508,7 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        from outlast.runs import log
+        from outlast.runs import failure as log
 
         asked = attempt.asked
         self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # whoever only looks has neither: they are loaded when they a
     from outlast.resources.resources import Resources
     from outlast.runs.call import Ledger, Past
     from outlast.runs.execution import Execution
+    from outlast.runs.found import FoundRun
     from outlast.runs.heartbeat import Heart
     from outlast.runs.plan import Rehearsed
-    from outlast.runs.recovery import FoundRun
     from outlast.runs.replay.execution import Replaying
 
 Facade = Callable[["Execution", bool], Any]

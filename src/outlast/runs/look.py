@@ -1,4 +1,7 @@
-"""Looking at runs: what a home has of them, as the values people read. A row by its id: `home/find.py`."""
+"""Looking at runs and their open interrupts: what a home has of them, as the values people read.
+
+A row by its id: `home/find.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.find import interrupt_row, run_row
 from outlast.ledger.journal import decode_payload
 from outlast.runs import stops
 from outlast.runs.call import Call, id_of
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.run import FORK, Outcome, RunRecord
-from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode
+from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.receipt import Receipt
+
 
 # What reading a record that no store wrote may end in.
 UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
@@ -268,3 +273,31 @@ def who_stopped(home: Home, run_id: str) -> str:
         return stops.who_stopped(reading, row, lease) if row is not None and lease is not None else ""
 
     return home.store.read(look)
+
+
+# -- the inbox -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """An open wait, and whose it is."""
+
+    interrupt: Interrupt
+    task: str
+    flow: str
+    scope: str
+
+
+def inbox(home: Home, assignee: str | None = None, type: str | None = None) -> list[InboxItem]:
+    """The open waits: questions for people first, each kind the oldest first."""
+    rows = home.store.read(lambda look: look.inbox_waits())
+    found = (InboxItem(interrupt_of(row.wait), row.task, row.flow, row.scope) for row in rows)
+    wanted = [
+        item for item in found if assignee in (None, item.interrupt.assignee) and type in (None, item.interrupt.type)
+    ]
+    return sorted(wanted, key=lambda item: (not is_for_people(item.interrupt.type), item.interrupt.opened_at))
+
+
+def interrupt(home: Home, interrupt_id: str) -> Interrupt:
+    """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
+    return interrupt_of(home.store.read(lambda look: interrupt_row(look, interrupt_id)))

@@ -1,23 +1,28 @@
-"""Waiting in a body: sleeps that survive restarts, and maps that wait for all of their calls."""
+"""Waiting in a body: sleeps that survive restarts, and maps that wait for all of their calls.
+
+Of a map: by which key each item is known, and what became of one when failures are collected.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from outlast.clock import moment
-from outlast.errors import Paused, Refused, Stopped
+from outlast.errors import MapKeyTaken, NameInvalid, Paused, Refused, Stopped, ValueRefused
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import CURRENT, Frame, StepCall
-from outlast.runs.call import Call, Doubtful, Fresh, Replay
+from outlast.runs.call import FIRST, Call, Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.execution import Execution
-from outlast.runs.item import Failed, Item, Ok
+from outlast.runs.step import StepSpec
 from outlast.values.ambient import begin
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
+T = TypeVar("T")
+KEY_LENGTH = 200
 _LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
 
@@ -102,6 +107,99 @@ def _save_timer(execution: Execution, rest: Rest) -> None:
 
 
 # -- maps --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[T]):
+    """An item of a map whose call returned, or was skipped with a result."""
+
+    value: T
+    item: int = 0  # which one, counted from 1
+    key: str = ""  # what `key=` gave for it
+
+    def unwrap(self) -> T:
+        """The value."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An item of a map whose call failed for good. The error is the same on replay."""
+
+    error: Exception
+    item: int = 0  # which one, counted from 1
+    key: str = ""  # what `key=` gave for it
+
+    def unwrap(self) -> NoReturn:
+        """Raises the error. If that ends the run, a resume tries this item again."""
+        raise self.error
+
+
+Item: TypeAlias = "Ok[T] | Failed"
+
+
+def unwrap_all(results: Iterable[Ok[T] | Failed]) -> list[T]:
+    """The values of a map whose items are all well, in order.
+
+    Raises ExceptionGroup with the errors of all that failed. If that ends the run, a resume tries all of those again,
+    and nothing else.
+    """
+    found = list(results)
+    failed = [one.error for one in found if isinstance(one, Failed)]
+    if failed:
+        raise ExceptionGroup(f"{len(failed)} of {len(found)} items failed", failed)
+    return [one.value for one in found if isinstance(one, Ok)]
+
+
+def keys_of(step: str, items: Sequence[Any], key: Callable[[Any], Any]) -> list[str]:
+    """The key of each item. Raises MapKeyTaken for two items of one key, NameInvalid for what cannot be one."""
+    seen: dict[str, int] = {}
+    for number, item in enumerate(items, 1):
+        made = _checked(step, number, key(item))
+        if made in seen:
+            raise MapKeyTaken(step, made, seen[made], number)
+        seen[made] = number
+    return list(seen)
+
+
+def _checked(step: str, number: int, made: Any) -> str:
+    kind = f"key of item {number} of map {step}:"
+    if isinstance(made, bool) or not isinstance(made, str | int):
+        raise NameInvalid(kind, repr(made), "a key is a text or a whole number")
+    text = str(made)
+    if not text or len(text) > KEY_LENGTH or not text.isprintable():
+        raise NameInvalid(kind, text, f"a key is printable, of 1 to {KEY_LENGTH} characters")
+    return text
+
+
+def ask_all(
+    execution: Execution, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
+) -> list[StepCall]:
+    """The calls of a map. With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken."""
+    items = list(items)
+    keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
+    given = zip(items, keys, range(1, len(items) + 1), strict=True)
+    with execution.side_by_side():
+        asked = [_ask_item(execution, frame, spec, *each) for each in given]
+    for one in asked:
+        if isinstance(one.next, Changed):
+            execution.ask_again(one)
+        elif execution.on_receipts_only and isinstance(one.next, Poisoned) and one.call not in execution.ledger.calls:
+            one.next = FIRST  # it was never begun, and stays so when another one failed
+    if asked:
+        known = sum(isinstance(one.next, Replay) for one in asked)
+        execution.maps[asked[0].call.path] = (len(asked), known)
+    return asked
+
+
+def _ask_item(execution: Execution, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> StepCall:
+    try:
+        asked = execution.ask(frame, spec, (given,), {}, key)
+    except ValueRefused as error:  # which of the many it is
+        facts = error.facts
+        raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
+    asked.in_map, asked.item = True, number
+    return asked
 
 
 class Calls:

@@ -20,10 +20,10 @@ from outlast.files.changes import SeenFile, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_recipe, lasting, path_of
-from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
+from outlast.runs.found import find_run
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from outlast.flows.yaml.model import Command, Node, Recipe
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.recovery import FoundRun as FoundRun
+    from outlast.runs.found import FoundRun as FoundRun
     from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
@@ -343,20 +343,6 @@ NOT_KEPT = {
     "special": "it is no plain file",
     "": "its content is not kept any more",
 }
-
-
-def find_run(home: Home, run_id: str) -> FoundRun:
-    """A run with all of its journal, as it lies in the store."""
-    from outlast.runs.recovery import find
-
-    row = run_row(home, run_id)
-
-    def read(reading: Any) -> FoundRun:
-        lease = reading.lease_of(row.id)
-        assert lease is not None
-        return find(reading, row._replace(mark=0), lease)
-
-    return home.store.read(read)
 
 
 def outputs(caller: Caller, run_id: str) -> list[Output]:

@@ -3,33 +3,42 @@
 What is missing is put back; a file that is there and was changed only if somebody names it, and then what gives way is
 kept and on the record of the run before it is touched. Where nothing can be recorded (the run is over, or its process
 died and nobody has taken it up) nothing gives way.
+
+What gave way when files were put back: on the record of its run, and kept.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
+from outlast.clock import moment
+from outlast.errors import DisplacedNotFound, NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
 from outlast.files.restore import put_back
 from outlast.flows.loading import lasting
 from outlast.home.find import run_row
-from outlast.ledger.journal import JournalEntry, decode_header
+from outlast.ledger.journal import JournalEntry, decode_header, decode_payload
 from outlast.runs import claim as claims
-from outlast.runs.outputs import Output, RecordedOutput, find_run, flow_file_of, look, recorded
+from outlast.runs import holder as holders
+from outlast.runs.found import find_run
+from outlast.runs.outputs import Output, RecordedOutput, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.frozen import dataclass
+from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.recovery import FoundRun
+    from outlast.runs.found import FoundRun
+    from outlast.store.contract import RunRow
+
 
 _NAMED = 20  # that many files are spelled out in an error
 
@@ -51,7 +60,7 @@ def restore_outputs(caller: Caller, run_id: str, step: str | None, paths: Collec
     when something is in the way, RunHeld while somebody executes the run.
     """
     row = run_row(caller.home, run_id)
-    claims.refuse_sealed(row)
+    holders.refuse_sealed(row)
     caller.home.store.read(lambda reading: _refuse_held(caller, reading, row.id))
     found = find_run(caller.home, row.id)
     if found.unaccepted is not None:
@@ -73,7 +82,7 @@ def restore_outputs(caller: Caller, run_id: str, step: str | None, paths: Collec
 def _refuse_held(caller: Caller, reading: Reading, run_id: str) -> None:
     lease = reading.lease_of(run_id)
     assert lease is not None
-    claims.refuse_held(caller, reading, run_id, lease)
+    holders.refuse_held(caller, reading, run_id, lease)
 
 
 def _wanted(home: Home, run_id: str, known: Sequence[Output], step: str | None, paths: Collection[str]) -> list[Output]:
@@ -139,7 +148,7 @@ def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> N
         if run.status in (*FINISHED, "running"):
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
-        claims.refuse_held(caller, tx, run_id, lease)
+        holders.refuse_held(caller, tx, run_id, lease)
         append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in _steps(saved)])
 
     caller.home.store.write(work)
@@ -154,3 +163,73 @@ def _entry(caller: Caller, run: RunRow, epoch: int, step: str, saved: Mapping[Re
     facts = {"step": step, "files": files, "by": caller.actor}
     made = claims.run_fact("displaced", facts, epoch=epoch, at=caller.home.clock.now(), trace_id=run.trace_id)
     return made._replace(blobs=tuple(files.values()))
+
+
+# -- what gave way ---------------------------------------------------------------------------------
+
+
+Pieces = Callable[[], Iterator[bytes]]
+_DISPLACED = b'["run","displaced"'
+
+
+def _nothing() -> Iterator[bytes]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """A file as it was before another took its place."""
+
+    run_id: str
+    seq: int  # of the entry that says so
+    step: str  # for which files were put back
+    path: str  # from the folder that the step works in
+    digest: str
+    at: datetime
+    read: Pieces = field(default=_nothing, repr=False, compare=False)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""
+        return self.read()
+
+    def content(self) -> bytes:
+        """The same at once."""
+        return b"".join(self.read())
+
+    def save_to(self, path: str | os.PathLike[str]) -> Path:
+        """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
+        return write_whole(Path(path), self.read())
+
+
+def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+    """Every file of a run that gave way, the oldest first; only those of a path or an entry.
+
+    Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
+    """
+    row = run_row(home, run_id)
+    found = _all(home, row)
+    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
+    if not alike and (path, seq) != (None, None):
+        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
+        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+    return alike
+
+
+def _all(home: Home, row: RunRow) -> list[Displaced]:
+    rows = home.store.read(lambda look: look.journal_of(row.key))
+    return [
+        one
+        for entry in rows
+        if entry.payload and entry.header.startswith(_DISPLACED)
+        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
+    ]
+
+
+def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
+    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+    for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
+
+        def read(name: str = str(blob)) -> Iterator[bytes]:
+            return home.blobs.pieces(name)
+
+        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)

@@ -5,15 +5,8 @@ that its ref is known; but nobody sees it before the transaction that writes the
 does not succeed made is dropped with its receipt; what a killed one made is dropped by the next write of the run to the
 workspace, or by `gc`.
 
-What a run saves: content, with the row that gives it a ref. How it belongs to the run is saves.py.
-
-In a step the content is kept and its number taken at once, however long the step goes on.
-
-What a step's command saves by `outlast workspace save`, from a process of its own: it belongs to the attempt.
-
-The command is told where it stands (`OUTLAST_SAVES`). The save adds the row at once, so that its ref is known, hidden
-under the run's epoch, and notes it in a file of the attempt. When the command is over the attempt takes these rows as
-its own: its receipt shows them to everybody, or drops them. What nobody took is dropped as saves.py says.
+A step's command saves from a process of its own (`outlast workspace save`). It is told where it stands
+(`OUTLAST_SAVES`), and notes what it saved in a file of the attempt, which takes that as its own when it is over.
 """
 
 from __future__ import annotations
@@ -32,7 +25,7 @@ from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered
 from outlast.runs.call import Call
-from outlast.runs.claim import refuse_lost
+from outlast.runs.holder import refuse_lost
 from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.digest import identity

@@ -26,10 +26,10 @@ from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
 from outlast.runs import same_flow
-from outlast.runs.begin import standing
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal import RELOCATED, row_digest
 from outlast.runs.look import outcome_now
+from outlast.runs.outcomes import standing
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.stops import set_deadline
 from outlast.store.contract import RunRow, Writing

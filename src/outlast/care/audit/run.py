@@ -25,9 +25,9 @@ from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import record_now, run_receipts
+from outlast.runs.outlook import plan as plan_of
 from outlast.runs.outputs import Output
 from outlast.runs.plan import Plan
-from outlast.runs.planning import plan as plan_of
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.same_flow import file_now, whereabouts

@@ -23,7 +23,7 @@ from outlast.values.codec import doubled
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast
-    from outlast.runs.inbox import InboxItem
+    from outlast.runs.look import InboxItem
     from outlast.runs.waits.signal import Signal
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
     from outlast.doors.http.exchange import Exchange
-    from outlast.runs.inbox import InboxItem
+    from outlast.runs.look import InboxItem
 
 MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)
 STEPS = (*MISSING, StepNotFound, StepAmbiguous, IntegrityBroken)

@@ -29,8 +29,7 @@ from outlast.flows.yaml.model import (
     code_of_step,
 )
 from outlast.flows.yaml.rules import MappingDraft, check, read_fields
-from outlast.flows.yaml.subflow import FIRST, Way, check_subflows
-from outlast.flows.yaml.surroundings import check_folders, check_shells
+from outlast.flows.yaml.subflow import FIRST, Way, check_folders, check_shells, check_subflows
 from outlast.flows.yaml.values import Problems
 from outlast.values.frozen import NamedTuple
 from outlast.values.yaml_tree import SIZE_LIMIT, FlowFileProblem, UnreadableFlowFile, read_tree

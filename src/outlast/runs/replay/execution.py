@@ -7,7 +7,7 @@ and is remembered: it is where an unfinished run goes on, or where the body does
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -17,7 +17,7 @@ from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, JournalEntry, decode_payload
 from outlast.runs import call_plain as calls
 from outlast.runs.attempt import Attempt, Frame, StepCall
-from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
+from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, Pen
@@ -150,16 +150,6 @@ class Replaying(Execution):
             self._unknown[asked.call] = asked
             nothing = Header(spec.kind, spec.name)
             asked.next, asked.elsewhere = Poisoned(Past(asked.call, spec.kind, 0, 0, nothing, None)), None
-        return asked
-
-    def ask_all(
-        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[StepCall]:
-        """Of a map, calls that were never begun stay so when another one failed."""
-        asked = super().ask_all(frame, spec, items, key)
-        for one in asked:
-            if isinstance(one.next, Poisoned) and one.call not in self.ledger.calls:
-                one.next = Fresh(1)
         return asked
 
     def recorded(self, asked: StepCall, past: Past) -> Any:

@@ -16,14 +16,15 @@ from outlast.flows.yaml.flow import RecipeSpec
 from outlast.home.find import run_row
 from outlast.home.home import refuse_loop
 from outlast.ledger.journal import Row, decode_header, decode_payload
-from outlast.runs import failure, recovery
+from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.branches import Branches, run_body, watch_tasks
 from outlast.runs.call import Call, Ledger, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
-from outlast.runs.finished import RESULT_PRUNED, proven
+from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_now
+from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
 from outlast.runs.replay.execution import Replaying, counted
 from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
@@ -92,10 +93,10 @@ def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
         raise FlowNotFound(row.flow, f"its body is the script's: {_by_itself(row)}")
     record = record_now(caller, row)
 
-    def look(reading: Reading) -> recovery.FoundRun:
+    def look(reading: Reading) -> FoundRun:
         lease = reading.lease_of(row.id)
         assert lease is not None
-        return recovery.find(reading, row._replace(mark=0), lease)
+        return find(reading, row._replace(mark=0), lease)
 
     found = caller.home.store.read(look)
     if found.broken is not None:
