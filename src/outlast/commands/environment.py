@@ -39,7 +39,7 @@ ENVELOPE_KEYS = ("done", "next", "artifacts", "state")
 def inherited(work: CommandWork) -> dict[str, str]:
     """What every command finds: our own environment, the flow's and the step's, the inputs."""
     setting = work.setting
-    env = {**os.environ, **setting.recipe.env, **work.command.env}
+    env = {**os.environ, **setting.definition.env, **work.command.env}
     env["OUTLAST_HOME"] = str(setting.executor.home.path)
     env.pop("OUTLAST_ITEM", None)
     if setting.has_item:  # of an effect that has a probe; any other is shared by all items

@@ -26,9 +26,9 @@ from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
 from outlast.files.partial import look
 from outlast.files.patterns import Patterns
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
 from outlast.flows.yaml.inputs import demand_secrets
-from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
+from outlast.flows.yaml.model import Command, FlowDefinition, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
 from outlast.flows.yaml.subflow import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
@@ -89,8 +89,8 @@ class Performance:
 
     looks_at_files = True
 
-    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
-        self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
+    def __init__(self, execution: Execution, definition: FlowDefinition, setting: Setting, source: str) -> None:
+        self.execution, self.definition, self.setting, self._source = execution, definition, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
@@ -111,7 +111,7 @@ class Performance:
         return self._go_on()
 
     def _go_on(self) -> dict[str, Any]:
-        marks.go_back(self.execution, self.recipe)
+        marks.go_back(self.execution, self.definition)
         marks.take_state(self.execution)
         before = self._before(marks.take_last(self.execution))
         self.execution.replayed += marks.count_over(self.execution)
@@ -122,7 +122,7 @@ class Performance:
 
     def _walk(self, lane: Lane) -> dict[str, Any]:
         """Go through the nodes, by the ways that lead from one to another."""
-        steps = self.recipe.steps
+        steps = self.definition.steps
         places = {node.id: at for at, node in enumerate(steps)}
         at = 0
         while at < len(steps):
@@ -133,7 +133,7 @@ class Performance:
 
     def _before(self, past: Past | None) -> StepCall | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
-        node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
+        node = next((each for each in self.definition.nodes() if past is not None and each.id == past.call.step), None)
         if past is None or node is None:
             return None
         spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
@@ -187,7 +187,7 @@ class Performance:
         if not node.reads:
             return {}
         seen = look(self.setting.folder_of(node), node.reads)
-        paths = {self.recipe.path_of(node, path): one for path, one in seen.items()}
+        paths = {self.definition.path_of(node, path): one for path, one in seen.items()}
         return {text(path): one.digest for path, one in paths.items() if not self._is_own(path)}
 
     def _is_own(self, path: str) -> bool:
@@ -197,11 +197,11 @@ class Performance:
     @cached_property
     def _above(self) -> str:
         """What leads from the top of the repository to the flow's folder, if commands run above that."""
-        return below_top(self.setting.folder) if self.recipe.goes_up else ""
+        return below_top(self.setting.folder) if self.definition.goes_up else ""
 
     @cached_property
     def _written(self) -> Patterns:
-        return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
+        return Patterns.of(normpath(join(self._above, each)) for each in self.definition.written())
 
     def _drive(self, asked: StepCall, lane: Lane) -> Any:
         asked.lane = lane
@@ -369,12 +369,14 @@ class Performance:
             return node.items
         spec = remark_spec(f"{node.id}{LINES}", self.setting)
         before = self._lines_before(lane, spec)
-        file = self.setting.folder / self.recipe.cwd / node.lines
+        file = self.setting.folder / self.definition.cwd / node.lines
         if before is not None and not (self.looks_at_files and file.exists()):
             return cast(Sequence[Any], self._recorded(lane, before, spec))
         lines = read_lines(node.id, file, node.lines)
         seen = (
-            {} if self._is_own(normpath(join(self.recipe.cwd, node.lines))) else {node.lines: identity(encode(lines))}
+            {}
+            if self._is_own(normpath(join(self.definition.cwd, node.lines)))
+            else {node.lines: identity(encode(lines))}
         )
         asked = self.execution.ask(lane.frame, spec, (seen,), {}, None)
         if isinstance(asked.next, Replay):
@@ -397,7 +399,7 @@ class Performance:
 
     def _subflow(self, node: SubFlow, lane: Lane) -> None:
         """Another flow file, as a child run: its outcome is this node's."""
-        spec = find_recipe(node.flow, self.setting.folder)
+        spec = find_flow_file(node.flow, self.setting.folder)
         given = given_inputs(node, self.setting.inputs, lane.setting.item)
         child = spawn(lane.frame.within(node.id), spec, (), given)
         self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
@@ -436,12 +438,11 @@ class Performance:
         raise Paused
 
 
-def perform(execution: Execution, spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+def perform(execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     """Perform a flow file as the body of a run. Gives the results of its steps, by id."""
-    assert spec.recipe is not None
-    secrets = demand_secrets(spec.recipe, os.environ)
-    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
-    performance = Performance(execution, spec.recipe, setting, spec.source)
+    secrets = demand_secrets(spec.definition, os.environ)
+    setting = Setting(execution.executor, spec.definition, spec.file, inputs, secrets)
+    performance = Performance(execution, spec.definition, setting, spec.source)
     try:
         return performance.perform()
     finally:

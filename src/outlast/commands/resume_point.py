@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from outlast.flows.yaml.model import Command, Recipe
+from outlast.flows.yaml.model import Command, FlowDefinition
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
@@ -127,9 +127,9 @@ def is_over(scope: str, loops: Mapping[str, int]) -> bool:
 # -- going back to an earlier step -------------------------------------------------------------------
 
 
-def go_back(execution: Execution, recipe: Recipe) -> None:
+def go_back(execution: Execution, definition: FlowDefinition) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
-    targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
+    targets = {node.id: node.resume_to for node in definition.nodes() if isinstance(node, Command) and node.resume_to}
     for past in _unfinished(execution.ledger, targets):
         scope, target = past.call.scope, targets[past.call.step]
         name, place = f"{scope}{past.call.step}", _place_of(execution.ledger, scope, target)

@@ -21,7 +21,7 @@ from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.spec import MAX_DELAY_SECONDS
-from outlast.flows.yaml.model import Command, Recipe, code_of_step
+from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
     """What every command of a run shares."""
 
     executor: Executor
-    recipe: Recipe
+    definition: FlowDefinition
     file: Path
     inputs: Mapping[str, Any]
     secrets: Mapping[str, str]
@@ -62,14 +62,14 @@ class Setting(NamedTuple):
         return self.file.parent
 
     def folder_of(self, command: Command) -> Path:
-        return self.folder / self.recipe.cwd / command.cwd
+        return self.folder / self.definition.cwd / command.cwd
 
     @property
     def has_item(self) -> bool:
         return self.item is not NO_ITEM
 
     def shell_of(self, command: Command) -> str:
-        return command.shell or self.recipe.shell
+        return command.shell or self.definition.shell
 
     def forget(self, run_id: str, call: Call) -> None:
         """Remove the work folders of a call that has its outcome."""
@@ -105,7 +105,7 @@ class CommandSpec(StepSpec):
 
 def command_spec(command: Command, setting: Setting) -> CommandSpec:
     """A command of the flow as a step or effect."""
-    work = CommandWork(setting, command, command.id, code_of_step(setting.recipe, command.id) or "")
+    work = CommandWork(setting, command, command.id, code_of_step(setting.definition, command.id) or "")
     return CommandSpec(
         _stands_for_a_command,
         command.id,

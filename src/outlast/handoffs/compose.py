@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.commands.environment import work_shell
 from outlast.errors import OutlastError, RunFinished, RunNotFound, StepNotFound
-from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Command, Node, Parallel, Recipe, Repeat
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.yaml.model import Command, FlowDefinition, Node, Parallel, Repeat
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     MAX_CHECKS,
@@ -73,17 +73,17 @@ def checks_of(executor: Executor, row: RunRow, root: str, begun: Collection[str]
         spec = flow_if_known(executor, row)
     except OutlastError:  # it is told elsewhere that the flow is not found, or is no flow any more
         return ()
-    if not isinstance(spec, RecipeSpec) or spec.recipe is None:
+    if not isinstance(spec, FlowFileSpec):
         return ()
     found: dict[str, Form] = {}
     inputs = {_input(name): _text(value) for name, value in decode(row.inputs).items()}
-    for command in _asked(spec.recipe.steps, begun):
-        folder = os.path.realpath(os.path.join(spec.folder, spec.recipe.cwd, command.cwd))
+    for command in _asked(spec.definition.steps, begun):
+        folder = os.path.realpath(os.path.join(spec.folder, spec.definition.cwd, command.cwd))
         inside = os.path.relpath(folder, root)
         if inside.split(os.sep)[0] == "..":
             continue  # a check stays inside of the root
         for accepted in command.accept:
-            form = _form(spec.recipe, command, accepted, inputs, "" if inside == "." else inside)
+            form = _form(spec.definition, command, accepted, inputs, "" if inside == "." else inside)
             found[repr(form)] = form
     return tuple(found.values())[:MAX_CHECKS]
 
@@ -98,10 +98,10 @@ def _asked(nodes: Sequence[Node], begun: Collection[str]) -> Iterator[Command]:
             yield from _asked(node.branches if isinstance(node, Parallel) else node.steps, begun)
 
 
-def _form(recipe: Recipe, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
-    known = {**inputs, **recipe.env, **command.env}
+def _form(definition: FlowDefinition, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
+    known = {**inputs, **definition.env, **command.env}
     told = "".join(f"export {name}={shlex.quote(known[name])}; " for name in sorted(known) if name in text)
-    shell = work_shell(command.shell or recipe.shell, text)
+    shell = work_shell(command.shell or definition.shell, text)
     run = text.strip() if shell == ("/bin/sh",) else shlex.join([*shell, "-c", text])
     return {"run": told + run, "cwd": folder} if folder else told + run
 

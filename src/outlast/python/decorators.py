@@ -28,7 +28,7 @@ from outlast.runs.step import StepSpec, Work
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.python.steps import FlowSteps
 
 P = ParamSpec("P")
@@ -298,7 +298,7 @@ def _time(value: Any, option: str) -> float:
 class FlowFile:
     """A flow that a file of commands describes. Run it by `outlast.run(flow_file(path), name=value, …)`."""
 
-    def __init__(self, spec: RecipeSpec) -> None:
+    def __init__(self, spec: FlowFileSpec) -> None:
         self.spec = spec
 
     def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
@@ -321,4 +321,4 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    return FlowFile(rooms.flow.find_recipe(str(path), *folders))
+    return FlowFile(rooms.flow.find_flow_file(str(path), *folders))

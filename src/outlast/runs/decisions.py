@@ -419,7 +419,7 @@ def _in_branches(caller: Caller, run: RunRow, ledger: Ledger, step: str) -> Iter
     """The calls that were made in the branches of a `parallel`, by the flow file as it is now."""
     scope, slash, name = step.rpartition("/")
     spec = flow_file_of(caller, run)
-    names = ids_beside(spec.recipe, name) if spec is not None and spec.recipe is not None else set[str]()
+    names = ids_beside(spec.definition, name) if spec is not None else set[str]()
     for call, past in ledger.calls.items():
         is_inside = any(call.scope.startswith((f"{scope}{slash}{each}[", f"{scope}{slash}{each}/")) for each in names)
         if not past.aside and (is_inside or (call.scope == f"{scope}{slash}" and call.step in names)):

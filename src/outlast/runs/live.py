@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:  # whoever only looks has neither: they are loaded when they are used
     from outlast.files.changes import LeftFiles
     from outlast.flows.spec import FlowSpec
-    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.resources.resources import Resources
@@ -59,14 +59,14 @@ class Commands(Protocol):
 
     def new_guard(self, home: Home) -> CommandGuard: ...
 
-    def perform(self, execution: Execution, spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    def perform(self, execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
         """The body of a flow file: the results of its steps, by id."""
 
-    def on_receipts(self, execution: Replaying, spec: RecipeSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+    def on_receipts(self, execution: Replaying, spec: FlowFileSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
         """The same body, to be gone through on receipts alone."""
 
     def rehearse(
-        self, executor: Executor, found: FoundRun, spec: RecipeSpec, silent_at: int, partial_work: str
+        self, executor: Executor, found: FoundRun, spec: FlowFileSpec, silent_at: int, partial_work: str
     ) -> Rehearsed:
         """What a resume would do at each node of a flow file."""
 

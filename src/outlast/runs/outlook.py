@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
-from outlast.flows.loading import file_of, here, is_recipe
+from outlast.flows.loading import file_of, here, is_flow_file
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance
 from outlast.ledger.journal import JournalEntry
 from outlast.ledger.verdict import Reason, Verdict, judge, unaccepted
@@ -219,10 +219,10 @@ def _source(caller: Caller, run: RunRow, spec: FlowSpec | None) -> BodySource | 
     """Where the body of a Python flow is. None of a flow file, a script, and what has no file."""
     if spec is not None:
         code = getattr(inspect.unwrap(spec.function), "__code__", None)
-        is_python = code is not None and not isinstance(spec, RecipeSpec) and not spec.source.startswith("script:")
+        is_python = code is not None and not isinstance(spec, FlowFileSpec) and not spec.source.startswith("script:")
         return BodySource(Path(code.co_filename), spec.function.__qualname__) if code and is_python else None
     source = whereabouts(caller, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source):
+    if source.startswith("script:") or is_flow_file(source):
         return None
     place, _, name = source.rpartition(":")
     file = file_of(place, caller.home.project or here())
@@ -236,7 +236,7 @@ def _actions(
     executor: Executor, found: FoundRun, spec: FlowSpec | None, silent_at: int, partial: str
 ) -> tuple[dict[Call, Action], tuple[str, ...]]:
     """Of a flow file: what going through it finds. Else: where a person is asked, whatever the receipts say."""
-    if isinstance(spec, RecipeSpec):
+    if isinstance(spec, FlowFileSpec):
         return executor.live.commands.rehearse(executor, found, spec, silent_at, partial)
     waits = waits_now(executor.home, found.run.key)
     changed = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}

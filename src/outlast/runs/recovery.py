@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
 from outlast.flows.code import digest_function, parse
-from outlast.flows.loading import is_recipe
+from outlast.flows.loading import is_flow_file
 from outlast.ledger.journal import (
     decode_payload,
 )
@@ -96,7 +96,7 @@ def _about(step: str, found: str) -> str:
 
 def _code_now(path: Path, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
-    if is_recipe(path.name):
+    if is_flow_file(path.name):
         return _command_now(path, qualname)
     try:
         tree = parse(path.read_bytes())
@@ -106,12 +106,12 @@ def _code_now(path: Path, qualname: str) -> str | None:
 
 
 def _command_now(path: Path, step: str) -> str | None:
-    from outlast.flows.yaml.flow import find_recipe
+    from outlast.flows.yaml.flow import find_flow_file
     from outlast.flows.yaml.model import code_of_step
 
     try:
-        recipe = find_recipe(path.name, path.parent).recipe
-        return (code_of_step(recipe, step) or GONE) if recipe is not None else None
+        definition = find_flow_file(path.name, path.parent).definition
+        return code_of_step(definition, step) or GONE
     except OutlastError:
         return None
 

@@ -134,7 +134,7 @@ def _put_back(caller: Caller, found: FoundRun, root: Path, files: Sequence[Recor
 def _secrets(caller: Caller, found: FoundRun) -> list[str]:
     """What the flow file names as secrets, as far as it is known here: files with them are never kept."""
     spec = flow_file_of(caller, found.run)
-    names = spec.recipe.secrets if spec is not None and spec.recipe is not None else ()
+    names = spec.definition.secrets if spec is not None else ()
     return [value for name in names if (value := os.environ.get(name))]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 from outlast.errors import FlowElsewhere, FlowNotFound
 from outlast.files import repository
 from outlast.flows.code import is_equal_code
-from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, lasting, path_of
+from outlast.flows.loading import found_in, here, is_file, is_flow_file, is_gone, lasting, path_of
 from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
@@ -169,7 +169,7 @@ def _by_file(flow: Located) -> bool:
 
 
 def _is_named_alike(one: str, other: str) -> bool:
-    return one.rpartition(":")[2] == other.rpartition(":")[2] and is_recipe(one) == is_recipe(other)
+    return one.rpartition(":")[2] == other.rpartition(":")[2] and is_flow_file(one) == is_flow_file(other)
 
 
 def is_same_place(project: Path | None, one: str, other: str) -> bool:
@@ -214,7 +214,7 @@ def file_now(caller: Caller, run: RunRow, file: str) -> Path:
     """Where a file with code of a run is now: if its flow was moved, that was moved with it."""
     source = whereabouts(caller, run.source) or run.source
     before, now = path_of(run.flow, caller.home.project), path_of(source, caller.home.project)
-    if is_recipe(source):
+    if is_flow_file(source):
         return Path(now)
     path = (caller.home.project or Path()) / file
     if not before or not now or before == now:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
-from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
+from outlast.flows.loading import here, is_flow_file, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
 from outlast.home.acceptance import NOTHING_ACCEPTED
 from outlast.home.find import run_row
 from outlast.home.home import refuse_loop
@@ -139,7 +139,7 @@ async def _run_async(
 def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
     """What is run: the flow's function, or the nodes of its file."""
     live = execution.executor.live
-    if isinstance(spec, RecipeSpec):
+    if isinstance(spec, FlowFileSpec):
         return partial(live.commands.perform, execution, spec, inputs)
     run = live.facade(execution, spec.is_async)
 
@@ -257,8 +257,8 @@ def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
     """Raises NameInvalid for a flow that this run cannot be one of."""
     if run.flow.startswith("script:") != spec.source.startswith("script:"):
         raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
-    if is_recipe(run.flow) != is_recipe(spec.source):
-        kind = "a flow file" if is_recipe(run.flow) else "a Python flow"
+    if is_flow_file(run.flow) != is_flow_file(spec.source):
+        kind = "a flow file" if is_flow_file(run.flow) else "a Python flow"
         raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
 
 
@@ -293,7 +293,7 @@ def flow_if_known(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec |
     Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
     """
     source = same_flow.whereabouts(executor.caller, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source) or same_flow.given(executor, run) is not None:
+    if source.startswith("script:") or is_flow_file(source) or same_flow.given(executor, run) is not None:
         return flow_of_run(executor, run)
     (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
     if loaded_module(place, folder) is not None:
@@ -315,8 +315,8 @@ def _loaded(home: Home, source: str) -> FlowSpec:
     if source.startswith("script:"):
         raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
     folder = home.project or here()
-    if is_recipe(source):
-        return find_recipe(source, folder)
+    if is_flow_file(source):
+        return find_flow_file(source, folder)
     spec = getattr(load(source, folder), "spec", None)
     if not isinstance(spec, FlowSpec):
         raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")

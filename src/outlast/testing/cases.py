@@ -23,9 +23,9 @@ import msgspec
 
 from outlast.clock import ManualClock
 from outlast.errors import Invalid
-from outlast.flows.loading import is_recipe, load
+from outlast.flows.loading import is_flow_file, load
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import find_recipe
+from outlast.flows.yaml.flow import find_flow_file
 from outlast.home.find import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
 from outlast.python.decorators import Flow, FlowFile
@@ -320,8 +320,8 @@ def _checked(case: Case, path: str) -> Case:
 
 def _find(source: str, folder: Path) -> FlowSpec:
     """The flow that a case is about. Raises FlowNotFound."""
-    if is_recipe(source):
-        return find_recipe(source, folder)
+    if is_flow_file(source):
+        return find_flow_file(source, folder)
     found = load(source, folder)
     spec = getattr(found, "spec", None)
     if not isinstance(spec, FlowSpec):

@@ -50,8 +50,8 @@ def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
 def _place(outlast: Outlast, wait: Interrupt) -> Path:
     """The folder that a flow file's paths start from."""
     from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import found_in, here, is_gone, is_recipe
-    from outlast.flows.yaml.flow import find_recipe
+    from outlast.flows.loading import found_in, here, is_flow_file, is_gone
+    from outlast.flows.yaml.flow import find_flow_file
     from outlast.home.place import project_of
 
     try:
@@ -59,15 +59,15 @@ def _place(outlast: Outlast, wait: Interrupt) -> Path:
     except EmbeddedOnly:  # of a server: its files may be here as well
         project = Path.cwd()
     flow = outlast.get(wait.run_id).source
-    if not is_recipe(flow):
+    if not is_flow_file(flow):
         return project
     if is_gone(flow, project):
         flow = found_in(flow, project, here()) or flow
     try:
-        spec = find_recipe(flow, project)
+        spec = find_flow_file(flow, project)
     except OutlastError:  # the file was changed since and has a mistake now; the place is the same
         return (project / flow.rpartition(":")[0]).parent
-    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
+    return spec.file.parent / spec.definition.cwd
 
 
 def _first_lines(path: Path) -> list[str]:

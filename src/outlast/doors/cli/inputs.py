@@ -16,7 +16,7 @@ import msgspec
 
 from outlast.doors.cli.render import note
 from outlast.errors import FlowNotFound, InputsInvalid, OutlastError
-from outlast.flows.loading import RECIPES, here, is_recipe, load, load_module
+from outlast.flows.loading import FLOW_FILES, here, is_flow_file, load, load_module
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.place import find_home, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
@@ -24,7 +24,7 @@ from outlast.python.shared import url_of
 from outlast.values.codec import decoder, encode
 from outlast.values.text import meant
 
-SUFFIXES = (".py", *RECIPES)
+SUFFIXES = (".py", *FLOW_FILES)
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
@@ -35,7 +35,7 @@ def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
     """
     folders = folders_of(home)
     try:
-        if is_recipe(name):
+        if is_flow_file(name):
             return flow_file(name, *folders)
         if ":" not in name:
             return _only(name, flows_in(name, *folders))
@@ -86,14 +86,14 @@ def _meant(error: FlowNotFound, name: str, folders: Sequence[Path]) -> FlowNotFo
     hint = ""
     if not isinstance(error, SeveralFlows):
         with suppress(OutlastError):
-            hint = meant(wanted, flows_in(place, *folders)) if wanted and not is_recipe(name) else ""
+            hint = meant(wanted, flows_in(place, *folders)) if wanted and not is_flow_file(name) else ""
         hint = hint or meant(Path(place).name, _files_beside(place, folders))
     return FlowNotFound(error.facts["flow"], f"{error.facts['why']}; {hint}") if hint else error
 
 
 def _files_beside(place: str, folders: Sequence[Path]) -> list[str]:
     """What lies where a file of flows was looked for, and could be one."""
-    if not place.endswith((".py", *RECIPES)) or any((folder / place).exists() for folder in folders):
+    if not place.endswith((".py", *FLOW_FILES)) or any((folder / place).exists() for folder in folders):
         return []
     around = [(folder / place).parent for folder in folders]
     return [each.name for folder in around if folder.is_dir() for each in folder.iterdir() if each.suffix in SUFFIXES]
@@ -126,8 +126,8 @@ def inputs_line(flow: Flow[..., Any]) -> str:
 
 
 def refusal(spec: FlowSpec, why: str) -> InputsInvalid:
-    recipe = getattr(spec, "recipe", None)
-    names = list(recipe.inputs) if recipe is not None else [str(p) for p in _parameters(spec).values()]
+    definition = getattr(spec, "definition", None)
+    names = list(definition.inputs) if definition is not None else [str(p) for p in _parameters(spec).values()]
     return InputsInvalid(spec.name, why, ", ".join(names) or "none")
 
 

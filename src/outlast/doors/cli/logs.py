@@ -130,11 +130,11 @@ def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int |
     Secrets are masked. Of a command that runs, or did not end, it is what there is. Several transcripts have a
     line in front of each that says whose it is.
     """
-    from outlast.flows.loading import is_recipe
+    from outlast.flows.loading import is_flow_file
 
     with door.open() as outlast:
         run = outlast.get(run_id)
-        if not is_recipe(run.flow):
+        if not is_flow_file(run.flow):
             return _none(door, run.id)
         if follow:
             return _follow_logs(door, outlast, run.id, step, attempt)

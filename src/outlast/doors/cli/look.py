@@ -166,12 +166,12 @@ def _show_json(
 def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt], began: Sequence[dict[str, Any]]) -> None:
     """What went wrong, before anything else: the error, where it came from, and the steps that ended badly."""
     from outlast.doors.cli.outcomes import say_error, say_trace
-    from outlast.flows.loading import is_recipe
+    from outlast.flows.loading import is_flow_file
 
     if run.error and run.status not in ("succeeded", "aborted"):
         say(f"run {run.id} {run.status}", STYLES.get(run.status, ""))
         say_error(run.error)
-        if not is_recipe(run.flow):  # of commands it would be our own code
+        if not is_flow_file(run.flow):  # of commands it would be our own code
             say_trace(run.error)
     for child in began:
         where = f"step {clean(child['step'])} of run" if child["step"] else "run"

@@ -309,10 +309,10 @@ def mirror(outlast: Outlast, run_id: str) -> None:
     """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
     from outlast.doors.cli.render import note
     from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import is_recipe
+    from outlast.flows.loading import is_flow_file
 
     try:
-        if not is_recipe(outlast.get(run_id).flow):
+        if not is_flow_file(outlast.get(run_id).flow):
             outlast.mirror(run_id)
     except EmbeddedOnly:
         return  # of a server it is where the server is

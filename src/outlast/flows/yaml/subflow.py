@@ -20,10 +20,10 @@ from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.files.repository import is_below, top_of
-from outlast.flows.loading import RECIPES
+from outlast.flows.loading import FLOW_FILES
 from outlast.flows.yaml.inputs import ARTICLES, bound_to, misfit
 from outlast.flows.yaml.keys import FOREACH, SUBFLOW
-from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
+from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow
 from outlast.flows.yaml.rules import MappingDraft
 from outlast.flows.yaml.values import Problems, inside, shown
 from outlast.values.frozen import NamedTuple
@@ -38,7 +38,7 @@ class Way(NamedTuple):
     """How one flow file led to another."""
 
     above: tuple[str, ...]  # the files whose flows run this one, by their real paths
-    known: dict[str, Recipe]  # those that were read on the way, and are as they should be
+    known: dict[str, FlowDefinition]  # those that were read on the way, and are as they should be
 
     def to(self, file: Path) -> Way:
         """The same, one file further. The first one remembers for all the others."""
@@ -46,7 +46,7 @@ class Way(NamedTuple):
 
 
 FIRST = Way((), {})
-ReadFlow = Callable[[Path, Way], Recipe]
+ReadFlow = Callable[[Path, Way], FlowDefinition]
 
 
 def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _placed(drafts: Sequence[MappingDraft], *, in_foreach: bool) -> Iterator[tup
 # -- the file ----------------------------------------------------------------------------------------
 
 
-def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> FlowDefinition | None:
     name = draft.get("flow")
     path = os.path.realpath(file.parent / name)
     if out := leads_out(name, file):
@@ -99,7 +99,7 @@ def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: P
     return None
 
 
-def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> FlowDefinition | None:
     name = draft.get("flow")
     try:
         if str(path) not in way.known:
@@ -117,7 +117,7 @@ def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, proble
 def _other_file(name: str, path: Path) -> str:
     folder = os.path.dirname(name)
     try:
-        there = sorted(each for each in os.listdir(path.parent) if each.endswith(RECIPES))
+        there = sorted(each for each in os.listdir(path.parent) if each.endswith(FLOW_FILES))
     except OSError:
         return "name a flow file by its path from this file's folder"
     return nearest(name, [os.path.join(folder, each) for each in there], "the flow files there are")
@@ -149,17 +149,21 @@ def _written(draft: MappingDraft) -> list[tuple[str, Tree]]:
     return [(key.text, value) for key, value in zip(tree.nodes[::2], tree.nodes[1::2], strict=True)]
 
 
-def _check_inputs(draft: MappingDraft, recipe: Recipe, own: Mapping[str, Input], problems: Problems) -> None:
+def _check_inputs(
+    draft: MappingDraft, definition: FlowDefinition, own: Mapping[str, Input], problems: Problems
+) -> None:
     """Whether the inputs of the other flow are given, and of its types."""
     given, name = draft.get("inputs") or {}, draft.get("flow")
     for each, node in _written(draft):
         path = inside(inside(draft.path, "inputs"), each)
-        if each not in recipe.inputs:
-            advice = nearest(each, recipe.inputs, "its inputs are") if recipe.inputs else "remove it: it has none"
+        if each not in definition.inputs:
+            advice = (
+                nearest(each, definition.inputs, "its inputs are") if definition.inputs else "remove it: it has none"
+            )
             problems.note(node, path, f"{name} has no input {shown(each)}", advice)
-        elif each in given and (fault := _fault(recipe.inputs[each], given[each], own)):
-            problems.note(node, path, fault, f"give {ARTICLES[recipe.inputs[each].type]}")
-    for wanted in recipe.inputs.values():
+        elif each in given and (fault := _fault(definition.inputs[each], given[each], own)):
+            problems.note(node, path, fault, f"give {ARTICLES[definition.inputs[each].type]}")
+    for wanted in definition.inputs.values():
         if wanted.default is REQUIRED and wanted.name not in given:
             advice = f"add `inputs: {{{wanted.name}: …}}`"
             draft.note("flow", problems, f"{name} needs the input {wanted.name!r} ({wanted.type})", advice)

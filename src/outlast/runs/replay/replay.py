@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from outlast.clock import moment
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.find import run_row
 from outlast.home.home import refuse_loop
 from outlast.ledger.journal import Row, decode_header, decode_payload
@@ -204,7 +204,7 @@ def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 
 def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:
-    if isinstance(spec, RecipeSpec):
+    if isinstance(spec, FlowFileSpec):
         return executor.live.commands.on_receipts(execution, spec, recorded.inputs)
     inputs = spec.typed(recorded.inputs)
     run = executor.live.facade(execution, spec.is_async)
