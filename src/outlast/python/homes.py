@@ -1,7 +1,4 @@
-"""Homes as doors and hooks ask about them. Hooks load this at every event: it imports next to nothing.
-
-What gets past a gate: where work waits for a person, these let it go on. Doors ask for the right to use them.
-"""
+"""Homes as doors and hooks ask about them. Hooks load this at every event: it imports next to nothing."""
 
 from __future__ import annotations
 
@@ -27,9 +24,3 @@ def make_home(home: str) -> None:
     """The folder of a home; that it was made here is remembered. Raises OSError."""
     if private.make_home(home):
         remember(home, "made")
-
-
-# Fields of a call, by whatever door, that take something upon oneself which stopped the work. Calls that do so by
-# themselves (answer, cancel, skip, rewind, and retry of an effect) say so in the tables of the doors.
-GATES = ("accept", "take", "override", "again", "fork")
-GATES_OF_RESUME = (*GATES, "flow")  # another flow that the run goes on with may ask nobody

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from outlast.python.homes import GATES
+from outlast.operations.operation import GATES
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
