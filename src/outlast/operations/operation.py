@@ -25,7 +25,7 @@ from outlast.operations import fields as f
 from outlast.values.codec import jsonable
 
 JSON = "application/json"
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 Method = Literal["GET", "POST", "PUT"]
 R = TypeVar("R", bound="type[Request]")
 
@@ -188,7 +188,7 @@ def operation(
         more["answer"] = answer if isinstance(answer, Answer) else Answer(answer, answer)
 
     def declared(request: R) -> R:
-        names = [each for each in request.__struct_fields__ if each not in _PARAMETER.findall(path)]
+        names = [each for each in request.__struct_fields__ if each not in PARAMETER.findall(path)]
         has_body = method != "GET" and more.get("takes", JSON) == JSON
         said = [each for each in names if has_body and each not in in_query]
         asked = [each for each in names if each not in said]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
@@ -28,14 +27,13 @@ from outlast.errors import (
     TenantNotFound,
     Unauthenticated,
 )
-from outlast.operations.operation import JSON, Gated, Operation, sentence_of
+from outlast.operations.operation import JSON, PARAMETER, Gated, Operation, sentence_of
 from outlast.operations.table import OPERATIONS
 from outlast.values.codec import encode
 
 CALLS = tuple(OPERATIONS.values())
 BINARY = {"type": "string", "format": "binary"}
 REFS = "#/components/schemas/{name}"
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 EVERYWHERE = (Unauthenticated, Forbidden, RequestMalformed, RequestInvalid, NameInvalid, TenantNotFound, MethodRefused)
 EVERYWHERE_TOO = (StoreBusy, Internal)
 WITH_A_BODY = (BodyTooLarge, BodyTooSlow, MediaTypeRefused)
@@ -69,7 +67,7 @@ def described() -> dict[str, Any]:
     """The whole description."""
     paths: dict[str, Any] = {}
     for call in CALLS:
-        paths.setdefault(_PARAMETER.sub(r"{\1}", call.path), {})[call.method.lower()] = _operation(call)
+        paths.setdefault(PARAMETER.sub(r"{\1}", call.path), {})[call.method.lower()] = _operation(call)
     tags = dict.fromkeys(call.noun for call in CALLS)
     return {
         "openapi": "3.1.0",
@@ -127,7 +125,7 @@ def _request_body(call: Operation) -> dict[str, Any]:
 
 
 def _parameters(call: Operation) -> list[dict[str, Any]]:
-    found = [_in_path(call, name) for name in _PARAMETER.findall(call.path)]
+    found = [_in_path(call, name) for name in PARAMETER.findall(call.path)]
     query = _schema(call.query)
     needed = query.get("required", [])
     found += [_parameter("query", name, kind, name in needed) for name, kind in query.get("properties", {}).items()]
