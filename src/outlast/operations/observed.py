@@ -9,7 +9,7 @@ import msgspec
 from outlast.errors import RequestInvalid
 from outlast.handoffs.given_observer import NOBODY as NOBODY
 from outlast.handoffs.given_observer import RequestObserver
-from outlast.handoffs.handoff import Binding, Form, Mode
+from outlast.handoffs.handoff import Binding, BoundMode, Form
 from outlast.handoffs.observer import Eyes as Eyes
 from outlast.handoffs.reported import Ran, Sighting
 from outlast.handoffs.verdict import Relation
@@ -24,7 +24,9 @@ BlobName = Annotated[str, about("The digest of the content as it was sent with P
 class FoundFile(Declared):
     """One file as it was found."""
 
-    mode: Annotated[Mode, about("What is there: a file, one that can be executed, a link, nothing, or something else.")]
+    mode: Annotated[
+        BoundMode, about("What is there: a file, a program, a link, nothing, or something else.")
+    ]
     digest: Sha256 = ""
     blob: BlobName = ""
     size: Annotated[int, about("Its bytes.")] = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import micros
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
+from outlast.files.binding import Binding
 from outlast.files.changes import text
 from outlast.files.git import branch_of
 from outlast.files.root import Stand, relative_to
@@ -15,7 +16,7 @@ from outlast.handoffs import settle as settling
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Binding, Contract, Handoff, HandoffClaim
+from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover import Recovering, check
 from outlast.handoffs.recovered import STANDINGS, Listed, Near, Recovered, Settlement

@@ -11,6 +11,7 @@ from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefuse
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
 from outlast.handoffs.settle import note_printed
+from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
 from outlast.operations.table import OPERATIONS
 from outlast.python.tasks import Tasks, TaskSession
@@ -31,7 +32,7 @@ from outlast.remote.observe import ObservedCall, ObserveQuery, When
 from outlast.sessions import drafts as session_drafts
 from outlast.sessions.drafts import number
 from outlast.tasks.bridge import OURS, STORING, Of
-from outlast.tasks.task import STATES, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
+from outlast.tasks.task import TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
 from outlast.workspace.checkpoint import Checkpoint
 from outlast.workspace.record import Record

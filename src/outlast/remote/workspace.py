@@ -154,7 +154,7 @@ class RemoteWorkspace(Workspace):
     def _check_checkpoint(self, given: Given) -> None:
         given["refs"] = _listed(given["refs"])
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
-        checkpoint.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
+        checkpoint.draft(scope, given["task"], given["name"], given["summary"], given["refs"], who)
 
     def _check_checkpoints(self, given: Given) -> None:
         if given["task"] is not None and given["run"] is not None:
