@@ -174,12 +174,12 @@ def turn(place: int, every: bool) -> list[Operation]:
     return list(CALLS) if every else list(CALLS)[place % 3 :: 3]
 
 
-@pytest.mark.parametrize("noun", sorted({call.tag for call in BODIED}))
+@pytest.mark.parametrize("noun", sorted({call.noun for call in BODIED}))
 def test_a_value_that_means_no_good_does_no_harm(
     server: Served, ours: World, page: Any, noun: str, crash_long: bool
 ) -> None:
     found = []
-    for call in (call for call in BODIED if call.tag == noun):
+    for call in (call for call in BODIED if call.noun == noun):
         for name, value in chosen(hostile(call.body or object), crash_long):
             body = (ours.body_of(call) or {}) | {name: value}
             reply = server.ask(call.method, ours.path_of(call), body, key=ours.owner)

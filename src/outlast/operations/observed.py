@@ -24,9 +24,7 @@ BlobName = Annotated[str, about("The digest of the content as it was sent with P
 class FoundFile(Declared):
     """One file as it was found."""
 
-    mode: Annotated[
-        BoundMode, about("What is there: a file, a program, a link, nothing, or something else.")
-    ]
+    mode: Annotated[BoundMode, about("What is there: a file, a program, a link, nothing, or something else.")]
     digest: Sha256 = ""
     blob: BlobName = ""
     size: Annotated[int, about("Its bytes.")] = 0

@@ -37,18 +37,22 @@ WHOSE = ("tenant_id", "actor", "scope")  # who asks, and where: settled by the d
 
 
 class _Fields(msgspec.StructMeta):
-    """Gives a request the fields of all its bases; by itself msgspec takes those of one."""
+    """Gives a request its own fields, then those of all its bases; by itself msgspec takes those of one base."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **options: Any) -> Any:
         annotations = namespace.setdefault("__annotations__", {})
-        known = {*annotations, *getattr(bases[0], "__struct_fields__", ())}
-        for each in (field for base in bases[1:] for field in msgspec.structs.fields(base)):
-            if each.name not in known:
+        for each in (field for base in bases if base is not msgspec.Struct for field in msgspec.structs.fields(base)):
+            if each.name not in annotations:
                 annotations[each.name] = each.type
-                known.add(each.name)
                 if not each.required:
                     namespace[each.name] = _default_of(each)
-        return super().__new__(cls, name, bases[:1], namespace, **options | {"kw_only": True})
+        root = (_root(bases[0]),)
+        return super().__new__(cls, name, root, namespace, **options | {"kw_only": True})
+
+
+def _root(base: type) -> type:
+    """What all requests are: their fields are merged already, and a class has one layout."""
+    return next((each for each in base.__mro__ if each.__name__ == "Declared"), base)
 
 
 def _default_of(field: msgspec.structs.FieldInfo) -> Any:
