@@ -64,6 +64,8 @@ class RunRecord:
     worktree: str = ""  # the linked work tree of git's that it belongs to
     origin: str = ""  # the run that it was forked from
     origin_step: str = ""  # and from which step on it goes its own way
+    tags: tuple[str, ...] = ()  # given at its start
+    state: dict[str, Any] | None = None  # small values by name; None where runs are listed: `get` looks
     replayed: bool = False
 
     @property
