@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from outlast.runs import restored_outputs as restored_outputs
     from outlast.runs import same_flow as same_flow
     from outlast.runs import start as start
+    from outlast.runs import workspace as workspace
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
     from outlast.runs.waits import signal as signal
     from outlast.sessions import drafts as drafts
-    from outlast.workspace import checkpoint as checkpoint
 
 _PLACES = {
     "care": "backup verify",
@@ -63,12 +63,11 @@ _PLACES = {
     "home": "claimer",
     "runs": """
         await_end begin body branches call_async decisions delivery displaced dry_run due events fork inbox labels
-        outputs planning restored_outputs same_flow start
+        outputs planning restored_outputs same_flow start workspace
     """,
     "runs.replay": "replay",
     "runs.waits": "ask signal",
     "sessions": "drafts",
-    "workspace": "checkpoint",
 }
 ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 

@@ -146,7 +146,7 @@ class _Run:
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        return rooms.checkpoint.pin_from_run(self._execution, self._frame(), name, summary, refs)
+        return rooms.workspace.pin_from_run(self._execution, self._frame(), name, summary, refs)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""
