@@ -145,14 +145,14 @@ class WaitWriter(WrittenRows, WaitReader):
 
 # Statements that list runs, by what they are found by.
 FOUND_BY = {
-    "flow": "runs_of_flow",
-    "identity": "runs_of_identity",
-    "task": "runs_of_task",
-    "tag": "runs_of_tag",
-    "session": "runs_of_session",
-    "trace": "runs_of_trace",
-    "time": "runs_of_time",
-    "actor": "runs_of_actor",
+    "flow": "found_by_flow",
+    "identity": "found_by_identity",
+    "task": "found_by_task",
+    "tag": "found_by_tag",
+    "session": "found_by_session",
+    "trace": "found_by_trace",
+    "time": "found_by_time",
+    "actor": "found_by_actor",
 }
 
 

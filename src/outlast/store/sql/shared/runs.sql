@@ -40,19 +40,19 @@ SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 -- name: newest_runs_of_status
 SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: runs_of_identity
+-- name: found_by_identity
 SELECT * FROM runs WHERE identity = ? AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: runs_of_task
+-- name: found_by_task
 SELECT * FROM runs WHERE task = ? AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: runs_of_session
+-- name: found_by_session
 SELECT * FROM runs WHERE session = ? AND session <> '' AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: runs_of_trace
+-- name: found_by_trace
 SELECT * FROM runs WHERE trace_id = ? AND trace_id <> '' AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: runs_of_actor
+-- name: found_by_actor
 SELECT * FROM runs WHERE actor = ? AND key < ? ORDER BY key DESC LIMIT ?
 
 -- name: add_run_tag
