@@ -19,7 +19,7 @@ from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.acceptance import supposed
 from outlast.home.caller import Caller
 from outlast.home.find import run_row
-from outlast.home.home import nobody, open_home
+from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
