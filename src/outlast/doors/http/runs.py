@@ -360,7 +360,7 @@ async def _while_running(exchange: Exchange, outlast: Outlast, run_id: str, seco
 def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: RunsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
-    found = outlast.runs(status=query.status, limit=limit + 1, before=place[0] if place else None)
+    found = outlast.runs(status=query.status, limit=limit + 1, cursor=place[0] if place else None)
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
